@@ -4,6 +4,7 @@ import dataclasses
 from blockattach import clock
 from blockattach.conf import api as api_conf
 from blockattach.control import attachments
+from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import reservations
@@ -20,6 +21,7 @@ class ApiServices:
     policy: enforcer.Enforcer
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
+    extending: extending.ExtendControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl

@@ -7,10 +7,14 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.db import work
+from blockattach.volume import extend_work
+from blockattach.volume import server_notices
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
 from blockattach.work import recover
 from blockattach.work import verbs
+
+_ACTORS = (volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices)
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
@@ -34,7 +38,9 @@ def cancel(conf: cfg.ConfigOpts) -> None:
     """
     try:
         found = recover.cancel(dependencies.open_database(conf),
-                               verbs.declared(volume_work.VolumeWork), conf.noun.work_id)
+                               {name: verb for actor in _ACTORS
+                                for name, verb in verbs.declared(actor).items()},
+                               conf.noun.work_id)
     except (errors.NotFound, errors.Conflict) as exc:
         raise errors.ConfigurationError(reason=str(exc)) from exc
     print(f'Cancelled: {found.claim.name} of {found.resource_id}')

@@ -25,7 +25,8 @@ _SIZE = 4096
 
 TargetBase = target_base.TargetBase
 
-CAPABILITIES = frozenset({'daemon', 'host_reservations', 'native_blocks', 'unmap'})
+CAPABILITIES = frozenset({'daemon', 'host_reservations', 'live_resize', 'native_blocks',
+                          'unmap'})
 """What the parts of this kit can prove of a target."""
 
 

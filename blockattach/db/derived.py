@@ -13,8 +13,8 @@ from blockattach.db import work
 from blockattach.db.attachments import grants
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.volumes import claims
 from blockattach.db.volumes import volume_rows
-from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -26,6 +26,7 @@ _grants = models.grants
 _volumes = models.volumes
 _pools = models.pools
 _Own = volume_lifecycle.OwnStatus
+_VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 
 
 @engine.retried
@@ -49,9 +50,14 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         grants.drop_unused(connection, volume_id, connection.execute(
             sa.select(_grants.c.initiator).where(_grants.c.volume_id == volume_id)).scalars())
         # What an administrator calls so is not made once more: nobody could say what of.
-        at_work = row.own_status == _Own.DELETING or (
+        at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
         _derive_work(connection, database, row, at_work)
+        if row.own_status not in volume_lifecycle.CLAIMING:
+            freed = claims.give_back(connection, row)
+            if freed:
+                connection.execute(_volumes.update().where(
+                    _volumes.c.id == volume_id).values(**freed))
         lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
             _rows.c.volume_id == volume_id)).scalar_one()
         volume_rows.store_rank(connection, database, row, lowest)
@@ -61,13 +67,15 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
 
 def _derive_work(connection: sa.Connection, database: engine.Database, row: Any,
                  at_work: bool) -> None:
-    make = volumes.deletion if row.own_status == _Own.DELETING else volumes.creation
-    claim = make(row.id, row.generation)
+    claim = records.Claim('volume', row.id, _VERBS.get(row.own_status, 'create'), row.generation,
+                          None)
     if not at_work:
         work.end(connection, claim)
     elif work.find(connection, claim.noun, row.id) is None:
+        progress = {'new_size': row.size_gb + (row.claimed_gb or 0)} \
+            if row.own_status == _Own.EXTENDING else {}
         work.begin(connection, database, claim, 0, records.host_of(row.pool),
-                   project_id=row.project_id)
+                   project_id=row.project_id, progress=progress)
 
 
 def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
@@ -90,8 +98,8 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
 @engine.retried
 def counts(database: engine.Database) -> None:
     """Count anew what pools have given away."""
-    placed = (sa.select(sa.func.coalesce(sa.func.sum(_volumes.c.size_gb), 0))
-              .where(_volumes.c.pool == _pools.c.name, volume_rows.LIVE).scalar_subquery())
+    given = (sa.select(sa.func.coalesce(sa.func.sum(size), 0)).where(
+        pool == _pools.c.name, volume_rows.LIVE).scalar_subquery() for pool, size in claims.GIVEN)
     with database.writer() as connection:
-        connection.execute(_pools.update().values(allocated_gb=placed))
+        connection.execute(_pools.update().values(allocated_gb=sum(given, sa.literal(0))))
     LOG.warning('Allocated space is recomputed')

@@ -25,7 +25,8 @@ _VOLUMES = sa.select(
     _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
     _volumes.c.detach_announced, _volumes.c.size_gb, _volumes.c.pool, _volumes.c.deleted,
     _volumes.c.shared_targets == sa.false(),
-    sa.exists().where(_transfers.c.volume_id == _volumes.c.id)).where(models.live(_volumes))
+    sa.exists().where(_transfers.c.volume_id == _volumes.c.id),
+    _volumes.c.claimed_pool, _volumes.c.claimed_gb).where(models.live(_volumes))
 _ATTACHMENTS = sa.select(
     _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,
     _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode, _rows.c.initiator,

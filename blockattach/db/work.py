@@ -83,10 +83,10 @@ def begin(connection: sa.Connection, database: engine.Database, claim: records.C
 
 
 def replace(connection: sa.Connection, database: engine.Database, claim: records.Claim,
-            seconds: float | datetime.datetime, host: str | None) -> None:
+            seconds: float | datetime.datetime, host: str | None, **values: Any) -> None:
     """Write work down in the place of earlier work on the same resource, within a transaction."""
     _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
-    begin(connection, database, claim, seconds, host)
+    begin(connection, database, claim, seconds, host, **values)
 
 
 def end(connection: sa.Connection, claim: records.Claim) -> None:
@@ -95,6 +95,17 @@ def end(connection: sa.Connection, claim: records.Claim) -> None:
     :raises StaleGeneration: it is another owner's by now
     """
     if not _end(connection, claim) and claim.owner is not None:
+        raise _stale(claim)
+
+
+def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
+    """It will not be done, within the transaction that says so in its resource.
+
+    :raises StaleGeneration: a manager has it, or it has ended
+    """
+    if connection.execute(_work.delete().where(
+            _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
+            _work.c.verb == claim.verb, _work.c.host.is_(None))).rowcount != 1:
         raise _stale(claim)
 
 

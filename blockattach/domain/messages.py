@@ -33,6 +33,12 @@ CREATE_CANCELLED = Text('001', 'schedule allocate volume',
                         '053', 'An administrator has cancelled it.')
 ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
 DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
+EXTEND_NO_POOL = Text('007', 'extend volume',
+                      '003', 'Could not find any available weighted backend.')
+EXTEND_UNNOTICED = Text('007', 'extend volume',
+                        '009', 'Compute service failed to extend volume.')
+EXTEND_FAILED = Text('007', 'extend volume', '010', 'Volume Driver failed to extend volume.')
+EXTEND_CANCELLED = Text('007', 'extend volume', '053', 'An administrator has cancelled it.')
 DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete the volume.')
 RESERVATION_ABANDONED = Text('002', 'attach volume', '051',
                              'There was no connector in time: the reservation was released.')

@@ -117,11 +117,11 @@ def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """
     if math.isinf(pool.limit_gb):
         return None
-    left = left_gb(pool)
-    if left < request.size_gb:
-        return f'it has {max(left, 0):g} GiB left of {request.size_gb} GiB asked for'
-    if pool.thin and _free_virtual_gb(pool) < request.size_gb:
-        return (f'it has {pool.free_gb:g} GiB free on disk, too little for {request.size_gb} GiB '
+    left, room_gb = left_gb(pool), request.room_gb
+    if left < room_gb:
+        return f'it has {max(left, 0):g} GiB left of {room_gb} GiB asked for'
+    if pool.thin and _free_virtual_gb(pool) < room_gb:
+        return (f'it has {pool.free_gb:g} GiB free on disk, too little for {room_gb} GiB '
                 f'even thinly')
     return None
 

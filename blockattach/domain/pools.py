@@ -6,6 +6,7 @@ Capacities are normalised once, at intake: GiB as floats, ``inf`` for a backend 
 import dataclasses
 import datetime
 import math
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,6 +92,11 @@ class VolumeRequest:
     """What a volume asks of a pool. ``tried`` are pools that failed it before.
 
     ``facts`` are not sent: the scheduler reads them for each choice.
+
+    :ivar size_gb: what it shall have
+    :ivar verb: the work that needs the room: ``create``, ``extend``
+    :ivar held_gb: what it has of the pool already
+    :ivar pool: the only one that will do, by name; None: any
     """
 
     volume_id: str
@@ -100,7 +106,15 @@ class VolumeRequest:
     availability_zone: str | None
     extra_specs: Mapping[str, str]
     tried: tuple[str, ...] = ()
+    verb: str = 'create'
+    held_gb: int = 0
+    pool: str | None = None
     facts: Facts = Facts()
+
+    @property
+    def room_gb(self) -> int:
+        """What the pool must have left."""
+        return self.size_gb - self.held_gb
 
 
 def request_for(kind: records.VolumeType, size_gb: int,
@@ -112,13 +126,21 @@ def request_for(kind: records.VolumeType, size_gb: int,
         availability_zone=availability_zone, extra_specs=kind.extra_specs)
 
 
-def request_of(volume: records.Volume, extra_specs: Mapping[str, str],
-               tried: tuple[str, ...] = ()) -> VolumeRequest:
-    """What a stored volume asks of a pool, as its row is now."""
-    return VolumeRequest(
+def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str = 'create',
+               progress: Mapping[str, Any] = types.MappingProxyType({})) -> VolumeRequest:
+    """What a stored volume asks of a pool, as its row is now.
+
+    :param progress: of the work that needs the room
+    """
+    request = VolumeRequest(
         volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
         multiattach=volume.multiattach, availability_zone=volume.availability_zone,
-        extra_specs=extra_specs, tried=tried)
+        extra_specs=extra_specs, tried=tuple(progress.get('tried', ())), verb=verb)
+    if verb == 'extend':
+        return dataclasses.replace(request, size_gb=progress['new_size'],
+                                   held_gb=volume.size_gb, pool=volume.pool,
+                                   availability_zone=None)
+    return request
 
 
 def says_up(capabilities: Mapping[str, Any]) -> bool:

@@ -74,8 +74,12 @@ class Event(enum.StrEnum):
     UPLOADED = 'uploaded'
     """Also: it failed, which leaves the volume as it was."""
     EXTEND = 'extend'
+    EXTEND_CLAIMED = 'extend claimed'
+    """Its pool has given the room."""
     EXTENDED = 'extended'
     EXTEND_FAILED = 'extend failed'
+    EXTEND_REFUSED = 'extend refused'
+    """Nothing was asked of its backend: its pool has no room for it."""
     RETYPE = 'retype'
     RETYPED = 'retyped'
     """Also: it failed, which leaves the volume as it was."""
@@ -133,8 +137,10 @@ TRANSITIONS = (
     Move(OwnStatus.AVAILABLE, Event.UPLOAD, OwnStatus.UPLOADING),
     Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.EXTEND, OwnStatus.EXTENDING),
+    Move(OwnStatus.EXTENDING, Event.EXTEND_CLAIMED, OwnStatus.EXTENDING),
     Move(OwnStatus.EXTENDING, Event.EXTENDED, OwnStatus.AVAILABLE),
     Move(OwnStatus.EXTENDING, Event.EXTEND_FAILED, OwnStatus.ERROR_EXTENDING),
+    Move(OwnStatus.EXTENDING, Event.EXTEND_REFUSED, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.RETYPE, OwnStatus.RETYPING),
     Move(OwnStatus.RETYPING, Event.RETYPED, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.MIGRATE, OwnStatus.MIGRATING),
@@ -160,6 +166,14 @@ DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 """An attachment may be made only on a volume with one of these."""
+
+WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
+                OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING}
+"""What a volume in the middle of work is where that work is given up."""
+
+CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,
+                      OwnStatus.MANAGING})
+"""Work that may have claimed room besides what the volume has."""
 
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
 

@@ -250,6 +250,17 @@ class NativeBlocks(Protocol):
 
 
 @runtime_checkable
+class LiveResize(Protocol):
+    """A target whose hosts see that a volume has become larger without a new login."""
+
+    def resize(self, export: connection.Export) -> None:
+        """Let hosts that ask for the size get that of the device from now on; I/O goes on.
+
+        One that is not exported is a success.
+        """
+
+
+@runtime_checkable
 class Discard(Protocol):
     """A store whose volumes give back the room that their user discards."""
 
@@ -358,9 +369,9 @@ class Wipe(Protocol):
 
 
 CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemon,
-                'discard': Discard, 'host_reservations': HostReservations, 'manage': Manage,
-                'native_blocks': NativeBlocks, 'revert': Revert, 'snapshots': Snapshots,
-                'unmap': Unmap, 'wipe': Wipe}
+                'discard': Discard, 'host_reservations': HostReservations,
+                'live_resize': LiveResize, 'manage': Manage, 'native_blocks': NativeBlocks,
+                'revert': Revert, 'snapshots': Snapshots, 'unmap': Unmap, 'wipe': Wipe}
 
 
 def declared(driver: object) -> frozenset[str]:

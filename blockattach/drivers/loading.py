@@ -47,6 +47,7 @@ class Backend:
             'vendor_name': 'Open Source',
             'driver_version': '1.0.0',
             'driver_capabilities': sorted(self.capabilities),
+            'online_extend_support': 'live_resize' in self.capabilities,
             **_TARGET_FACTS,
             **{name: expression for name, expression in self.functions().items()
                if expression is not None},

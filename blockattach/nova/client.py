@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from concurrent import futures
 from typing import Any
 from typing import TypeVar
@@ -36,6 +37,10 @@ Answer = TypeVar('Answer')
 _SERVICE_TYPE = 'compute'
 _MICROVERSION = '2.89'
 """The first one with the id of an attachment."""
+_EVENTS = '2.51'
+"""The first one that knows of larger volumes."""
+_EVENT_FAILURES: dict[int | None, str] = {
+    404: 'Nova does not know it', 422: 'it is on no host'}
 _NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends where there is no token."""
 _HOST = 'OS-EXT-SRV-ATTR:host'
@@ -116,10 +121,17 @@ class _Account:
 
         :raises ClientException: nothing was learnt
         """
-        return _within(self._seconds, self._ask, path, microversion)
+        return _within(self._seconds, self._ask, 'GET', path, microversion)
 
-    def _ask(self, path: str, microversion: str | None) -> tuple[int, dict[str, Any]]:
-        reply = self._nova.get(path, microversion=microversion, raise_exc=False)
+    def _post(self, path: str, body: dict[str, Any],
+              microversion: str) -> tuple[int, dict[str, Any]]:
+        """The same of a request that changes something."""
+        return _within(self._seconds, self._ask, 'POST', path, microversion, body)
+
+    def _ask(self, method: str, path: str, microversion: str | None,
+             body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        reply = self._nova.request(path, method, microversion=microversion, raise_exc=False,
+                                   **({} if body is None else {'json': body}))
         return reply.status_code, _body_of(reply)
 
 
@@ -183,6 +195,40 @@ class Servers(_Account):
             raise _Unclear(status)
 
 
+class ServerEvents(_Account):
+    """What Nova is notified of, which takes it from trusted accounts."""
+
+    def volume_extended(self, server_ids: Sequence[str], volume_id: str) -> dict[str, str]:
+        """Notify Nova that the volume of these servers is larger: why not, by server.
+
+        Nova answers when the hosts of the servers have been sent the news, not when they have it.
+        """
+        events = [{'name': 'volume-extended', 'server_uuid': server_id, 'tag': volume_id}
+                  for server_id in server_ids]
+        try:
+            with _learning('Nova', _Unlearnt, log.fields(volume_id=volume_id)):
+                status, body = self._post('/os-server-external-events', {'events': events},
+                                          _EVENTS)
+                if status == 404 and 'itemNotFound' in body:
+                    return dict.fromkeys(server_ids, _EVENT_FAILURES[404])
+                results = body.get('events')
+                if status not in (200, 207) or not isinstance(results, list):
+                    raise _Unclear(status)
+        except _Unlearnt as unlearnt:
+            return dict.fromkeys(server_ids, str(unlearnt))
+        codes = {one.get('server_uuid'): one.get('code') for one in results
+                 if isinstance(one, dict)}
+        return {server_id: _EVENT_FAILURES.get(codes.get(server_id), 'Nova has not taken it')
+                for server_id in server_ids if codes.get(server_id) != 200}
+
+
+class _Unlearnt(Exception):
+    """Nova was not reached, or its answer says nothing."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+
 def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:
     if not settings.has_account:
         return token_endpoint.Token(settings.endpoint_override, _NO_TOKEN)
@@ -202,7 +248,7 @@ class _Unclear(Exception):
 
 
 @contextlib.contextmanager
-def _learning(nova: str, unknown: Callable[..., errors.BlockattachError],
+def _learning(nova: str, unknown: Callable[..., Exception],
               what: log.Fields) -> Iterator[None]:
     """Let Nova be asked.
 

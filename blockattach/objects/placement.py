@@ -26,6 +26,9 @@ class VolumeRequest(base.BlockattachObject):
         'availability_zone': fields.StringField(nullable=True),
         'extra_specs': fields.DictOfStringsField(),
         'tried': fields.ListOfStringsField(),
+        'verb': fields.StringField(),
+        'held_gb': fields.IntegerField(),
+        'pool': fields.StringField(nullable=True),
     }
 
     @classmethod

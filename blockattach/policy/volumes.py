@@ -31,6 +31,13 @@ MIG_STATUS_ATTRIBUTE = base.Rule('volume_extension:volume_mig_status_attribute',
 ENCRYPTION_METADATA = base.Rule('volume_extension:volume_encryption_metadata', base.READER,
                                 'Show how a volume is encrypted.', f'GET {_ONE}/encryption',
                                 f'GET {_ONE}/encryption/{{encryption_key}}')
+EXTEND = base.Rule('volume:extend', base.MEMBER, 'Make a volume larger.',
+                   f'POST {_ONE}/action (os-extend)')
+EXTEND_ATTACHED = base.Rule(
+    'volume:extend_attached_volume', base.MEMBER, 'Make a volume larger that is in use. '
+    'volume:extend is asked too.', f'POST {_ONE}/action (os-extend)')
+EXTEND_COMPLETION = _admin_action('extend_volume_completion', 'Say how the extension of a volume '
+                                  'has ended that waits for its consumer.')
 RESERVE = _action('reserve', 'Reserve a volume for a consumer that is named later.')
 UNRESERVE = _action('unreserve', 'Release what os-reserve reserved.')
 BEGIN_DETACHING = _action('begin_detaching', 'Announce a detach.')

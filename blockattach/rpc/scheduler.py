@@ -17,7 +17,7 @@ class SchedulerInterface(contract.Interface):
     @abc.abstractmethod
     def place_volume(self, ctxt: context.RequestContext,
                      request: placement.VolumeRequest) -> None:
-        """Find a pool for the volume, claim its room there, and hand it over to the manager.
+        """Find a pool for the work, claim its room there, and hand the volume over to the manager.
 
         If this is lost, the volume's deadline brings it back.
         """

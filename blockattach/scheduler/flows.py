@@ -1,8 +1,9 @@
-"""The flow that places one volume: choose a pool, claim its room, hand over to its manager.
+"""The flow that places work on a volume: choose a pool, claim its room, hand over to its manager.
 
 What lasts is in the database: the claim, the pools tried, how many attempts were made, and a
 deadline at which another process goes on if this one does not. The generation goes along: each
 claim and each return raises it, so that a manager that hears of a claim late finds it stale.
+What differs between verbs is in `blockattach.scheduler.placed`.
 """
 import dataclasses
 from typing import Any
@@ -22,11 +23,11 @@ from blockattach import log
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.db.engine import engine
 from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volumes
 from blockattach.domain import placement
 from blockattach.domain import pools
 from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import pipeline
+from blockattach.scheduler import placed
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class _Claim:
 class _AnotherPool(retry.Retry):
     """Tries again after a manager that did not take the volume on, and after nothing else.
 
-    The number of attempts is not counted here but in the volume's row, over its whole lifecycle.
+    The number of attempts is not counted here but in the volume's work, over its whole lifecycle.
     """
 
     def execute(self, history: retry.History) -> None:
@@ -56,7 +57,7 @@ class _AnotherPool(retry.Retry):
 
 
 class PlacingFlow:
-    """Places one volume; its methods are the steps."""
+    """Places the work that one request is about; its methods are the steps."""
 
     def __init__(self, database: engine.Database, chooser: pipeline.PoolChooser,
                  managers: volume_rpc.VolumeClients,
@@ -68,6 +69,7 @@ class PlacingFlow:
         self._settings = settings
         self._caller = caller
         self._request = request
+        self._verb = placed.PLACED[request.verb]
 
     def run(self) -> None:
         """Return when a manager has the volume.
@@ -113,9 +115,7 @@ class PlacingFlow:
         """
         reasons = dict(choice.reasons)
         for pool in choice.accepted:
-            generation = volumes.claim(
-                self._database, self._request.volume_id, self._request.generation, pool.name,
-                pool.service_uuid)
+            generation = self._verb.claim(self._database, self._request, pool)
             if generation is not None:
                 return _Claim(pool, generation)
             self._chooser.telemetry.scheduler_retry('room_taken')
@@ -127,11 +127,11 @@ class PlacingFlow:
         another pool, under a new generation.
         """
         claim = results['result']
-        if not isinstance(claim, _Claim):
+        if not isinstance(claim, _Claim) or self._verb.give_back is None:
             return
         try:
-            generation = volumes.unclaim(self._database, self._request.volume_id,
-                                         claim.generation, self._settings.placing_seconds)
+            generation = self._verb.give_back(self._database, self._request.volume_id,
+                                              claim.generation, self._settings.placing_seconds)
         except (errors.StaleGeneration, errors.VolumeNotFound):
             return
         self._chooser.telemetry.scheduler_retry('not_taken_on')
@@ -146,9 +146,12 @@ class PlacingFlow:
                             generation=claim.generation)
         try:
             taken_on = self._managers.on(claim.pool.host).accept_work(
-                self._caller, 'volume', 'create', volume_id, claim.generation)
+                self._caller, 'volume', self._request.verb, volume_id, claim.generation)
         except Exception as error:
             LOG.warning('Cannot hand a volume over: %s%s', error, fields)
+            if self._verb.give_back is None:
+                # It may have been taken on: what it is lies with that manager.
+                return
             raise _NotTakenOn from error
         if not taken_on:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=claim.generation)

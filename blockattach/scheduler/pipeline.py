@@ -146,12 +146,13 @@ class PoolChooser:
         return dataclasses.replace(request, facts=found)
 
     def choose(self, request: pools.VolumeRequest) -> Choice:
-        """Every pool with its score or the reason against it.
+        """Every pool that is in question, with its score or the reason against it.
 
         :param request: as `with_facts` makes it
         """
-        choice = choose(request, stored_pools.list_all(self._database, self.down_after),
-                        self._filters, self._weighers)
+        candidates = [pool for pool in stored_pools.list_all(self._database, self.down_after)
+                      if request.pool in (None, pool.name)]
+        choice = choose(request, candidates, self._filters, self._weighers)
         for verdict in choice.verdicts:
             if verdict.refused_by is not None:
                 self.telemetry.pool_refused(verdict.refused_by)

@@ -1,4 +1,4 @@
-"""Place volumes, and say so where that cannot be done."""
+"""Place work on volumes, and say so where that cannot be done."""
 import threading
 from collections.abc import Callable
 
@@ -10,11 +10,10 @@ from blockattach import log
 from blockattach.db import messages
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import messages as domain_messages
 from blockattach.domain import placement as domain_placement
 from blockattach.domain import pools
 from blockattach.scheduler import pipeline
+from blockattach.scheduler import placed
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -33,7 +32,7 @@ class Placement:
         self._postponed: dict[str, tuple[context.RequestContext, pools.VolumeRequest]] = {}
 
     def place(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
-        """Find a pool for a volume that waits, and hand it over; or end it in error.
+        """Find a pool for a volume that waits, and hand it over; or end its work as its verb says.
 
         A request that is late changes nothing. Whatever else goes wrong leaves the volume with its
         deadline, and it is placed anew when that has passed.
@@ -41,7 +40,7 @@ class Placement:
         try:
             self._run(caller, request)
         except errors.NoValidPool as error:
-            self._give_up(caller, error)
+            self._give_up(caller, request.verb, error)
         except pipeline.PoolsIncomplete:
             with self._lock:
                 self._postponed[request.volume_id] = (caller, request)
@@ -61,18 +60,19 @@ class Placement:
         for caller, request in postponed.values():
             self.place(caller, request)
 
-    def _give_up(self, caller: context.RequestContext, error: errors.NoValidPool) -> None:
-        """End a volume in error; the user can read why as soon as the status shows it."""
-        found = error.kwargs
+    def _give_up(self, caller: context.RequestContext, name: str,
+                 error: errors.NoValidPool) -> None:
+        """End the work; the user can read why as soon as the status shows it."""
+        found, verb = error.kwargs, placed.PLACED[name]
         volume_id, generation = found['volume_id'], found['generation']
         try:
             volume = volume_queries.get_bare(self._database, volume_id)
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             messages.create(self._database, volume.project_id, caller.request_id,
-                            domain_messages.NO_VALID_POOL, volume_id, found['summary'],
+                            verb.message, volume_id, found['summary'],
                             once=True)
-            volumes.failed(self._database, volume_id, generation)
+            verb.refuse(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             LOG.info('Volume has gone on by itself: %s%s', gone_on,
                      log.fields(volume_id=volume_id))

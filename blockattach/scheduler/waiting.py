@@ -1,4 +1,4 @@
-"""Volumes whose placing was interrupted, or whose manager is dead: placed anew."""
+"""Work on volumes whose placing was interrupted, or whose manager is dead: placed anew."""
 import functools
 
 from blockattach import context
@@ -14,6 +14,9 @@ from blockattach.work import recover
 from blockattach.work import runner
 from blockattach.work import verbs
 
+# What may have begun on a manager that is dead, and can be taken from it.
+_PORTABLE = frozenset({'volume.create'})
+
 
 class WaitingVolumes:
     """What a scheduler looks for from time to time. Several may: one of them claims it."""
@@ -28,7 +31,7 @@ class WaitingVolumes:
         self._placing_seconds = placing_seconds
         running = runner.Runner(database, [self], None, owner, lambda option: placing_seconds)
         self._recovery = recover.Recovery([recover.of_work(database, running, functools.partial(
-            services.silent, database, binaries.VOLUME, down_after))], owner)
+            services.silent, database, binaries.VOLUME, down_after), _PORTABLE)], owner)
         self._first = True
 
     @verbs.work('volume.create', deadline='placing_seconds')
@@ -41,6 +44,16 @@ class WaitingVolumes:
         if volume.pool is not None:
             generation = volumes.unclaim(self._database, volume.id, generation,
                                          self._placing_seconds, claim.owner, tried=False)
+        self._place(caller, volume, generation)
+
+    @verbs.work('volume.extend', deadline='placing_seconds')
+    def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Find the room for a volume that shall be larger, or hand it over once more."""
+        volume = volume_queries.get_bare(self._database, claim.resource_id)
+        self._place(caller, volume, volume.generation)
+
+    def _place(self, caller: context.RequestContext, volume: records.Volume,
+               generation: int) -> None:
         request = placing_facts.request(self._database, volume.id)
         if request.generation != generation:
             # Another scheduler was faster: what it claimed is not waiting any more.

@@ -7,6 +7,7 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
+from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.domain import connection
@@ -41,6 +42,7 @@ class KeptBackend:
                                and isinstance(backend.store, base.Discard))
         # To see what a driver can do takes longer than most of what it does.
         self._unmapping = self.target if isinstance(self.target, base.Unmap) else None
+        self._resizing = self.target if isinstance(self.target, base.LiveResize) else None
         self._native = (self.target if isinstance(self.target, base.NativeBlocks)
                         else None)
 
@@ -56,6 +58,30 @@ class KeptBackend:
         """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
         LOG.info('Volume is created%s', log.fields(volume_id=volume.id, pool=volume.pool))
+
+    def extend(self, volume: records.Volume, size_gb: int) -> None:
+        """Make the volume's bytes more; errors: `base.VolumeStore.extend`."""
+        self.store.extend(_stored(volume), size_gb)
+        LOG.info('Volume is extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
+
+    @property
+    def resizes_live(self) -> bool:
+        """Whether hosts see a new size without attaching again."""
+        return self._resizing is not None
+
+    def resize(self, volume: records.Volume) -> None:
+        """Let hosts see a volume's new size, where the target can; what is exported anew has it.
+
+        :raises BackendUncertain: they may not see it yet
+        """
+        if self._resizing is None:
+            return
+        try:
+            self._resizing.resize(self.export_of(volume))
+        except errors.BackendRefused as exc:
+            # The volume is larger all the same.
+            LOG.error('Cannot let hosts see the new size of a volume; they see it once they are '
+                      'attached again%s', log.fields(volume_id=volume.id, reason=exc))
 
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""

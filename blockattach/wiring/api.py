@@ -10,6 +10,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import scheduler as scheduler_conf
+from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import pool_check
@@ -77,6 +78,9 @@ def build_handling(base: dependencies.Dependencies,
         base.database, scheduler_conf.settings(base.conf).filters, settings.check_capabilities,
         base.service, base.clock)
     attaching = control.build_attachments(base, volume_services, named)
+    parts = volume_parts.VolumeParts(
+        base.database, scheduler_rpc.client(base.bus), volume_services, base.control, check, named,
+        base.telemetry)
     return api_services.ApiServices(
         database=base.database,
         policy=policy,
@@ -87,9 +91,8 @@ def build_handling(base: dependencies.Dependencies,
         logs=log_levels.LogControl(base.database,
                                    functools.partial(processes.client, base.bus),
                                    base.service.host, base.service.service_down_time),
-        volumes=volumes.VolumeControl(volume_parts.VolumeParts(
-            base.database, scheduler_rpc.client(base.bus), volume_services,
-            base.control, check, named, base.telemetry)),
+        volumes=volumes.VolumeControl(parts),
+        extending=extending.ExtendControl(parts, base.service.service_down_time),
         settings=settings,
         default_volume_type=base.control.default_volume_type,
         availability_zone=base.control.availability_zone,

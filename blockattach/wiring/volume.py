@@ -37,10 +37,12 @@ from blockattach.rpc import serving
 from blockattach.volume import backends
 from blockattach.volume import converge
 from blockattach.volume import expiry
+from blockattach.volume import extend_work
 from blockattach.volume import lease
 from blockattach.volume import manager as managers
 from blockattach.volume import remains
 from blockattach.volume import repair
+from blockattach.volume import server_notices
 from blockattach.volume import service
 from blockattach.volume import stats
 from blockattach.volume import targets
@@ -59,6 +61,8 @@ _REPAIR_THREADS = 8
 _PART = 10
 _SHORTEST, _LONGEST = 1.0, 60.0
 _State = attachment_lifecycle.State
+_NO_NOVA = 'this service does not know where Nova is'
+_NO_ACCOUNT = 'this service has no account at Nova'
 
 
 def build_services(base: dependencies.Dependencies,
@@ -178,10 +182,13 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     seconds = base.control.backend_seconds
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
+    parts = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
     acting = volume_work.VolumeWork(
-        remains.Remains(base.database, backend, leases, settings.reconcile_seconds),
-        scheduler_rpc.client(base.bus), base.control.schedule_seconds)
-    running = runner.Runner(base.database, [acting], host, owner,
+        parts, scheduler_rpc.client(base.bus), base.control.schedule_seconds)
+    notices = server_notices.ServerNotices(
+        base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
+    extends = extend_work.ExtendWork(parts, notices)
+    running = runner.Runner(base.database, [acting, extends, notices], host, owner,
                             lambda option: getattr(settings, option), pool,
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,
@@ -295,6 +302,19 @@ def _build_expiry(base: dependencies.Dependencies,
         f'expire-{manager.host}', expirer.look,
         min(max(min(seconds) / _PART, _SHORTEST), _LONGEST),
         base.clock, base.threads.begin)]
+
+
+def _notifying(settings: nova_conf.NovaSettings) -> server_notices.Notify | None:
+    """How servers are notified; None where the operator says that there are none."""
+    if not settings.configured:
+        if settings.detach_rule == 'off':
+            return None
+        return lambda servers, volume_id: dict.fromkeys(servers, _NO_NOVA)
+    if not settings.knows_hosts:
+        return lambda servers, volume_id: dict.fromkeys(servers, _NO_ACCOUNT)
+    from blockattach.nova import client as nova_client
+
+    return nova_client.ServerEvents(settings).volume_extended
 
 
 def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':

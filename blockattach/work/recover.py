@@ -7,6 +7,7 @@ operator may end work instead, where its verb says how (`cancel`).
 import datetime
 import threading
 from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
@@ -70,15 +71,17 @@ class Source(NamedTuple):
 
 
 def of_work(database: engine.Database, running: runner.Runner,
-            unserved: Callable[[], Sequence[str]] = tuple) -> Source:
+            unserved: Callable[[], Sequence[str]] = tuple,
+            portable: Container[str] = ()) -> Source:
     """The table of work, as far as the runner's ``host@backend`` or schedulers do it.
 
-    :param unserved: other ``host@backend`` whose overdue work it does, if it has the verb
+    :param unserved: other ``host@backend`` whose overdue work it does
+    :param portable: as far as its name is one of these
     """
     def due(**start: Any) -> list[records.Work]:
         found = work.due(database, running.host, **start)
         for host in unserved():
-            found += work.due(database, host)
+            found += [one for one in work.due(database, host) if one.claim.name in portable]
         return [one for one in found if running.knows(one)]
 
     def case(found: records.Work) -> Case:

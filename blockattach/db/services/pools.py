@@ -142,10 +142,10 @@ def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
 def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
          capabilities: Mapping[str, Any]) -> int:
     """Write a new pool down with what the volumes there take already; returns that."""
-    sizes = connection.execute(
-        sa.select(_volumes.c.size_gb).where(models.live(_volumes),
-                                            _volumes.c.pool == name).with_for_update())
-    allocated = sum(sizes.scalars())
+    holding = connection.execute(_volumes.select().where(models.live(_volumes), sa.or_(
+        _volumes.c.pool == name, _volumes.c.claimed_pool == name)).with_for_update())
+    allocated = sum(row.size_gb * (row.pool == name)
+                    + (row.claimed_gb or 0) * (row.claimed_pool == name) for row in holding)
     try:
         connection.execute(_pools.insert().values(
             name=name, host=host, availability_zone=availability_zone,

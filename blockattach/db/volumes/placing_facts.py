@@ -30,7 +30,7 @@ _NAMES = {
 
 
 _FACTS = prepared.Statement(lambda dialect: volume_rows.with_limits(sa.select(
-    _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.progress,
+    _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.verb, _work.c.progress,
     messages.is_there(prepared.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
@@ -49,11 +49,14 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
                            refusal=messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
         if row is None:
             raise errors.VolumeNotFound(volume_id=volume_id)
-        hints = rows.from_json(row.scheduler_hints) or {}
+        # One that is there already was placed by its hints.
+        is_made = row.verb not in (None, 'create')
+        hints = {} if is_made else rows.from_json(row.scheduler_hints) or {}
         return pools.Facts(
             hints=hints, volume={name: getattr(row, f'of_{name}') for name in _NAMES},
             qos=rows.from_json(row.qos_specs) or {},
-            attempts=len(_tried(row.progress)) + (row.pool is not None),
+            attempts=0 if is_made else len(_progress(row).get('tried', ())) + (
+                row.pool is not None),
             refusal_reported=bool(row.refusal_reported),
             placed=_placed(connection, row.of_project_id, _named(hints)),
             volumes=_counts(connection) if count else {})
@@ -70,14 +73,15 @@ def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
         rows_of_type = connection.execute(
             sa.select(specs.c.key, specs.c.value)
             .where(specs.c.volume_type_id == found.volume_type_id)).all()
-        progress = connection.execute(sa.select(_work.c.progress).where(
-            _work.c.noun == 'volume', _work.c.resource_id == volume_id)).scalar_one_or_none()
-    return pools.request_of(found, {row.key: row.value for row in rows_of_type},
-                            _tried(progress))
+        at_work = connection.execute(sa.select(_work.c.verb, _work.c.progress).where(
+            _work.c.noun == 'volume', _work.c.resource_id == volume_id)).one_or_none()
+    verb = 'create' if at_work is None else at_work.verb
+    return pools.request_of(found, {row.key: row.value for row in rows_of_type}, verb,
+                            _progress(at_work))
 
 
-def _tried(progress: str | None) -> tuple[str, ...]:
-    return tuple((rows.from_json(progress) or {}).get('tried', ()))
+def _progress(row: Any) -> dict[str, Any]:
+    return (row and rows.from_json(row.progress)) or {}
 
 
 def forget_refusal(database: engine.Database, volume_id: str) -> None:

@@ -13,6 +13,7 @@ from blockattach.db.engine import engine
 from blockattach.db.engine import prepared
 from blockattach.db.services import services
 from blockattach.db.types import volume_types
+from blockattach.db.volumes import claims
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
@@ -138,10 +139,15 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
     """Let an event happen to a volume itself: its own status moves as the lifecycle says, its
     generation is raised, and its words are derived.
 
+    Room that its work has claimed is given back with the end of the work, unless ``values`` say
+    what has become of it.
+
     :param chosen: as `volume_lifecycle.next_status`
     :raises InvalidVolume: the volume is not where that can happen
     """
     own_status = volume_lifecycle.next_status(row.own_status, event, chosen)
+    if own_status not in volume_lifecycle.CLAIMING and 'claimed_pool' not in values:
+        values |= claims.give_back(connection, row)
     derived = volume_lifecycle.derive_status(
         own_status, row.lowest_rank, row.detach_announced > 0)
     prepared.update(connection, _volumes, {'id': row.id}, {

@@ -209,7 +209,9 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                              _Event.FORCE_DELETE if force else _Event.DELETE)
             work.begin(connection, database, deletion(volume_id, row.generation + 1),
                        lease_seconds, host, request_id=request_id,
-                       project_id=row.project_id, progress={'was': row.own_status})
+                       project_id=row.project_id, progress={
+                           'was': volume_lifecycle.WITHOUT_WORK.get(row.own_status,
+                                                                    row.own_status)})
     LOG.info('Volume is being deleted%s', log.fields(volume_id=volume_id, pool=row.pool))
     return Deleting(volume_id, row.generation + 1, own_status, host)
 

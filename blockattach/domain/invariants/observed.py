@@ -16,7 +16,7 @@ from blockattach.domain import volume_lifecycle
 _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
-_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING})
+_AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.EXTENDING})
 
 RECONCILE = 'blockattach-manage reconcile'
 DERIVE = 'blockattach-manage attachments derive {volume_id}'
@@ -45,6 +45,9 @@ class VolumeFact:
     """Whether a backend has ever had it complete."""
     offered: bool = False
     """Whether its project offers it to others."""
+    claimed_pool: str | None = None
+    claimed_gb: int | None = None
+    """What its work has claimed besides, and where."""
 
     @property
     def at_work(self) -> bool:

@@ -12,6 +12,7 @@ _State = attachment_lifecycle.State
 _Own = volume_lifecycle.OwnStatus
 
 # Written once more here: a check must not rely on the code that it checks.
+_CLAIMING = frozenset({_Own.EXTENDING, _Own.RETYPING, _Own.MIGRATING, _Own.MANAGING})
 _STATUSES = (({_State.ATTACHED}, 'in-use', 'attached'),
              ({_State.CONNECTING, _State.CONNECTED}, 'attaching', 'attaching'),
              ({_State.DISCONNECTING}, 'detaching', 'detaching'),
@@ -53,10 +54,12 @@ def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFac
 
 
 def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
-    placed: dict[str, int] = {}
+    placed: dict[str | None, int] = {}
     for volume in facts.volumes:
-        if not volume.deleted and volume.pool is not None:
-            placed[volume.pool] = placed.get(volume.pool, 0) + volume.size_gb
+        if not volume.deleted:
+            for name, taken in ((volume.pool, volume.size_gb),
+                                (volume.claimed_pool, volume.claimed_gb or 0)):
+                placed[name] = placed.get(name, 0) + taken
     for pool in facts.pools:
         size = placed.get(pool.name, 0)
         if size != pool.allocated_gb:
@@ -64,10 +67,20 @@ def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
                          f'its volumes have {size}')
 
 
+def _claims_end(facts: observed.Facts) -> Iterator[_Found]:
+    for volume in facts.volumes:
+        if volume.claimed_pool is not None and volume.own_status not in _CLAIMING:
+            yield _Found(volume.id, None, f'is {volume.own_status}, and has claimed '
+                         f'{volume.claimed_gb} GiB of {volume.claimed_pool}')
+
+
 INVARIANTS = (
     observed.Row('status_is_derived', 'P6', "A volume's status follows from its own status and "
                  'its attachments.', _Severity.ACCOUNT, False, observed.DERIVE,
                  _status_is_derived),
-    observed.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes.',
+    observed.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes, '
+                 'and what their work has claimed.',
                  _Severity.ACCOUNT, False, observed.COUNT, _room_is_counted),
+    observed.Row('claims_end', 'P6', 'Only a volume at work has claimed room besides.',
+                 _Severity.ACCOUNT, False, observed.DERIVE, _claims_end),
 )

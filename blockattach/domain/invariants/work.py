@@ -8,8 +8,9 @@ from blockattach.domain.invariants import observed
 
 _Found = observed.Found
 _Severity = observed.Severity
-# Of what may be left of a volume on a pool that it is not on: no row is in the middle of it.
-_CLEANUP = 'cleanup'
+# Of what may be left of a volume on a pool that it is not on, and of what servers are notified of:
+# no row is in the middle of it.
+_BESIDE = frozenset({'cleanup', 'notify'})
 _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
     'attachment': lambda facts: (row.id for row in facts.attachments
                                  if row.state in attachment_lifecycle.TRANSITIONAL),
@@ -21,7 +22,7 @@ _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
 
 def _work_has_an_end(facts: observed.Facts) -> Iterator[_Found]:
     work = {(one.noun, one.resource_id) for one in facts.work
-            if one.noun in _AT_WORK and one.verb != _CLEANUP}
+            if one.noun in _AT_WORK and one.verb not in _BESIDE}
     at_work = {(noun, resource_id) for noun, ids in _AT_WORK.items() for resource_id in ids(facts)}
     for noun, resource_id in sorted(work ^ at_work):
         said = 'has work, and is not in the middle of anything' \

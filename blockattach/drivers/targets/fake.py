@@ -26,7 +26,7 @@ class _Grant:
 
 
 class FakeTarget(base.ExportTarget):
-    """Grants are records in a dictionary. Also a `base.HostReservations`."""
+    """Grants are records in a dictionary. Also `base.HostReservations` and `LiveResize`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults(os.path.join(settings.state_dir, f'hold-{settings.name}'))
@@ -59,6 +59,12 @@ class FakeTarget(base.ExportTarget):
             held = self._grants.get((volume_id, initiator))
             if held is not None and held.sessions:
                 held.sessions -= 1
+
+    def seen_gb(self, volume_id: str) -> int | None:
+        """The size that initiators see; None: it is not exported."""
+        with self.lock:
+            export = self._exports.get(volume_id)
+            return None if export is None else export.size_gb
 
     def hold_reservations(self, volume_id: str, registered: Iterable[str],
                           holder: str | None = None) -> None:
@@ -109,6 +115,12 @@ class FakeTarget(base.ExportTarget):
         if volume_id not in self._exports:
             return None
         return self._reservations.get(volume_id, reservation.Reservations())
+
+    @faults.faulty
+    def resize(self, export: connection.Export) -> None:
+        """See `base.LiveResize`."""
+        if export.volume_id in self._exports:
+            self._exports[export.volume_id] = export
 
     @faults.faulty
     def exports(self) -> tuple[base.ActualExport, ...]:

@@ -31,7 +31,7 @@ _PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
 
 
 class LioTarget(base.ExportTarget):
-    """Also `base.HostReservations`, `Unmap` and `NativeBlocks`."""
+    """Also `base.HostReservations`, `Unmap`, `NativeBlocks` and `LiveResize`."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -101,6 +101,9 @@ class LioTarget(base.ExportTarget):
     def block_sizes(self, device: str) -> connection.BlockSizes:
         """See `base.NativeBlocks`."""
         return devices.block_sizes(device)
+
+    def resize(self, export: connection.Export) -> None:
+        """See `base.LiveResize`: LIO asks the device for its size each time that a host does."""
 
     def _export(self, volume_id: str, grants: list[dict[str, Any]]) -> base.ActualExport:
         return base.ActualExport(volume_id, tuple(

@@ -4,6 +4,7 @@ import functools
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api.resources.volumes import actions
+from blockattach.api.resources.volumes import extending
 from blockattach.api.resources.volumes import handlers
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
@@ -79,4 +80,10 @@ OPERATIONS = (
     _action('os-update_readonly_flag', actions.update_readonly_flag, views.UPDATE_READONLY_FLAG,
             policy=policies.UPDATE_READONLY_FLAG,
             summary='Let attachments made from now on read only, or not.'),
+    _action('os-extend', extending.extend, extending.EXTEND, policy=policies.EXTEND,
+            summary='Make a volume larger; from 3.42 on also one that is in use.'),
+    _action('os-extend_volume_completion', extending.complete, extending.COMPLETION,
+            since=extending.COMPLETED, policy=policies.EXTEND_COMPLETION,
+            summary='Say how an extension has ended that waits for its consumer. Refused: here '
+                    'none does.'),
 )

@@ -1,0 +1,41 @@
+"""Room on a pool that a volume's work has claimed beyond what the volume has: given away like the
+sizes of the volumes there, and given back when the work ends.
+
+Inside the transactions that move a volume only, under its lock.
+"""
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.db import models
+from blockattach.db.engine import prepared
+
+_volumes = models.volumes
+_pools = models.pools
+GIVEN = ((_volumes.c.pool, _volumes.c.size_gb), (_volumes.c.claimed_pool, _volumes.c.claimed_gb))
+"""What a live volume takes: on which pool, and how many GiB."""
+NONE: dict[str, Any] = {'claimed_pool': None, 'claimed_gb': None}
+"""The columns of a volume whose work has ended; the room is then the volume's, or given back."""
+_TAKE = prepared.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == prepared.value('pool'), sa.or_(
+        _pools.c.limit_gb.is_(None),
+        _pools.c.allocated_gb + prepared.value('gb', sa.Integer()) <= _pools.c.limit_gb),
+).values(allocated_gb=_pools.c.allocated_gb + prepared.value('gb', sa.Integer())))
+_GIVE = prepared.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == prepared.value('pool')).values(
+        allocated_gb=_pools.c.allocated_gb - prepared.value('gb', sa.Integer())))
+
+
+def take(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any] | None:
+    """Claim room on a pool; the columns that say so, or None: it has no room left."""
+    if _TAKE.change(connection, pool=pool, gb=gb) != 1:
+        return None
+    return {'claimed_pool': pool, 'claimed_gb': gb}
+
+
+def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
+    """Give back what a volume has claimed, if anything; the columns that say so."""
+    if row.claimed_pool is None:
+        return {}
+    _GIVE.change(connection, pool=row.claimed_pool, gb=row.claimed_gb)
+    return NONE

@@ -1,0 +1,202 @@
+"""Volumes that become larger: each verb is one transaction under the volume's lock.
+
+A scheduler claims the room on the volume's own pool, the manager there makes the volume larger.
+What servers that use it must be informed of is work of its own: the volume is in use meanwhile.
+"""
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import models
+from blockattach.db import rows
+from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.volumes import claims
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_rows
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+
+LOG = oslo_log.getLogger(__name__)
+
+_attachments = models.attachments
+_Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
+_USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
+
+
+@engine.retried
+def start(database: engine.Database, volume_id: str, new_size: int, expected: str,
+          lease_seconds: float, request_id: str | None = None,
+          within: Callable[[sa.Connection, Any], None] | None = None) -> int:
+    """Write down that a volume shall be larger; no pool has been asked for the room yet.
+
+    :param expected: the status that it must have: available, or in-use
+    :param within: called in the same transaction with the volume's row, before it moves
+    :returns: the volume's new generation
+    :raises InvalidInput: it is not smaller
+    :raises InvalidVolume: its status does not allow it
+    """
+    with database.writer(lambda again: _stepped(
+            volume_id, row.generation, own_status=_Own.EXTENDING)(again)) as connection:
+        row = volume_rows.lock(connection, volume_id)
+        if new_size <= row.size_gb:
+            raise errors.InvalidInput(
+                reason=f'Invalid input received: New size for extend must be greater than current '
+                       f'size. (current: {row.size_gb}, extended: {new_size}).')
+        if row.status != expected or row.own_status != _Own.AVAILABLE:
+            raise errors.InvalidVolume(
+                reason=f"Volume {volume_id} status must be '{ {'status': expected} }' to extend, "
+                       f'currently {row.status}.')
+        if within is not None:
+            within(connection, row)
+        volume_rows.move(connection, database, row, _Event.EXTEND)
+        work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
+                   request_id=request_id, project_id=row.project_id,
+                   progress={'new_size': new_size})
+    LOG.info('Volume is to be larger%s', log.fields(volume_id=volume_id, size_gb=new_size))
+    return int(row.generation) + 1
+
+
+@engine.retried
+def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
+          gb: int) -> int | None:
+    """Claim the room that it needs besides, on its pool. A repeat finds it claimed.
+
+    :returns: the volume's generation from then on; None when the pool has no room left
+    :raises StaleGeneration: it is not waiting for room
+    """
+    with database.writer(_stepped(volume_id, generation, claimed_pool=pool)) as connection:
+        row = _lock(connection, volume_id, generation)
+        if row.claimed_pool is not None:
+            return generation
+        claimed = claims.take(connection, pool, gb)
+        if claimed is None:
+            connection.rollback()
+            return None
+        volume_rows.move(connection, database, row, _Event.EXTEND_CLAIMED, **claimed)
+    return generation + 1
+
+
+@engine.retried
+def refused(database: engine.Database, volume_id: str, generation: int) -> None:
+    """Its pool has no room: it is what it was, with its size.
+
+    :raises StaleGeneration: a manager has taken it on
+    """
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        row = _lock(connection, volume_id, generation)
+        work.end_unbegun(connection, extension(volume_id, generation))
+        volume_rows.move(connection, database, row, _Event.EXTEND_REFUSED)
+    LOG.warning('Volume keeps its size%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+@engine.retried
+def extended(database: engine.Database, held: records.Claim, notify_seconds: float | None,
+             ) -> records.Claim | None:
+    """The backend has made it larger: what was claimed is the volume's now.
+
+    :param notify_seconds: how long its owner may take to notify the servers that use it; None:
+        nobody notifies servers
+    :returns: what notifies them, its owner's already; None: no server uses it
+    :raises StaleGeneration: another process went on with it
+    """
+    volume_id, generation = held.resource_id, held.generation
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        row = _lock(connection, volume_id, generation)
+        found = work.read(connection, held)
+        work.end(connection, held)
+        volume_rows.move(connection, database, row, _Event.EXTENDED, **claims.NONE,
+                         size_gb=rows.from_json(found.progress)['new_size'])
+        using = notify_seconds is not None and _servers(connection, volume_id)
+        if using:
+            work.replace(connection, database, notification(volume_id, held.owner),
+                         notify_seconds or 0, found.host, request_id=found.request_id,
+                         project_id=row.project_id)
+    LOG.info('Volume is larger%s', log.fields(volume_id=volume_id, pool=row.pool))
+    return notification(volume_id, held.owner) if using else None
+
+
+@engine.retried
+def failed(database: engine.Database, held: records.Claim) -> None:
+    """The backend refused for good to make it larger; it has its size as before.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    volume_id, generation = held.resource_id, held.generation
+    with database.writer(_stepped(
+            volume_id, generation, own_status=_Own.ERROR_EXTENDING)) as connection:
+        row = _lock(connection, volume_id, generation)
+        work.end(connection, held)
+        volume_rows.move(connection, database, row, _Event.EXTEND_FAILED)
+    LOG.error('Cannot extend a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+def cancelled(database: engine.Database, found: records.Work) -> None:
+    """Let a volume keep its size whose backend has not been asked.
+
+    :raises Conflict: it has been
+    """
+    volume = volume_queries.get_bare(database, found.resource_id)
+    try:
+        refused(database, volume.id, volume.generation)
+    except errors.StaleGeneration as exc:
+        raise errors.Conflict(reason='cannot cancel volume.extend: it has begun') from exc
+
+
+def notify_cancelled(database: engine.Database, found: records.Work) -> None:
+    """Leave the servers that use a volume without notice."""
+    work.forget(database, found.claim)
+
+
+def claimed(database: engine.Database, held: records.Claim) -> tuple[records.Volume, int]:
+    """The volume that shall be larger, and the size that it shall have.
+
+    :raises StaleGeneration: its owner has lost it
+    """
+    volume = volume_queries.claimed(database, held)
+    found = work.of_resource(database, held.noun, held.resource_id)
+    if volume is None or found is None:
+        raise errors.StaleGeneration(noun='volume', id=held.resource_id,
+                                     generation=held.generation)
+    return volume, int(found.progress['new_size'])
+
+
+def servers(database: engine.Database, volume_id: str) -> list[str]:
+    """The servers whose hosts have a volume connected."""
+    with database.reader() as connection:
+        return _servers(connection, volume_id)
+
+
+def extension(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The act of making it larger."""
+    return records.Claim('volume', volume_id, 'extend', generation, owner)
+
+
+def notification(volume_id: str, owner: str | None = None) -> records.Claim:
+    """That the servers which use a volume are notified of its size."""
+    return records.Claim('volume', f'{volume_id}@servers', 'notify', 0, owner)
+
+
+def _servers(connection: sa.Connection, volume_id: str) -> list[str]:
+    return sorted(connection.execute(sa.select(_attachments.c.instance_uuid).distinct().where(
+        _attachments.c.volume_id == volume_id, models.live(_attachments),
+        _attachments.c.state.in_(_USING), _attachments.c.instance_uuid.is_not(None))).scalars())
+
+
+def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
+    """Whether the volume has gone from a generation to the next one, in this way."""
+    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
+                                         {'generation': generation + 1, **values})
+
+
+def _lock(connection: sa.Connection, volume_id: str, generation: int) -> Any:
+    row = volume_rows.lock(connection, volume_id)
+    if row.generation != generation or row.own_status != _Own.EXTENDING:
+        raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+    return row

@@ -1,0 +1,44 @@
+"""The verbs whose work is placed: what differs between them, as one table.
+
+Whatever needs room on a pool is placed by the same flow (`blockattach.scheduler.flows`); a further
+verb is a row here, and what `blockattach.domain.pools.request_of` says that it asks for.
+"""
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from blockattach.db.engine import engine
+from blockattach.db.volumes import extending
+from blockattach.db.volumes import volumes
+from blockattach.domain import messages
+from blockattach.domain import pools
+
+
+class Placed(NamedTuple):
+    """One verb.
+
+    :ivar claim: takes the room of a request on a pool; the volume's generation from then on, or
+        None: there is none left
+    :ivar give_back: gives it back where a manager has not taken the volume on, for another pool;
+        given the volume, the generation and the seconds until it is looked at again. None: there
+        is no other pool; it is handed over once more at its deadline
+    :ivar refuse: no pool will do: the end of the work, given the volume and the generation
+    :ivar message: to the user then
+    """
+
+    claim: Callable[[engine.Database, pools.VolumeRequest, pools.Pool], int | None]
+    give_back: Callable[[engine.Database, str, int, float], int] | None
+    refuse: Callable[[engine.Database, str, int], None]
+    message: messages.Text
+
+
+PLACED: Mapping[str, Placed] = {
+    'create': Placed(
+        lambda database, request, pool: volumes.claim(
+            database, request.volume_id, request.generation, pool.name, pool.service_uuid),
+        volumes.unclaim, volumes.failed, messages.NO_VALID_POOL),
+    'extend': Placed(
+        lambda database, request, pool: extending.claim(
+            database, request.volume_id, request.generation, pool.name, request.room_gb),
+        None, extending.refused, messages.EXTEND_NO_POOL),
+}
