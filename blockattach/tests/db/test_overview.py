@@ -58,7 +58,7 @@ class OverviewTest(base.DatabaseTestCase):
         deleting = make.volume(self.database)
         volumes.start_delete(self.database, deleting.id, -1)
         found = work.overview(self.database)
-        self.assertEqual({'attachment': 1, 'volume': 1}, found.overdue)
+        self.assertEqual({'attachment': 1, 'snapshot': 0, 'volume': 1}, found.overdue)
         self.assertEqual({('attachment', 'connect', 'overdue'): 1,
                           ('attachment', 'connect', 'running'): 1,
                           ('volume', 'delete', 'overdue'): 1}, found.work)
