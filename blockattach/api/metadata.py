@@ -60,22 +60,22 @@ class Noun:
         body = {operation.BASE: schema.wrapped('metadata', PAIRS)}
         answer = {operation.BASE: schema.wrapped('metadata', answers.TEXTS_BY_KEY)}
         item = {operation.BASE: schema.wrapped('meta', answers.TEXTS_BY_KEY)}
-        changing = {'faults': (errors.PreconditionFailed,)}
+        change = functools.partial(row, faults=(errors.PreconditionFailed,))
         return (
             row('GET', everything, self._list, policy=self.get, answer=answer,
                 summary='List the metadata.'),
-            row('POST', everything, self._merge, policy=self.create, body=body, answer=answer,
-                summary='Add metadata to what there is.', **changing),
-            row('PUT', everything, self._replace, policy=self.update, body=body, answer=answer,
-                summary='Replace all metadata.', **changing),
+            change('POST', everything, self._merge, policy=self.create, body=body, answer=answer,
+                   summary='Add metadata to what there is.'),
+            change('PUT', everything, self._replace, policy=self.update, body=body, answer=answer,
+                   summary='Replace all metadata.'),
             row('GET', one, self._show, policy=self.get, answer=item,
                 summary='Show one item of the metadata.'),
-            row('PUT', one, self._set, policy=self.update, answer=item,
-                body={operation.BASE: schema.wrapped('meta', _ONE)},
-                summary='Set one item of the metadata.', **changing),
-            row('DELETE', one, self._remove, policy=self.delete,
-                answer={operation.BASE: answers.EMPTY},
-                summary='Remove one item of the metadata.', **changing),
+            change('PUT', one, self._set, policy=self.update, answer=item,
+                   body={operation.BASE: schema.wrapped('meta', _ONE)},
+                   summary='Set one item of the metadata.'),
+            change('DELETE', one, self._remove, policy=self.delete,
+                   answer={operation.BASE: answers.EMPTY},
+                   summary='Remove one item of the metadata.'),
         )
 
     def _list(self, services: api_services.ApiServices, call: operation.Call) -> Any:
