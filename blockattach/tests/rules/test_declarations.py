@@ -54,6 +54,7 @@ EXCEPTED = {
     ('blockattach/api/resources/snapshots/views.py', '_by_version'): 'the same',
     ('blockattach/api/resources/quotas.py', '_set'): 'the same',
     ('blockattach/api/resources/quotas.py', '_with_attachments'): 'the same',
+    ('blockattach/api/resources/not_offered.py', '_rows'): 'rows that several nouns have alike',
     ('blockattach/db/models.py', 'uuid_column'): 'columns that several tables have',
     ('blockattach/db/models.py', 'timestamps'): 'the same',
     ('blockattach/db/models.py', 'soft_deletion'): 'the same',

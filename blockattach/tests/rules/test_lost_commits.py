@@ -28,6 +28,7 @@ REPEATABLE = {
     ('db/messages.py', 'create'): AGAIN,
     ('db/messages.py', 'delete'): NOTHING_LEFT,
     ('db/messages.py', 'purge'): NOTHING_LEFT,
+    ('db/services/clusters.py', 'set_disabled'): AGAIN,
     ('db/services/pools.py', 'report'): AGAIN,
     ('db/services/pools.py', 'forget'): NOTHING_LEFT,
     ('db/services/pools.py', 'refresh'): AGAIN,
