@@ -169,7 +169,7 @@ class ServiceImages(_Client):
         :raises GlanceUnavailable: it may have them
         """
         # Pieces come once: what repeats the request by itself would send the rest as the whole.
-        reply = self._ask('PUT', f'{_path(image_id)}/file', data=pieces, connect_retries=0,
+        reply = self._ask('PUT', f'{_path(image_id)}/file', data=iter(pieces), connect_retries=0,
                           allow_reauth=False,
                           headers={'Content-Type': 'application/octet-stream'})
         if reply.status_code == 404:

@@ -21,7 +21,8 @@ _PIECE = 64 * units.KIB
 _PLAIN = frozenset(('raw', 'gpt', 'iso', 'luks'))
 _RAW = {'raw': _PLAIN, 'ami': _PLAIN, 'iso': frozenset(('iso', 'gpt'))}
 """Formats that are written as they are, and what their bytes may be seen as."""
-_VMDK = 'vmdk'
+_DIGESTS = frozenset(('md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'blake2b', 'blake2s',
+                      'sha3_224', 'sha3_256', 'sha3_384', 'sha3_512'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Digest:
         name, self._wanted = 'md5', image.checksum
         if image.os_hash_algo and image.os_hash_value:
             name, self._wanted = image.os_hash_algo, image.os_hash_value
-        if self._wanted is None or name not in hashlib.algorithms_available:
+        if self._wanted is None or name not in _DIGESTS:
             raise _refused(image, 'it has no digest that is known here')
         self._hash = hashlib.new(name, usedforsecurity=False)
         self._size = 0

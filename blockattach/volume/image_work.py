@@ -1,4 +1,5 @@
 """Fill volumes from images and upload them as images: acts that go on after the answer."""
+import contextlib
 import functools
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -88,27 +89,29 @@ class ImageWork:
                 cancel_message=messages.UPLOAD_CANCELLED)
     def upload(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Give an image the bytes of a volume; an image that cannot have them goes."""
-        return self._slowly(claim, self._upload, {})
+        return self._slowly(claim, self._upload, {}, shared=True)
 
     def _slowly(self, claim: records.Claim, act: Callable[[records.Volume, records.Work], None],
-                texts: Mapping[type[errors.BlockattachError], messages.Text]) -> verbs.TakesLong:
+                texts: Mapping[type[errors.BlockattachError], messages.Text],
+                shared: bool = False) -> verbs.TakesLong:
         """Act, by and by; what fails for good, or too often, is `verbs.Failed`.
 
         :param texts: the message to the user by error, where it is not the verb's
+        :param shared: other threads may act on the volume
         """
         def rest() -> None:
-            with self._leases.alone(claim.resource_id):
-                volume, found = volume_images.claimed(self._database, claim)
-                try:
+            volume, found = volume_images.claimed(self._database, claim)
+            try:
+                # A volume that is uploaded may be in use: others act on it meanwhile.
+                with contextlib.nullcontext() if shared else self._leases.alone(volume.id):
                     act(volume, found)
-                except _SURE as exc:
-                    raise verbs.Failed(str(exc), message=next((
-                        text for kind, text in texts.items() if isinstance(exc, kind)), None),
-                    ) from exc
-                except _UNSURE as exc:
-                    if found.attempts >= _ATTEMPTS:
-                        raise verbs.Failed(str(exc)) from exc
-                    raise errors.BackendUncertain(reason=str(exc)) from exc
+            except _SURE as exc:
+                text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
+                raise verbs.Failed(str(exc), message=text) from exc
+            except _UNSURE as exc:
+                if found.attempts >= _ATTEMPTS:
+                    raise verbs.Failed(str(exc)) from exc
+                raise errors.BackendUncertain(reason=str(exc)) from exc
         return verbs.TakesLong(rest)
 
     def _refill(self, volume: records.Volume, found: records.Work) -> None:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from blockattach import errors
 from blockattach.conf import glance as glance_conf
 from blockattach.conf import images as images_conf
 from blockattach.conf import nova as nova_conf
@@ -85,7 +86,10 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
 
 
 def _certificate(base: dependencies.Dependencies, certificate_id: str) -> bytes:
-    # An extra that few need, and long to load.
-    from blockattach.secrets import key_manager
-
+    try:
+        # An extra that few need, and long to load.
+        from blockattach.secrets import key_manager
+    except ImportError as exc:
+        raise errors.ConfigurationError(
+            reason=f'cannot verify signatures: {exc}: install blockattach[castellan]') from exc
     return key_manager.certificate(base.conf, certificate_id)

@@ -27,7 +27,7 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
     :raises VolumeNotFound: it is deleted
     :raises IdempotencyKeyReused: the name was given to another body
     """
-    if all(asked.get(key) is None for key in _KEYS):
+    if all(asked.get(key) is None for key in (*_KEYS, *_IMAGES)):
         return None
     return services.volumes.made_before(call.named())
 
