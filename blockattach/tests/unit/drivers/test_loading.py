@@ -33,7 +33,8 @@ class LoadingTest(unittest.TestCase):
         self.assertIs(True, report.capabilities['multiattach'])
         self.assertEqual('iSCSI', report.capabilities['storage_protocol'])
         self.assertIs(True, report.capabilities['online_extend_support'])
-        self.assertEqual(['clone', 'clone_snapshot', 'host_reservations', 'live_resize', 'manage', 'revert',
+        self.assertEqual(['clone', 'clone_snapshot', 'host_reservations', 'live_resize',
+                          'manage', 'revert',
                           'snapshots'], report.capabilities['driver_capabilities'])
 
     def test_capabilities_are_those_of_both(self) -> None:
