@@ -47,6 +47,12 @@ EXTEND_UNNOTICED = Text('007', 'extend volume',
                         '009', 'Compute service failed to extend volume.')
 EXTEND_FAILED = Text('007', 'extend volume', '010', 'Volume Driver failed to extend volume.')
 EXTEND_CANCELLED = Text('007', 'extend volume', '053', 'An administrator has cancelled it.')
+_FROM_STORAGE = ('008', 'create volume from backend storage')
+MANAGE_NO_POOL = Text(*_FROM_STORAGE, '003', 'Could not find any available weighted backend.')
+MANAGE_FAILED = Text(*_FROM_STORAGE, '056', 'The backend could not manage the storage.')
+MANAGE_CANCELLED = Text(*_FROM_STORAGE, '053', 'An administrator has cancelled it.')
+UNMANAGE_FAILED = Text('006', 'unmanage volume', '001', 'An unknown error occurred.')
+UNMANAGE_CANCELLED = Text('006', 'unmanage volume', '053', 'An administrator has cancelled it.')
 DELETE_FAILED = Text('050', 'delete volume', '050', 'Backend refused to delete the volume.')
 RESERVATION_ABANDONED = Text('002', 'attach volume', '051',
                              'There was no connector in time: the reservation was released.')

@@ -97,7 +97,7 @@ class VolumeRequest:
     ``facts`` are not sent: the scheduler reads them for each choice.
 
     :ivar size_gb: what it shall have
-    :ivar verb: the work that needs the room: ``create``, ``extend``
+    :ivar verb: the work that is placed: ``create``, ``extend``, ``manage``
     :ivar held_gb: what it has of the pool already
     :ivar pool: the only one that will do, by name; None: any
     """
@@ -144,6 +144,9 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str
         return dataclasses.replace(request, size_gb=progress['new_size'],
                                    held_gb=volume.size_gb, pool=volume.pool,
                                    availability_zone=None)
+    if verb == 'manage':
+        # Its bytes are there already; how many is not known yet.
+        return dataclasses.replace(request, size_gb=0, pool=volume.pool)
     return request
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from blockattach.db.engine import engine
 from blockattach.db.volumes import extending
+from blockattach.db.volumes import managing
 from blockattach.db.volumes import volumes
 from blockattach.domain import messages
 from blockattach.domain import pools
@@ -41,4 +42,8 @@ PLACED: Mapping[str, Placed] = {
         lambda database, request, pool: extending.claim(
             database, request.volume_id, request.generation, pool.name, request.room_gb),
         None, extending.refused, messages.EXTEND_NO_POOL),
+    'manage': Placed(
+        lambda database, request, pool: managing.claim(
+            database, request.volume_id, request.generation),
+        None, managing.refused, messages.MANAGE_NO_POOL),
 }
