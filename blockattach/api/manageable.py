@@ -20,7 +20,7 @@ BY_CLUSTER = V(3, 16)
 LISTED_BY_CLUSTER = V(3, 17)
 
 _NAME_KEY = 'source-name'
-REFERENCE: schema.Schema = {'type': ['object', 'string']}
+REFERENCE: schema.Schema = {'type': ['object', 'string', 'null']}
 
 _ITEM = {
     'reference': schema.obj({_NAME_KEY: answers.TEXT}, [_NAME_KEY]),

@@ -71,6 +71,15 @@ class ManageControl:
                             exc, log.fields(volume_id=made.id))
         return made
 
+    def check(self, volume: records.Volume) -> None:
+        """Return if the backend of a volume is up and in use.
+
+        :raises InvalidInput: it is not
+        """
+        if volume.pool is not None:
+            places.backend(self._parts.database, places.Place('Host', volume.pool),
+                           self._down_after)
+
     def unmanage(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Begin to leave a volume to its backend.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from blockattach import units
 from blockattach.domain import records
+from blockattach.domain import snapshots
 
 _OF_VOLUMES = re.compile(r'volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
 _OF_SNAPSHOTS = re.compile(r'_?snapshot-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
@@ -17,6 +18,14 @@ class Managed(NamedTuple):
     volume: records.Volume
     reference: str
     size_gb: int | None
+
+
+class ManagedSnapshot(NamedTuple):
+    """A snapshot that is being managed, and its volume."""
+
+    snapshot: snapshots.Snapshot
+    volume: records.Volume
+    reference: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ CREATE_CANCELLED = Text('001', 'schedule allocate volume',
                         '053', 'An administrator has cancelled it.')
 SNAPSHOT_CREATE_FAILED = Text('009', 'create snapshot', '013', 'Snapshot failed to create.',
                               'VOLUME_SNAPSHOT')
+SNAPSHOT_MANAGE_FAILED = Text('009', 'create snapshot', '056',
+                              'The backend could not manage the storage.', 'VOLUME_SNAPSHOT')
 SNAPSHOT_DELETE_FAILED = Text('010', 'delete snapshot', '016', 'Snapshot failed to delete.',
                               'VOLUME_SNAPSHOT')
 SNAPSHOT_CANCELLED = Text('009', 'create snapshot', '053', 'An administrator has cancelled it.',

@@ -12,3 +12,12 @@ MANAGE_VOLUME = base.Rule(
 UNMANAGE_VOLUME = base.Rule(
     'volume_extension:volume_unmanage', base.ADMIN, 'Leave a volume to its backend.',
     'POST /volumes/{volume_id}/action (os-unmanage)')
+LIST_SNAPSHOTS = base.Rule(
+    'snapshot_extension:list_manageable', base.ADMIN, 'List what lies on a backend that could be '
+    'snapshots.', f'GET {_SNAPSHOTS}', f'GET {_SNAPSHOTS}/detail')
+MANAGE_SNAPSHOT = base.Rule(
+    'snapshot_extension:snapshot_manage', base.ADMIN, 'Make a snapshot of what lies on a backend '
+    'already.', f'POST {_SNAPSHOTS}')
+UNMANAGE_SNAPSHOT = base.Rule(
+    'snapshot_extension:snapshot_unmanage', base.ADMIN, 'Leave a snapshot to its backend.',
+    'POST /snapshots/{snapshot_id}/action (os-unmanage)')

@@ -1,6 +1,7 @@
 """THE list of what does work on a backend, for those that only read what is declared."""
 from blockattach.volume import extend_work
 from blockattach.volume import image_work
+from blockattach.volume import manage_snapshot_work
 from blockattach.volume import manage_work
 from blockattach.volume import revert_work
 from blockattach.volume import server_notices
@@ -9,4 +10,4 @@ from blockattach.volume import volume_work
 
 ACTORS = (volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices,
           snapshot_work.SnapshotWork, revert_work.RevertWork, image_work.ImageWork,
-          manage_work.ManageWork)
+          manage_work.ManageWork, manage_snapshot_work.ManageSnapshotWork)

@@ -8,7 +8,6 @@ from blockattach.db.volumes import managing as db_managing
 from blockattach.db.volumes import stored_names
 from blockattach.db.volumes import unmanaging
 from blockattach.db.volumes import volume_queries
-from blockattach.domain import managing
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.volume import remains
@@ -67,14 +66,11 @@ class ManageWork:
     def _look(self, name: str) -> int:
         """How many GiB what is called so has.
 
-        :raises verbs.Failed: it cannot be managed
+        :raises verbs.Failed, BackendRefused: it cannot be managed
         """
         found = next((one for one in self._backend.manageable('volume') if one.name == name),
                      None)
         if found is None:
             raise verbs.Failed(f'there is no volume {name} on the backend')
-        volume_id = managing.volume_id(name)
-        if volume_id is not None and stored_names.live_ids(
-                self._database, [volume_id], 'volume'):
-            raise verbs.Failed(f'{name} is managed already, as volume {volume_id}')
+        stored_names.check_unknown(self._database, name, 'volume')
         return found.size_gb

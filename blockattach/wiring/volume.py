@@ -41,6 +41,7 @@ from blockattach.volume import extend_work
 from blockattach.volume import image_work
 from blockattach.volume import lease
 from blockattach.volume import making
+from blockattach.volume import manage_snapshot_work
 from blockattach.volume import manage_work
 from blockattach.volume import manager as managers
 from blockattach.volume import pacing
@@ -212,6 +213,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     actors = [acting, of_snapshots, revert_work.RevertWork(parts),
               extend_work.ExtendWork(parts, notices), notices,
                manage_work.ManageWork(parts),
+               manage_snapshot_work.ManageSnapshotWork(parts),
               image_work.ImageWork(parts, pace, images.build_mover(base, owner),
                                    images.build_event(base))]
     running = runner.Runner(base.database, actors, host, owner,

@@ -32,6 +32,16 @@ def claimed(database: engine.Database, held: records.Claim) -> managing.Managed:
     return managing.Managed(volume, at_work.progress['reference'], size_gb)
 
 
+def check_unknown(database: engine.Database, name: str, noun: str) -> None:
+    """Return if what is called so is not this service's.
+
+    :raises BackendRefused: it is
+    """
+    by_name = managing.ids([name], noun)
+    if live_ids(database, by_name.values(), noun):
+        raise errors.BackendRefused(reason=f'{name} is managed already, as {noun} {by_name[name]}')
+
+
 def live_ids(database: engine.Database, ids: Collection[str], noun: str) -> set[str]:
     """Which of these are ids of live volumes, or of live snapshots.
 

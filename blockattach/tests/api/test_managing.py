@@ -253,3 +253,97 @@ class ListTest(ManagingTestCase):
             '/manageable_volumes?cluster=x', version='3.16'))
         self.assert_status(404, self.http.as_admin.get(
             f'/manageable_volumes?host={http.HOST}', version='3.7'))
+
+
+class SnapshotTest(ManagingTestCase):
+    """The same of snapshots."""
+
+    def lies_there_too(self, name, volume_id):
+        """A snapshot that somebody else made on the backend."""
+        volume = drivers.StoredVolume(volume_id, f'volume-{volume_id}', 1, 'pool')
+        self.store.create_snapshot(drivers.StoredSnapshot(name, name, volume))
+
+    def manage_snapshot(self, volume_id, reference, path='/manageable_snapshots', persona=None,
+                        version=http.LATEST, **more):
+        return (persona or self.http.as_admin).post(path, {'snapshot': {
+            'volume_id': volume_id, 'ref': {'source-name': reference}, **more}}, version=version)
+
+    def managed_snapshot(self, volume_id, reference, **more):
+        reply = self.manage_snapshot(volume_id, reference, **more)
+        self.assert_status(202, reply)
+        self.assertEqual('creating', reply.body['snapshot']['status'])
+        return reply.body['snapshot']['id']
+
+    def status_of(self, snapshot_id):
+        return self.http.as_admin.get(f'/snapshots/{snapshot_id}').body['snapshot']['status']
+
+    def test_it_is_a_snapshot_of_its_volume(self):
+        volume_id = self.volume()
+        for path, version in (('/manageable_snapshots', '3.8'), ('/os-snapshot-manage', '3.0')):
+            with self.subTest(path):
+                self.lies_there_too('snapshot-old', volume_id)
+                snapshot_id = self.managed_snapshot(volume_id, 'snapshot-old', path=path,
+                                                    version=version, name='mine')
+                self.assertEqual('available', self.status_of(snapshot_id))
+                self.assertIn(f'snapshot-{snapshot_id}', self.store.sizes())
+                self.assertNotIn('snapshot-old', self.store.sizes())
+
+    def test_what_cannot_be_managed_ends_in_error_and_stays_as_it_was(self):
+        volume_id = self.volume()
+        existing = self.http.as_admin.post('/snapshots', {'snapshot': {'volume_id': volume_id}})
+        existing = existing.body['snapshot']['id']
+        for name in ('absent', f'volume-{volume_id}', f'snapshot-{existing}'):
+            with self.subTest(name):
+                before = self.store.sizes()
+                snapshot_id = self.managed_snapshot(volume_id, name)
+                self.assertEqual('error', self.status_of(snapshot_id))
+                self.assertEqual(['VOLUME_VOLUME_SNAPSHOT_009_056'], self.events(snapshot_id))
+                self.assert_status(202, self.http.as_admin.delete(f'/snapshots/{snapshot_id}'))
+                self.assertEqual(before, self.store.sizes())
+
+    def test_one_that_is_being_managed_is_not_removed(self):
+        volume_id = self.volume()
+        self.lies_there_too('snapshot-old', volume_id)
+        self.http.hold = True
+        snapshot_id = self.managed_snapshot(volume_id, 'snapshot-old')
+        self.assert_fault(400, 'is being managed', self.http.as_admin.post(
+            f'/snapshots/{snapshot_id}/action', {'os-force_delete': {}}))
+        self.assert_status(400, self.http.as_admin.delete(
+            f'/volumes/{volume_id}?cascade=true&force=true'))
+        self.http.hold = False
+        self.http.work.settle()
+        self.assertEqual('available', self.status_of(snapshot_id))
+
+    def test_one_that_is_left_can_be_managed_again(self):
+        volume_id = self.volume()
+        self.lies_there_too('snapshot-old', volume_id)
+        snapshot_id = self.managed_snapshot(volume_id, 'snapshot-old')
+        self.assert_status(202, self.http.as_admin.post(
+            f'/snapshots/{snapshot_id}/action', {'os-unmanage': {}}))
+        self.assert_status(404, self.http.as_admin.get(f'/snapshots/{snapshot_id}'))
+        self.assertIn(f'snapshot-{snapshot_id}', self.store.sizes())
+        again = self.managed_snapshot(volume_id, f'snapshot-{snapshot_id}')
+        self.assertEqual('available', self.status_of(again))
+
+    def test_lists(self):
+        volume_id = self.volume()
+        self.lies_there_too('snapshot-old', volume_id)
+        existing = self.http.as_admin.post('/snapshots', {'snapshot': {'volume_id': volume_id}})
+        existing = existing.body['snapshot']['id']
+        for path in ('/manageable_snapshots', '/os-snapshot-manage'):
+            reply = self.http.as_admin.get(f'{path}/detail?host={http.HOST}')
+            self.assert_status(200, reply)
+            self.assertEqual(
+                {('snapshot-old', True, None, None),
+                 (f'snapshot-{existing}', False, 'already managed', existing)},
+                {(one['reference']['source-name'], one['safe_to_manage'],
+                  one['reason_not_safe'], one['cinder_id'])
+                 for one in reply.body['manageable-snapshots']})
+
+    def test_bad_requests(self):
+        volume_id = self.volume()
+        self.assert_fault(400, 'source-name', self.http.as_admin.post(
+            '/manageable_snapshots', {'snapshot': {'volume_id': volume_id, 'ref': None}}))
+        self.assert_status(404, self.manage_snapshot(
+            '00000000-0000-4000-8000-000000000000', 'x'))
+        self.assert_status(403, self.manage_snapshot(volume_id, 'x', persona=self.http.as_member))
