@@ -28,7 +28,7 @@ from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import authentication
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
-from blockattach.wiring import images
+from blockattach.wiring import image_control
 
 Wsgi = Callable[..., Any]
 
@@ -91,7 +91,7 @@ def build_handling(base: dependencies.Dependencies,
         volumes=volumes.VolumeControl(volume_parts.VolumeParts(
             base.database, scheduler_rpc.client(base.bus), volume_services,
             base.control, check, named, base.telemetry)),
-        images=images.build_control(base, volume_services),
+        images=image_control.build_control(base, volume_services),
         settings=settings,
         default_volume_type=base.control.default_volume_type,
         availability_zone=base.control.availability_zone,

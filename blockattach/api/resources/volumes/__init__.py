@@ -85,6 +85,7 @@ OPERATIONS = (
         policy=policies.UPLOAD_IMAGE, status=202, body=images.UPLOAD, answer=images.UPLOADED,
         faults=(errors.GlanceUnavailable,), summary='Make an image of a volume.'),
     _action('os-reimage', images.reimage, images.REIMAGE, since=operation.V(3, 68),
+            policy=policies.REIMAGE,
             faults=(errors.ImageNotFound, errors.GlanceUnavailable),
             summary='Give a volume the bytes of another image.'),
 )

