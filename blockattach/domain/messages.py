@@ -65,7 +65,6 @@ IMAGE_SIGNATURE_WRONG = Text(*_FROM_IMAGE, '011', 'Image signature verification 
 IMAGE_UNACCEPTABLE = Text(*_FROM_IMAGE,
                           '029', 'The image disk format must be the same as the volume format for '
                           'the volume type you are requesting.')
-REIMAGE_FAILED = Text('016', 'reimage volume',
-                      '028', 'Compute service failed to reimage volume.')
-REIMAGE_CANCELLED = REIMAGE_FAILED._replace(detail_id='053',
-                                            detail='An administrator has cancelled it.')
+_REIMAGE = ('016', 'reimage volume')
+REIMAGE_FAILED = Text(*_REIMAGE, '028', 'Compute service failed to reimage volume.')
+REIMAGE_CANCELLED = Text(*_REIMAGE, '053', 'An administrator has cancelled it.')
