@@ -122,7 +122,7 @@ class CreateTest(ImageCase):
         self.assertIn('notused', self.glance.tokens)
 
     def test_what_cannot_be_meant(self):
-        for ref in (base.ABSENT, 'no such name', ''):
+        for ref in (base.ABSENT, 'no such name'):
             self.assert_fault(400, UNKNOWN, self.of_image(ref))
         for _ in range(2):
             self.glance.add(b'1', name='twice')
