@@ -9,6 +9,7 @@ from blockattach.control import attachments
 from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
+from blockattach.control import moving
 from blockattach.control import reservations
 from blockattach.control import snapshots
 from blockattach.control import volumes
@@ -25,6 +26,7 @@ class ApiServices:
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
     extending: extending.ExtendControl
+    moving: moving.MoveControl
     snapshots: snapshots.SnapshotControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl

@@ -134,6 +134,11 @@ def read(connection: sa.Connection, claim: records.Claim) -> sa.Row[Any]:
     return row
 
 
+def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
+    """The removal of what may remain of a volume on a pool that it is not on."""
+    return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
+
+
 @engine.retried
 def claim(database: engine.Database, wanted: records.Claim, host: str | None,
           seconds: float) -> bool:

@@ -111,6 +111,7 @@ class Volume:
     generation: int
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    migration_status: str | None = None
     snapshot_id: str | None = None
     """The snapshot that it was made of; it may be gone since, as may be ``source_volid``."""
     source_volid: str | None = None

@@ -38,6 +38,11 @@ EXTEND_ATTACHED = base.Rule(
     'volume:extend is asked too.', f'POST {_ONE}/action (os-extend)')
 EXTEND_COMPLETION = _admin_action('extend_volume_completion', 'Say how the extension of a volume '
                                   'has ended that waits for its consumer.')
+RETYPE = base.action('volume', base.MEMBER, 'retype', 'Give a volume another type. For one that '
+                     'several servers can use at once volume:multiattach is asked too.')
+MIGRATE = _admin_action('migrate_volume', 'Move a volume to another backend.')
+MIGRATE_COMPLETION = _admin_action('migrate_volume_completion', 'Complete a migration that waits '
+                                   'for the consumer of its volume.')
 RESERVE = _action('reserve', 'Reserve a volume for a consumer that is named later.')
 UNRESERVE = _action('unreserve', 'Release what os-reserve reserved.')
 BEGIN_DETACHING = _action('begin_detaching', 'Announce a detach.')

@@ -164,7 +164,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         work.change(connection, mine, generation=generation + 1, host=None, owner=None,
                     progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
         if now.host is not None and row.pool is not None:
-            work.replace(connection, database, remains(volume_id, row.pool, now.owner),
+            work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
@@ -217,7 +217,8 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
-        status_allows = force or row.own_status in volume_lifecycle.DELETABLE
+        status_allows = (force or row.own_status in volume_lifecycle.DELETABLE) and (
+            row.migration_status not in volume_lifecycle.MOVING)
         if not status_allows or row.lowest_rank is not None \
                 or sources.is_copied(connection, volume_id):
             raise errors.InvalidVolume(reason=_NOT_DELETABLE)
@@ -319,7 +320,7 @@ def leave_remains(database: engine.Database, volume: records.Volume,
     """What was made of a volume on its pool is not the volume's any more, and is there still."""
     pool = volume.pool or ''
     with database.writer() as connection:
-        work.replace(connection, database, remains(volume.id, pool), retry_seconds,
+        work.replace(connection, database, work.remains(volume.id, pool), retry_seconds,
                      records.host_of(pool))
 
 
@@ -347,11 +348,6 @@ def creation(volume_id: str, generation: int, owner: str | None = None) -> recor
 def deletion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """Its removal."""
     return records.Claim('volume', volume_id, 'delete', generation, owner)
-
-
-def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """The removal of what may remain of a volume on a pool that it is not on."""
-    return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:

@@ -6,6 +6,7 @@ from blockattach.api import answers
 from blockattach.api.resources.volumes import actions
 from blockattach.api.resources.volumes import extending
 from blockattach.api.resources.volumes import handlers
+from blockattach.api.resources.volumes import moving
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
 from blockattach.http.operation import Operation
@@ -87,4 +88,17 @@ OPERATIONS = (
             since=extending.COMPLETED, policy=policies.EXTEND_COMPLETION,
             summary='Say how an extension has ended that waits for its consumer. Refused: here '
                     'none does.'),
+    _action('os-retype', moving.retype, moving.RETYPE, policy=policies.RETYPE,
+            faults=(errors.VolumeTypeNotFound, errors.VolumeTypeNameNotFound,
+                    errors.VolumeTypeChanged),
+            summary='Give a volume another type; with migration_policy on-demand on another '
+                    'backend, if its own one cannot serve that type.'),
+    _action('os-migrate_volume', moving.migrate, moving.MIGRATE, until=moving.BEFORE_CLUSTERS,
+            policy=policies.MIGRATE, summary='Move a volume to another backend of its host.'),
+    _action('os-migrate_volume', moving.migrate, moving.MIGRATE_ANYWHERE, since=moving.CLUSTERS,
+            policy=policies.MIGRATE, summary='Move a volume to another backend of its host.'),
+    _action('os-migrate_volume_completion', moving.complete, moving.COMPLETION,
+            policy=policies.MIGRATE_COMPLETION,
+            summary='Complete a migration that waits for the consumer of its volume. Refused: '
+                    'here none does.'),
 )

@@ -100,11 +100,11 @@ _BY_RULE = {
     policies.HOST_ATTRIBUTE: schema.View({
         'os-vol-host-attr:host': ({'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'}, 'pool')}),
     policies.MIG_STATUS_ATTRIBUTE: schema.View({
-        'os-vol-mig-status-attr:migstat': answers.NULL,
+        'os-vol-mig-status-attr:migstat': (answers.NULLABLE_TEXT, 'migration_status'),
         'os-vol-mig-status-attr:name_id': answers.NULL}),
 }
 """What only those see to whom a rule of the volume's project allows it."""
-_ATTRIBUTES = {'migration_status': answers.NULL, **{
+_ATTRIBUTES = {'migration_status': answers.NULLABLE_TEXT, **{
     key: promise for view in _BY_RULE.values() for key, promise in view.keys.items()}}
 
 
@@ -125,7 +125,7 @@ class Added(NamedTuple):
 
 
 ADDED = (
-    Added(BASE, 'migration_status', admin=True),
+    Added(BASE, 'migration_status', answers.NULLABLE_TEXT, held=True, admin=True),
     Added(V(3, 13), 'group_id'),
     Added(V(3, 21), 'provider_id', admin=True),
     Added(V(3, 48), 'shared_targets', answers.BOOLEAN, held=True),

@@ -1,0 +1,57 @@
+"""Whether a volume may go elsewhere or get another type now: judged under its lock."""
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db.volumes import snapshot_rows
+from blockattach.db.volumes import sources
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+
+_AVAILABLE = volume_lifecycle.OwnStatus.AVAILABLE.value
+_IN_USE = volume_lifecycle.RANK_STATUSES[volume_lifecycle.ATTACHED_RANK].status
+
+
+def check_migration(connection: sa.Connection, row: Any, destination: str) -> None:
+    """Return if a volume may go to another backend.
+
+    :raises InvalidVolume: it may not
+    """
+    if row.own_status == _AVAILABLE and row.lowest_rank is not None:
+        raise errors.InvalidVolume(
+            reason=f'Volume {row.id} is {row.status}: this service does not migrate volumes in '
+                   f'use yet. Detach it first.')
+    if (row.own_status != _AVAILABLE or row.migration_status in volume_lifecycle.MOVING
+            or row.pool is None or records.host_of(row.pool) == records.host_of(destination)
+            or snapshot_rows.are_there(connection, row.id)):
+        raise errors.InvalidVolume(
+            reason=f'Volume {row.id} status must be available or in-use, must not be migrating, '
+                   f'have snapshots, be replicated, be part of a group and destination '
+                   f'host/cluster must be different than the current one')
+    if sources.is_copied(connection, row.id):
+        raise errors.InvalidVolume(
+            reason=f'A volume is being made of volume {row.id}: repeat the request when it is '
+                   f'there.')
+
+
+def check_retype(row: Any, type_id: str, held: bool) -> None:
+    """Return if a volume may get another type.
+
+    :param held: whether what attachments depend on stays as it is
+    :raises InvalidVolume: it may not
+    """
+    if row.own_status != _AVAILABLE or row.status not in (_AVAILABLE, _IN_USE) \
+            or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == type_id \
+            or (row.lowest_rank is not None and not held):
+        raise errors.InvalidVolume(
+            reason='Retype needs volume to be in available or in-use state, not be part of an '
+                   'active migration or a consistency group, requested type has to be different '
+                   'that the one from the volume, and for in-use volumes front-end qos specs '
+                   'cannot change.')
+
+
+def may_leave(connection: sa.Connection, row: Any) -> bool:
+    """Whether its bytes may be moved: nobody uses them, and nothing hangs on them."""
+    return row.lowest_rank is None and not snapshot_rows.are_there(connection, row.id) \
+        and not sources.is_copied(connection, row.id)
