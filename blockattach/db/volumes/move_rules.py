@@ -35,15 +35,17 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
                    f'there.')
 
 
-def check_retype(row: Any, type_id: str, held: bool) -> None:
+def check_retype(row: Any, was: str, type_id: str, held: bool) -> None:
     """Return if a volume may get another type.
 
+    :param was: the type that it had when this was judged, by its id
     :param held: whether what attachments depend on stays as it is
     :raises InvalidVolume: it may not
     """
     if row.own_status != _AVAILABLE or row.status not in (_AVAILABLE, _IN_USE) \
-            or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == type_id \
-            or (row.lowest_rank is not None and not held):
+            or row.migration_status in volume_lifecycle.MOVING \
+            or row.volume_type_id != was or was == type_id or (
+                row.lowest_rank is not None and not held):
         raise errors.InvalidVolume(
             reason='Retype needs volume to be in available or in-use state, not be part of an '
                    'active migration or a consistency group, requested type has to be different '

@@ -72,7 +72,7 @@ def retype(services: api_services.ApiServices, call: operation.Call) -> None:
     if multiattach and not call.target.multiattach:
         services.policy.authorize(call.context, policies.MULTIATTACH, call.target.project_id)
     services.moving.retype(call.context, call.target, moving.Retyping(
-        kind, asked.get('migration_policy') == _ON_DEMAND,
+        kind, call.target.volume_type_id, asked.get('migration_policy') == _ON_DEMAND,
         _is_held(services, call.target, kind)))
 
 
