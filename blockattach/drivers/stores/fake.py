@@ -93,6 +93,7 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def delete(self, volume: base.StoredVolume) -> None:
         self._sizes.pop(volume.name, None)
+        self._contents.pop(volume.name, None)
 
     @faults.faulty
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:

@@ -1,5 +1,5 @@
-"""Volumes move between two backends while something fails or dies: each is whole at any moment, and
-is in one place in the end.
+"""Volumes move between two backends while something fails or dies: each is whole at any moment,
+and in one place in the end.
 """
 from blockattach import failpoints
 from blockattach.db import messages

@@ -5,6 +5,7 @@ from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import extending
 from blockattach.tests.simulation.nouns import legacy
+from blockattach.tests.simulation.nouns import moving
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import snapshots
 from blockattach.tests.simulation.nouns import transfers
@@ -19,6 +20,7 @@ NOUNS = (
     copies.NOUN,
     snapshots.NOUN,
     extending.NOUN,
+    moving.NOUN,
     volumes.NOUN,
     types.NOUN,
     services.NOUN,

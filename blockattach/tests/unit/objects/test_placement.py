@@ -28,7 +28,7 @@ FINGERPRINTS = {
 REQUEST = pools.VolumeRequest(
     volume_id='v', generation=3, size_gb=10, multiattach=True, availability_zone='nova',
     extra_specs={'multiattach': '<is> True'}, tried=('h@b#p', 'h@b#q'), verb='extend', held_gb=4,
-    pool='h@b#p')
+    pool='h@b#p', home='h@b#q')
 
 
 INFO = {'target_lun': 1, 'target_portals': ['a', 'b'], 'encrypted': False,

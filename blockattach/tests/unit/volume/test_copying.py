@@ -11,7 +11,7 @@ from blockattach.drivers import loading
 from blockattach.drivers.stores import file
 from blockattach.drivers.targets import fake
 from blockattach.testing import backend
-from blockattach.tests.fixtures import make
+from blockattach.tests.unit import samples
 from blockattach.volume import backends
 from blockattach.volume import copying
 
@@ -24,7 +24,7 @@ class CopyingTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.here, self.there = self.backend('here'), self.backend('there')
-        self.volume = make.volume_record(pool='storage-1@here#tested')
+        self.volume = samples.volume(pool='storage-1@here#tested')
         self.copy = dataclasses.replace(self.volume, pool='storage-1@there#tested')
         self.here.create(self.volume)
         self.there.create(self.copy)
