@@ -51,6 +51,8 @@ REFUSED = {
     'PUT /os-services/failover_host': 'no backend is replicated',
     'PUT /os-services/failover': 'no backend is replicated',
     'POST /volumes/{id}/action (os-extend_volume_completion)': 'no extension waits for it',
+    'POST /volumes/{id}/action (os-migrate_volume)': 'there is one backend here',
+    'POST /volumes/{id}/action (os-migrate_volume_completion)': 'no migration waits for it',
     **{row.name: row.summary for row in not_offered.OPERATIONS if row.answer is None},
 }
 """Operations that are answered with a failure only, and why."""

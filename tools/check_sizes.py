@@ -34,7 +34,9 @@ SUFFIXES = ('.py', '.sh', '.yaml', '')
 
 # Lists of everything there is, one line each, and what puts a whole together: builders, fixtures
 # and tests. Splitting them would hide what they show.
-MAY_IMPORT_MORE = ('blockattach/api/routes.py', 'blockattach/conf/options.py',
+MAY_IMPORT_MORE = ('blockattach/api/resources/volumes/__init__.py',
+                   'blockattach/api/routes.py', 'blockattach/api/services.py',
+                   'blockattach/conf/options.py', 'blockattach/policy/rules.py',
                    'blockattach/wiring/', 'blockattach/tests/')
 
 NO_PRODUCTION = ('tests', 'testing', 'conformance')

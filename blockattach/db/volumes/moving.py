@@ -39,15 +39,11 @@ Within = Callable[[sa.Connection, Any], None]
 class Retyping:
     """The type that a volume shall have, as it was judged.
 
-    :ivar was: the type that it had then, by its id
     :ivar may_move: whether another backend may take the volume, if its own one cannot
-    :ivar held: whether what attachments depend on stays as it is, so that it may be in use
     """
 
     kind: records.VolumeType
-    was: str
     may_move: bool
-    held: bool
 
 
 @engine.retried
@@ -88,7 +84,7 @@ def retype(database: engine.Database, volume_id: str, wanted: Retyping, lease_se
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
         volume_types.hold(connection, wanted.kind)
         row = volume_rows.lock(connection, volume_id)
-        move_rules.check_retype(row, wanted.was, wanted.kind.id, wanted.held)
+        move_rules.check_retype(connection, row, wanted.kind)
         if within is not None:
             within(connection, row)
         volume_rows.move(connection, database, row, _Event.RETYPE)

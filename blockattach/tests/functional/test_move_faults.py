@@ -85,7 +85,7 @@ class MoveCase(test_volume_faults.VolumeCase):
             self.world.move_control.migrate(self.world.caller, now, OTHER, False)
         else:
             self.world.move_control.retype(self.world.caller, now, moving.Retyping(
-                self.kind, now.volume_type_id, True, False))
+                self.kind, True))
         self.settle()
 
     def dies_at(self, point, act):
@@ -189,7 +189,7 @@ class MoveTest(MoveCase):
     def test_a_forced_deletion_before_a_pool_was_found(self):
         volume = self.written()
         moving.retype(self.world.database, volume.id, moving.Retyping(
-            self.kind, volume.volume_type_id, True, False), 60)
+            self.kind, True), 60)
         self.world.volume_control.delete(self.world.caller, self.world.shown(volume), force=True)
         self.settle()
         self.look()

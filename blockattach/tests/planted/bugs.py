@@ -331,7 +331,8 @@ BUGS = (
     # Volumes that move.
     Bug('a_source_goes_first', 'volume/move_work.py',
         "        failpoints.point('volume.moving.after_copy')\n",
-        "        failpoints.point('volume.moving.after_copy')\n        source.delete(found.here)\n",
+        "        failpoints.point('volume.moving.after_copy')\n"
+        '        source.delete(found.here)\n',
         'a source is removed once the row says that the volume is elsewhere', 'P4'),
     Bug('a_copy_is_believed', 'volume/copying.py',
         '        if _digest(there, copied) != read.value():\n',

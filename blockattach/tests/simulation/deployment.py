@@ -245,7 +245,7 @@ class Deployment:
         self.volumes = [Part(world, f'volume-{number}', lambda base: None, f'storage-{number}',
                              cluster, wrong())
                         for number in ((1, 2) if wanted.clustered or wanted.apart else (1,))]
-        beside = ()
+        beside: tuple[storage.Storage, ...] = ()
         if wanted.beside:
             more = storage.Storage(world.baton, world.faults, wanted.total_gb, storage.BESIDE)
             self.storages[f'{cluster or "storage-1"}@{storage.BESIDE}'] = more

@@ -5,10 +5,7 @@ from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import views
-from blockattach.db.types import qos_specs
-from blockattach.db.types import volume_types
 from blockattach.db.volumes import moving
-from blockattach.domain import records
 from blockattach.domain import volume_type
 from blockattach.http import operation
 from blockattach.http import schema
@@ -72,24 +69,4 @@ def retype(services: api_services.ApiServices, call: operation.Call) -> None:
     if multiattach and not call.target.multiattach:
         services.policy.authorize(call.context, policies.MULTIATTACH, call.target.project_id)
     services.moving.retype(call.context, call.target, moving.Retyping(
-        kind, call.target.volume_type_id, asked.get('migration_policy') == _ON_DEMAND,
-        _is_held(services, call.target, kind)))
-
-
-def _is_held(services: api_services.ApiServices, volume: records.Volume,
-             kind: records.VolumeType) -> bool:
-    """Whether attachments do not see that the volume gets this type."""
-    if (volume.multiattach, volume.single_writer, volume.encrypted) != (
-            volume_type.is_multiattach(kind.extra_specs),
-            volume_type.is_single_writer(kind.extra_specs), kind.encryption is not None):
-        return False
-    own = volume_types.get(services.database, volume.volume_type_id)
-    if own.encryption != kind.encryption:
-        return False
-    return own.qos_specs_id == kind.qos_specs_id or not any(
-        _consumer_heeds(services, one.qos_specs_id) for one in (own, kind))
-
-
-def _consumer_heeds(services: api_services.ApiServices, specs_id: str | None) -> bool:
-    return specs_id is not None and qos_specs.get(
-        services.database, specs_id).consumer != volume_type.BACK_END
+        kind, asked.get('migration_policy') == _ON_DEMAND))

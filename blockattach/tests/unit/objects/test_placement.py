@@ -22,7 +22,7 @@ FINGERPRINTS = {
     'AttachmentPayload': '1.0-c30790d5bca7cedd5125d0c08f0d87d6',
     'PoolsReport': '1.0-ae691864c3f5295cb3b321c02bc74a35',
     'VolumeAttachmentPayload': '1.0-7b855eb6a83f46d0f19da78880a945e0',
-    'VolumeRequest': '1.0-e07b428b9b5ef8201e195cd753329a69',
+    'VolumeRequest': '1.0-1f5a1fe82297e4e23be17ea1a32ec41c',
 }
 
 REQUEST = pools.VolumeRequest(
