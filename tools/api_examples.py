@@ -249,6 +249,10 @@ def _actions(player: Player) -> None:
     act('os-extend', {'new_size': 2})
     player.ask('POST /volumes/{id}/action (os-extend_volume_completion)', volume,
                {'os-extend_volume_completion': {'error': False}})
+    kind = player.ask('POST /types', body={'volume_type': {'name': 'other'}}, keep=False)
+    act('os-retype', {'new_type': kind['volume_type']['id'], 'migration_policy': 'never'})
+    act('os-migrate_volume', {'host': 'storage-2@disks', 'lock_volume': True})
+    act('os-migrate_volume_completion', {'new_volume': volume['id'], 'error': False})
     act('os-reset_status', {'status': 'error'})
     player.ask('DELETE /volumes/{id}', volume, member=True)
 

@@ -333,7 +333,8 @@ BUGS = (
         "        failpoints.point('volume.moving.after_copy')\n",
         "        failpoints.point('volume.moving.after_copy')\n"
         '        source.delete(found.here)\n',
-        'a source is removed once the row says that the volume is elsewhere', 'P4'),
+        'a source is removed once the row says that the volume is elsewhere', 'P4',
+        'blockattach.tests.functional.test_move_faults'),
     Bug('a_copy_is_believed', 'volume/copying.py',
         '        if _digest(there, copied) != read.value():\n',
         "        if read.value() == b'':\n",
