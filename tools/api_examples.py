@@ -26,6 +26,7 @@ from blockattach.domain import binaries
 from blockattach.domain import messages as domain_messages
 from blockattach.http import operation
 from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
@@ -79,8 +80,9 @@ class Example(NamedTuple):
 class Player:
     """Sends requests, and keeps those that name the operation which they are an example of."""
 
-    def __init__(self, api: http.ApiFixture, time: clock.ManualClock) -> None:
+    def __init__(self, api: http.ApiFixture, time: clock.ManualClock, image_id: str) -> None:
         self.api = api
+        self.image_id = image_id
         self.examples: dict[str, Example] = {}
         self._time = time
         self._operations = {row.name: row for row in routes.operations()}
@@ -201,7 +203,21 @@ def _volumes(player: Player) -> dict[str, str]:
     player.ask('GET /volumes/{id}/encryption', volume, member=True)
     player.ask('GET /volumes/{id}/encryption/{key}', {**volume, 'key': 'encryption_key_id'},
                member=True)
+    player.ask('PUT /volumes/{id}', volume, {'volume': {'description': 'Of the laboratory'}},
+               member=True)
+    _metadata(player, volume)
+    player.ask('GET /resource_filters', query='?resource=volume', member=True)
     return volume
+
+
+def _metadata(player: Player, volume: dict[str, str]) -> None:
+    item = {**volume, 'key': 'owner'}
+    player.ask('POST /volumes/{id}/metadata', volume, {'metadata': {'owner': 'lab'}}, member=True)
+    player.ask('GET /volumes/{id}/metadata', volume, member=True)
+    player.ask('GET /volumes/{id}/metadata/{key}', item, member=True)
+    player.ask('PUT /volumes/{id}/metadata/{key}', item, {'meta': {'owner': 'team'}}, member=True)
+    player.ask('DELETE /volumes/{id}/metadata/{key}', item, member=True)
+    player.ask('PUT /volumes/{id}/metadata', volume, {'metadata': {}}, member=True)
 
 
 def _attachments(player: Player, volume: dict[str, str]) -> None:
@@ -253,8 +269,25 @@ def _actions(player: Player) -> None:
     act('os-retype', {'new_type': kind['volume_type']['id'], 'migration_policy': 'never'})
     act('os-migrate_volume', {'host': 'storage-2@disks', 'lock_volume': True})
     act('os-migrate_volume_completion', {'new_volume': volume['id'], 'error': False})
+    act('os-set_image_metadata', {'metadata': {'os_type': 'linux'}})
+    act('os-show_image_metadata')
+    act('os-unset_image_metadata', {'key': 'os_type'})
+    act('os-set_bootable', {'bootable': True})
     act('os-reset_status', {'status': 'error'})
     player.ask('DELETE /volumes/{id}', volume, member=True)
+    made = player.ask('POST /volumes', body={'volume': {'size': 1}}, member=True, keep=False)
+    player.ask('POST /volumes/{id}/action (os-force_delete)', {'id': made['volume']['id']},
+               {'os-force_delete': None}, version=None)
+
+
+def _images(player: Player) -> None:
+    for action, value in (
+            ('os-volume_upload_image', {'image_name': 'my-root', 'disk_format': 'qcow2'}),
+            ('os-reimage', {'image_id': player.image_id})):
+        made = player.ask('POST /volumes', body={'volume': {'size': 1, 'name': 'root'}},
+                          member=True, keep=False)
+        player.ask(f'POST /volumes/{{id}}/action ({action})', {'id': made['volume']['id']},
+                   {action: value}, member=True)
 
 
 def _transfers(player: Player) -> None:
@@ -273,6 +306,38 @@ def _transfers(player: Player) -> None:
                    {'accept': {'auth_key': made['auth_key']}}, member=True)
 
 
+def _snapshots(player: Player) -> None:
+    volume = player.ask('POST /volumes', body={'volume': {'size': 1}}, member=True,
+                        keep=False)['volume']['id']
+    wanted = {'snapshot': {'volume_id': volume, 'name': 'before the upgrade',
+                           'metadata': {'release': '29'}}}
+    made = player.ask('POST /snapshots', body=wanted, member=True)['snapshot']
+    one = {'id': made['id']}
+    for below in ('', '/detail'):
+        player.ask(f'GET /snapshots{below}', member=True)
+    path = '/snapshots/{id}'
+    player.ask(f'GET {path}', one, member=True)
+    player.ask(f'PUT {path}', one, {'snapshot': {'name': 'the last good one'}}, member=True)
+    player.ask(f'GET {path}/metadata', one, member=True)
+    player.ask(f'POST {path}/metadata', one, {'metadata': {'checked': 'yes'}}, member=True)
+    player.ask(f'PUT {path}/metadata', one, {'metadata': {'release': '30'}}, member=True)
+    item = {**one, 'key': 'release'}
+    player.ask(f'GET {path}/metadata/{{key}}', item, member=True)
+    player.ask(f'PUT {path}/metadata/{{key}}', item, {'meta': {'release': '31'}}, member=True)
+    player.ask(f'DELETE {path}/metadata/{{key}}', item, member=True)
+    player.ask('POST /volumes/{id}/action (revert)', {'id': volume},
+               {'revert': {'snapshot_id': made['id']}}, member=True)
+    player.ask(f'POST {path}/action (os-reset_status)', one,
+               {'os-reset_status': {'status': 'creating'}})
+    player.ask(f'POST {path}/action (os-update_snapshot_status)', one,
+               {'os-update_snapshot_status': {'status': 'available', 'progress': '100%'}},
+               member=True)
+    player.ask(f'DELETE {path}', one, member=True)
+    made = player.ask('POST /snapshots', body=wanted, member=True, keep=False)['snapshot']
+    player.ask(f'POST {path}/action (os-force_delete)', {'id': made['id']},
+               {'os-force_delete': {}})
+
+
 def _messages(player: Player) -> None:
     messages.create(player.api.database, make.PROJECT, None, domain_messages.ATTACH_FAILED,
                     '33333333-3333-4333-8333-333333333333')
@@ -284,12 +349,16 @@ def _messages(player: Player) -> None:
 
 def _quota_sets(player: Player) -> None:
     project = {'id': make.PROJECT}
-    player.ask('PUT /os-quota-sets/{id}', project, {'quota_set': {'attachments': 500}},
+    player.ask('PUT /os-quota-sets/{id}', project,
+               {'quota_set': {'volumes': 20, 'gigabytes': 2000, 'attachments': 500}},
                version=_BOTH)
     player.ask('GET /os-quota-sets/{id}', project, query='?usage=true', version=_BOTH,
                member=True)
     player.ask('GET /os-quota-sets/{id}/defaults', project, version=_BOTH, member=True)
     player.ask('DELETE /os-quota-sets/{id}', project, version=_BOTH)
+    default = {'id': 'default'}
+    player.ask('PUT /os-quota-class-sets/{id}', default, {'quota_class_set': {'volumes': 20}})
+    player.ask('GET /os-quota-class-sets/{id}', default)
 
 
 def _operations(player: Player) -> None:
@@ -344,10 +413,13 @@ def _play(player: Player) -> None:
     _attachments(player, volume)
     _actions(player)
     _transfers(player)
+    _snapshots(player)
     _messages(player)
     _operations(player)
     _clusters(player)
     _not_offered(player)
+    # Volumes have no bytes here, so what goes on after these answers fails.
+    _images(player)
 
 
 def recorded() -> dict[str, Any]:
@@ -356,8 +428,9 @@ def recorded() -> dict[str, Any]:
     logging.getLogger('blockattach').addHandler(silent)
     time = clock.ManualClock()
     try:
-        with http.ApiFixture(time) as api:
-            player = Player(api, time)
+        with glance.GlanceStandIn() as images, http.ApiFixture(time, options={
+                'glance': {'endpoint_override': images.url}}) as api:
+            player = Player(api, time, images.add(b'an image', name='debian-13'))
             _play(player)
     finally:
         logging.getLogger('blockattach').removeHandler(silent)

@@ -15,6 +15,7 @@ from blockattach import clock as clocks
 from blockattach.domain import binaries
 from blockattach.drivers.targets import tgtd
 from blockattach.health import report
+from blockattach.testing import stack
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
 
@@ -188,7 +189,8 @@ def _common(state: records.StateDirectory, name: str,
         'keystone_authtoken': ground.identity.middleware(),
         # There is no Nova whose servers could still use what is detached.
         'nova': {'detach_rule': 'off'},
-        'health': {'interval': '2'}}
+        'health': {'interval': '2'},
+        'quota': stack.LIMITLESS}
     for (group, option), value in rabbit.RabbitFixture(ground.broker, name).options().items():
         groups.setdefault(group, {})[option] = value
     if ground.memcached is not None:

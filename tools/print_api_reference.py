@@ -46,13 +46,15 @@ class Group(NamedTuple):
 
 
 _NAMED = {
-    'volumes': Group('Volumes', 'Create, list, show and delete volumes.'),
+    'volumes': Group('Volumes', 'Create, list, show, change and delete volumes.'),
     'attachments': Group(
         'Attachments', 'Give hosts access to volumes, and take it away again. How the requests '
         'follow each other: :doc:`/user/attaching`.'),
     _ACTIONS: Group(
         'Volume actions', 'Attaching as clients do it that know of no attachments (before 3.27), '
         'and what an administrator does to a volume.'),
+    'snapshots': Group('Snapshots', 'Keep what volumes were at one moment. More: '
+                       ':doc:`/user/snapshots`.'),
     'types': Group('Volume types', 'What volumes are like, and who may use them: '
                    ':doc:`/admin/volume_types`. Their meaning for placing: '
                    ':doc:`/admin/scheduling`; for encryption: :doc:`/admin/encryption`.'),
@@ -60,11 +62,14 @@ _NAMED = {
                            ':doc:`/admin/volume_types`.'),
     'qos-specs': Group('QoS specs', 'Limits that volume types bring: :doc:`/admin/qos`.'),
     'limits': Group('Limits', 'Quotas of a project, and how much of them is used.'),
-    'os-quota-sets': Group('Quota sets', 'How many attachments a project may have: '
-                           ':doc:`/user/extension`.'),
+    'os-quota-sets': Group('Quota sets', 'How much a project may have: :doc:`/admin/quotas`.'),
+    'os-quota-class-sets': Group('Quota class sets', 'How much projects may have that were given '
+                                 'no limits: :doc:`/admin/quotas`.'),
     'messages': Group('Messages', 'What went wrong after a request was answered.'),
     'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
     'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),
+    'resource_filters': Group('Resource filters', 'By what users may filter lists: '
+                              ':doc:`/user/metadata`.'),
     'capabilities': Group('Capabilities', 'What a backend can do.'),
     'clusters': Group('Clusters', 'Volume services that keep a backend together: '
                       ':doc:`/admin/clusters`.'),

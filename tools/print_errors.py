@@ -12,7 +12,7 @@ Each error has a stable code, which programs may rely on; its text may change. *
 nothing happened, so that a repeat is a new request. *Uncertain* means that the act may have
 happened: the service finds out and finishes it by itself, and a repeat is safe. *Again* says that
 the condition is temporary: repeat the request after the number of seconds in the header
-``Retry-After``. (The one of ``quota.exceeded`` says 0, as clients expect of status 413.)
+``Retry-After``. (That of quotas says 0, as clients expect of status 413.)
 """
 
 

@@ -25,6 +25,7 @@ REASONS = {
     404: 'There is no such thing, or none that the caller may see, or not at this version.',
     406: 'The version is not on offer.',
     409: 'Something else is under way, or has been before.',
+    412: 'It is not what If-Match names any more; nothing was changed.',
     413: 'The body is too large, or a quota is exceeded.',
     415: 'The body is not JSON.',
     500: 'The backend has refused, or the service has failed.',

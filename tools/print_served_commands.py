@@ -49,6 +49,7 @@ WORDS = {
     'service': 'cinder-volume', 'tenant': PROJECT, 'project': PROJECT, 'project_id': PROJECT,
     '--project-id': PROJECT, 'class_name': 'default', 'metadata': 'a=b', 'new_size': '2',
     'action': 'set', 'level': 'INFO', 'bootable': 'true', 'read_only': 'true', 'provider': 'luks',
+    'snapshot': '{snapshot}', 'snapshots': '{snapshot}', 'snapshot_id': '{snapshot}',
     'identifier': 'x', 'volumetypes': '{type}', 'group_type': 'x', 'snapshot_name': 'x'}
 # Where the arguments that must be there bring nothing about.
 MORE = {
@@ -201,6 +202,7 @@ class Objects:
         offered = self.offer()
         return {'type': kind['id'], 'qos': qos['id'], 'volume': volume['id'],
                 'attachment': made['id'], 'transfer': offered['id'],
+                'snapshot': self.snapshot(),
                 'auth_key': offered['auth_key'], 'server': str(uuid.uuid4()),
                 'message': messages[0]['id'] if messages else name}
 
@@ -211,6 +213,14 @@ class Objects:
             pass
         return self.ask('POST', '/os-volume-transfer', {
             'transfer': {'volume_id': volume['id']}})['transfer']
+
+    def snapshot(self) -> str:
+        """The id of a snapshot of a volume of its own."""
+        volume = self.ask('POST', '/volumes', {'volume': {'size': 1}})['volume']
+        while self.ask('GET', f'/volumes/{volume["id"]}')['volume']['status'] == 'creating':
+            pass
+        made = self.ask('POST', '/snapshots', {'snapshot': {'volume_id': volume['id']}})
+        return str(made['snapshot']['id'])
 
     def make_a_message(self) -> None:
         """By a volume that no pool can hold."""

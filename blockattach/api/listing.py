@@ -17,6 +17,7 @@ import orjson
 from oslo_utils import strutils
 
 from blockattach import errors
+from blockattach.conf import resource_filters
 from blockattach.db.engine import paging
 from blockattach.http import operation
 from blockattach.http.operation import V
@@ -46,12 +47,25 @@ class FilterRules:
     :ivar more: for administrators only
     :ivar since: first versions of filters that came later
     :ivar own: parameters that the handler reads by itself
+    :ivar like: those of the known ones that find what contains a value for everybody
+    :ivar unheld: for everybody, but nothing has a value for them
     """
 
     known: frozenset[str]
     more: frozenset[str] = frozenset()
     since: Mapping[str, V] = dataclasses.field(default_factory=dict)
     own: frozenset[str] = frozenset()
+    like: frozenset[str] = frozenset()
+    unheld: frozenset[str] = frozenset()
+
+    def allowed_by(self, filters: resource_filters.Filters, resource: str) -> 'FilterRules':
+        """The same filters, for everybody those that are configured for the resource."""
+        named = filters.get(resource, ())
+        like = frozenset(name[:-1] for name in named if name.endswith('~'))
+        allowed = like | frozenset(name for name in named if not name.endswith('~'))
+        served = self.known | self.more
+        return dataclasses.replace(self, known=allowed & served, more=served - allowed,
+                                   like=like & served, unheld=allowed - served)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +93,7 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
     """
     is_admin = bool(call.context.is_admin)
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
-    unknown = []
+    unknown, nothing = [], False
     for key, value in dict(call.query.items()).items():
         if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
             continue
@@ -87,13 +101,16 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
         usable = _usable(name, call.version, rules, is_admin)
         if name == key and usable:
             found.equal[key] = value
-        elif name != key and usable and is_admin and call.version >= LIKE_FILTERS:
+        elif name != key and usable and call.version >= LIKE_FILTERS and (
+                is_admin or name in rules.like):
             found.like[name] = value
+        elif key in rules.unheld:
+            nothing = True
         else:
             unknown.append(key)
-    if unknown and is_admin:
-        return dataclasses.replace(found, nothing=True)
-    if unknown and call.version >= STRICT_FILTERS:
+    if nothing or (unknown and is_admin):
+        found = dataclasses.replace(found, nothing=True)
+    if unknown and not is_admin and call.version >= STRICT_FILTERS:
         raise errors.InvalidFilter(filters=','.join(unknown))
     return found
 

@@ -9,6 +9,7 @@ from blockattach.api.resources import not_offered
 from blockattach.api.resources import pools
 from blockattach.api.resources import qos_specs
 from blockattach.api.resources import quotas
+from blockattach.api.resources import resource_filters
 from blockattach.api.resources import services
 from blockattach.api.resources import snapshots
 from blockattach.api.resources import transfers
@@ -37,6 +38,7 @@ FAMILIES = (
     workers.OPERATIONS,
     not_offered.OPERATIONS,
     pools.OPERATIONS,
+    resource_filters.OPERATIONS,
 )
 
 

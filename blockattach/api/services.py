@@ -5,8 +5,10 @@ from collections.abc import Callable
 from blockattach import clock
 from blockattach import context
 from blockattach.conf import api as api_conf
+from blockattach.conf import resource_filters
 from blockattach.control import attachments
 from blockattach.control import extending
+from blockattach.control import images
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import moving
@@ -28,12 +30,14 @@ class ApiServices:
     extending: extending.ExtendControl
     moving: moving.MoveControl
     snapshots: snapshots.SnapshotControl
+    images: images.ImageControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
     project_check: Callable[[context.RequestContext, str], None]
     """Raises ProjectNotFound unless the project exists, where that is known."""
+    filters: resource_filters.Filters
     default_volume_type: str
     availability_zone: str
     service_down_time: float

@@ -5,6 +5,7 @@ import enum
 from oslo_config import cfg
 
 from blockattach.conf import locations
+from blockattach.conf import resource_filters
 from blockattach.conf import settings as groups
 
 GROUP = 'api'
@@ -126,6 +127,12 @@ class ApiSettings:
     basic_auth: BasicAuthFiles = groups.part(BasicAuthFiles, BasicAuthFiles())
     osapi_max_limit: int = groups.option(cfg.IntOpt, default=1000, min=1, help=(
         'The most items that one page of a list has.'))
+    resource_query_filters_file: str | None = groups.option(
+        cfg.StrOpt, help=(
+            'By what users may filter lists, as JSON: names of filters by resource, with a ~ '
+            'behind a name also by a part of the value. The form is that of the '
+            'resource_filters.json of Cinder, whose table is built in. Administrators are not '
+            'bound by it.'))
     max_request_body_size: int = groups.option(cfg.IntOpt, default=114688, min=1, help=(
         'The largest body of a request in bytes; a larger one is answered 413.'))
     check_capabilities: CapabilityCheck = groups.option(
@@ -158,6 +165,15 @@ def settings(conf: cfg.ConfigOpts) -> ApiSettings:
     :raises ConfigurationError: of TLS, only a part is set
     """
     return groups.read(conf, GROUP, ApiSettings, queue=queue_settings(conf), tls=_tls(conf))
+
+
+def filters(conf: cfg.ConfigOpts) -> resource_filters.Filters:
+    """By what users may filter lists.
+
+    :raises ConfigurationError: the file cannot be used
+    """
+    with locations.named(conf, GROUP, 'resource_query_filters_file'):
+        return resource_filters.read(conf[GROUP].resource_query_filters_file)
 
 
 def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:

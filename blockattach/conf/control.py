@@ -24,9 +24,6 @@ class ControlSettings:
         'again.'))
     idempotency_key_seconds: int = groups.option(cfg.IntOpt, default=86400, min=1, help=(
         'How long the Idempotency-Key of a request is remembered.'))
-    quota_attachments: int = groups.option(cfg.IntOpt, default=10000, min=-1, help=(
-        'How many attachments a project may have that was given no limit of its own; '
-        '-1: any number.'))
     default_volume_type: str = groups.option(cfg.StrOpt, default='__DEFAULT__', help=(
         'Type of a volume that is created without one, in a project that has no default type.'))
     availability_zone: str = groups.option(

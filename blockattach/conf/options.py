@@ -20,8 +20,11 @@ from blockattach.conf import control
 from blockattach.conf import core
 from blockattach.conf import database
 from blockattach.conf import failpoints
+from blockattach.conf import glance
 from blockattach.conf import health
+from blockattach.conf import images
 from blockattach.conf import nova
+from blockattach.conf import quota
 from blockattach.conf import rpc
 from blockattach.conf import scheduler
 from blockattach.conf import service
@@ -31,7 +34,8 @@ from blockattach.conf import volume
 OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
-        service, api, control, attachments, scheduler, volume, nova, rpc, database, health)),
+        service, api, control, attachments, scheduler, volume, nova, glance, images, quota, rpc,
+        database, health)),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
     (failpoints.GROUP, failpoints.OPTS))
@@ -93,6 +97,10 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     known: dict[str, set[str]] = {_DEFAULT: set(map(str, conf))}
     for group, found in list_opts():
         known.setdefault(group, set()).update(_names(found))
+        for option in found:
+            for former in option.deprecated_opts:
+                known.setdefault(former.group or group, set()).add(
+                    _plain(former.name or option.dest))
     of_backends = set(_names(backend.OPTS))
     # The sample's, unless a backend is called so.
     known.pop('file')

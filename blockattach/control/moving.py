@@ -55,10 +55,11 @@ class MoveControl:
 
         :raises InvalidVolume: its status or its attachments do not allow it
         :raises VolumeTypeNotFound, VolumeTypeChanged: the type is not what was judged
+        :raises QuotaExceeded: the project may not have so much of the type
         """
         with self._parts.telemetry.verb('volumes.retype'):
             failpoints.point('control.moving.before_retype')
-            moving.retype(self._parts.database, volume.id, wanted,
+            moving.retype(self._parts.database, volume.id, volume.project_id, wanted,
                           self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.moving.after_retype')
             self._place(caller, volume.id)

@@ -1,4 +1,6 @@
 """os-reset_status: an administrator says what is true. It never leaves an orphan behind."""
+import dataclasses
+
 from blockattach import context
 from blockattach import errors
 from blockattach.control import attachments as attachment_control
@@ -10,9 +12,9 @@ from blockattach.domain import reset_rule
 
 
 def reset(control: attachment_control.AttachmentControl, caller: context.RequestContext,
-          volume: records.Volume, status: str | None, attach_status: str | None) -> None:
-    """Set the status of a volume, its attach status, or both, by
-    `blockattach.domain.reset_rule`; the caller is authorized already.
+          volume: records.Volume, requested: reset_rule.Requested) -> None:
+    """Set what is said of a volume, by `blockattach.domain.reset_rule`; the caller is authorized
+    already.
 
     :raises InvalidInput: what is asked for contradicts the live attachments, or has no meaning
     :raises VolumeAtWork: it is being made or removed
@@ -21,9 +23,8 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
     :raises BackendError: an attachment could not be ended
     """
     database = control.backend.database
-    _check(volume.id, resets.reset_facts(
-        database, volume.id, reset_rule.Requested(status, attach_status)))
-    if attach_status == reset_rule.DETACHED:
+    _check(volume.id, resets.reset_facts(database, volume.id, requested))
+    if requested.attach_status == reset_rule.DETACHED:
         # Each attachment goes as it always goes, its grant at the target included.
         rows = attachment_queries.of_volume(database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
@@ -31,10 +32,10 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
             control.rule.check(caller, row, verb)
         for row in rows:
             control.remove(caller, row, force=True, ruled=verb)
-    if status is not None:
+    if requested.status is not None or requested.migration_status is not None:
         # Decided again: the attachments are removed by now, and there may be new ones.
         _check(volume.id, resets.reset_status(
-            database, volume.id, reset_rule.Requested(status, None)))
+            database, volume.id, dataclasses.replace(requested, attach_status=None)))
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:

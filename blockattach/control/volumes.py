@@ -30,17 +30,20 @@ class VolumeControl:
                size_gb: int, kind: records.VolumeType, availability_zone: str | None,
                metadata: Mapping[str, str], request: idempotency.Request | None = None,
                hints: Mapping[str, Any] | None = None,
-               source: sources.Source | None = None) -> records.Volume:
+               source: sources.Source | None = None,
+               progress: Mapping[str, Any] | None = None) -> records.Volume:
         """Write a volume down and ask the scheduler to place it.
 
         :param request: the name that the client gave it: made once, however often it comes
         :param hints: what the client says of where it shall go; the scheduler heeds what it is
             configured to
         :param source: what it is made of, as it was judged; None: it begins empty
+        :param progress: what its making has to remember from the beginning
         :raises InvalidInput: the caller has no project that it would be of
         :raises NoPoolForVolume: no pool will do, and such requests are to be refused
         :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
         :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot: nor its source
+        :raises QuotaExceeded: the project has as much as it may
         """
         if not caller.project_id:
             raise errors.InvalidInput(reason='Invalid input received: a volume belongs to a '
@@ -49,7 +52,8 @@ class VolumeControl:
             project_id=caller.project_id, user_id=caller.user_id or '', name=name,
             description=description, size_gb=size_gb, kind=kind,
             availability_zone=availability_zone or self._parts.settings.availability_zone,
-            metadata=metadata, hints=hints, request_id=caller.request_id, source=source)
+            metadata=metadata, hints=hints, request_id=caller.request_id, source=source,
+            progress=progress)
         with self._parts.telemetry.verb('volumes.create'):
             if request is None:
                 return self._create(caller, draft)

@@ -14,6 +14,7 @@ from blockattach.db.attachments import grants
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.volumes import claims
+from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -34,7 +35,8 @@ _VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 def volume_status(database: engine.Database, volume_id: str) -> None:
     """Derive anew, under the volume's lock: ranks and slots of its rows, credentials, its status.
 
-    A row that is worked on without a deadline gets one that has passed, so that it is resumed.
+    A row that is worked on without a deadline gets one that has passed, so that it is resumed; its
+    snapshots alike.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -56,6 +58,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         # Work on a volume that is there remembers what for, and cannot be written anew.
         if row.own_status not in (_Own.REVERTING, *_MOVING):
             _derive_work(connection, database, row, at_work)
+        snapshot_rows.derive_work(connection, database, row)
         if row.own_status not in volume_lifecycle.CLAIMING:
             freed = claims.give_back(connection, row)
             if freed:

@@ -157,6 +157,8 @@ volumes = _table(
     sa.Column('claimed_gb', sa.Integer),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
+    # Has all that is counted for a project's quotas.
+    sa.Index(None, 'deleted', 'project_id', 'volume_type_id', 'size_gb'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
     sa.Index(None, 'deleted', 'volume_type_id'),
@@ -201,6 +203,7 @@ snapshots = _table(
     sa.Column('status_reset', sa.Boolean, nullable=False, default=False),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
+    sa.Index(None, 'deleted', 'project_id', 'volume_type_id', 'size_gb'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'volume_id', 'deleted'))
 

@@ -1,102 +1,391 @@
-"""How many attachments a project may have, checked in the transaction that makes a row.
+"""What projects may have, checked in the transaction that adds something to one; and how that is
+shown and changed.
 
-Usage is counted, not stored: with the project's row locked, so that new rows of one project wait
-for each other. A process that has found a project far from its limit makes a number of rows
-without a count. A project's own limit is read and changed by an administrator.
+Usage is counted from live rows, not stored, so it cannot drift. A verb reads the limits before its
+transaction (`limits`) and checks in it (`check`). Near a limit the project's row is locked, so
+that what is added to one project waits for each other; a process that has found a project far from
+its limits adds a number of things without a count. Lock order: volumes and their snapshots,
+project, volume type, attachments.
 """
+import dataclasses
+import functools
 import itertools
+from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach import errors
 from blockattach.db import models
 from blockattach.db.engine import engine
-from blockattach.domain import records
+from blockattach.db.engine import prepared
+from blockattach.domain import quotas
 
-UNLIMITED = -1
-ATTACHMENTS = 'attachments'
 MARGIN = 1024
-"""How far from its limit a project is counted each time."""
+"""How far from a limit a project is counted each time, in grains (`quotas.Resource.grain`)."""
 UNCOUNTED = 16
-"""How many rows one process makes between two counts: ``MARGIN`` is enough for 64 processes."""
-_MOST_PROJECTS = 4096
+"""How often one process adds something between two counts: `MARGIN` is enough for 64 processes."""
+_MOST_COUNTED = 8192
+
+LOCK = '*'
+"""Of the row by which a project is locked."""
+DEFAULT_CLASS = 'default'
+"""The class whose limits are those of projects that have none of their own."""
 
 _quotas = models.quotas
+_classes = models.quota_classes
+_volumes = models.volumes
+_snapshots = models.snapshots
 _attachments = models.attachments
 
+_OWN, _CLASS, _CLAIMED = 'own', 'class', 'claimed'
+_READ = {quotas.VOLUMES: (quotas.VOLUMES,), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,),
+         quotas.GIGABYTES: (quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED),
+         quotas.ATTACHMENTS: (quotas.ATTACHMENTS,)}
+"""What is counted for a resource."""
+_NO_USE: frozenset[str] = frozenset()
+_ALL_USE = frozenset({quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, quotas.ATTACHMENTS})
+_PROJECT = prepared.value('project_id', _quotas.c.project_id.type)
+_LOCK = prepared.Statement(lambda dialect: sa.select(_quotas.c.resource).where(
+    _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK).with_for_update())
 
-def check(connection: sa.Connection, database: engine.Database, project_id: str,
-          hard_limit: int | None) -> None:
-    """Check one more, before it is written. The caller is `engine.retried`.
 
-    :param hard_limit: the project's own, as it was read just before; None: the default
-    :raises QuotaExceeded: the project has as many as it may
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What a project may have, by key, as it was read just before."""
+
+    project_id: str
+    by_key: Mapping[str, int]
+
+
+def limits(database: engine.Database, project_id: str) -> Limits:
+    """What a project may have now; read before the transaction that is going to check it."""
+    elsewhere = _elsewhere(database, project_id)
+    if elsewhere is not None:
+        return Limits(project_id, elsewhere)
+    with database.reader() as connection:
+        return Limits(project_id, _stored(database, _rows(connection, project_id, _NO_USE)))
+
+
+def attachment_limits(database: engine.Database, project_id: str, own: int | None,
+                      of_class: int | None) -> Limits:
+    """The same, of what was read with a volume: `attachment_limit_of`."""
+    if database.limit_source is not None:
+        return limits(database, project_id)
+    default = of_class if database.quota.use_default_quota_class else None
+    found = (limit for limit in (own, default, database.quota.quota_attachments)
+             if limit is not None)
+    return Limits(project_id, {quotas.ATTACHMENTS: next(found)})
+
+
+def attachment_limit_of(project_id: sa.ColumnElement[str]) -> tuple[sa.ColumnElement[Any], ...]:
+    """A project's own limit of attachments and that of the class of all; NULL: none."""
+    return (sa.select(_quotas.c.hard_limit).where(
+                _quotas.c.project_id == project_id, _quotas.c.resource == quotas.ATTACHMENTS,
+            ).scalar_subquery().label('own_limit'),
+            sa.select(_classes.c.hard_limit).where(
+                _classes.c.class_name == DEFAULT_CLASS,
+                _classes.c.resource == quotas.ATTACHMENTS).scalar_subquery().label('class_limit'))
+
+
+def check(connection: sa.Connection, database: engine.Database, of: Limits,
+          asked: quotas.Asked) -> None:
+    """Refuse more than a project may have, before it is written. The caller is `engine.retried`.
+
+    Before the transaction reads anything without a lock: MariaDB shows it ever after what was
+    there then. Where that cannot be, `lock_if_near` before and `count` afterwards.
+
+    :raises QuotaExceeded: nothing was changed
     """
-    limit = _limit(database, hard_limit)
-    if limit == UNLIMITED:
-        return
-    in_use, uncounted = database.counted.get(project_id, (0, iter(())))
-    if in_use + MARGIN < limit and next(uncounted, False):
-        return
-    limit = _limit(database, lock(connection, project_id))
-    in_use = _count(connection, project_id)
-    if limit != UNLIMITED and in_use >= limit:
-        raise errors.QuotaExceeded(kind='Attachment', limit=limit, resource=ATTACHMENTS)
-    if len(database.counted) >= _MOST_PROJECTS:
+    if lock_if_near(connection, database, of, asked):
+        count(connection, database, of, asked)
+
+
+def check_attachment(connection: sa.Connection, database: engine.Database, of: Limits) -> None:
+    """`check` of one attachment more.
+
+    :raises QuotaExceeded: nothing was changed
+    """
+    check(connection, database, of, quotas.attachment())
+
+
+def check_snapshot(connection: sa.Connection, database: engine.Database, of: Limits,
+                   volume: Any) -> None:
+    """`check` of one snapshot more of a volume, whose row is locked.
+
+    :raises QuotaExceeded: nothing was changed
+    """
+    check(connection, database, of, quotas.snapshot(
+        volume.volume_type_id, volume.size_gb,
+        count_gigabytes=not database.quota.no_snapshot_gb_quota))
+
+
+def check_growth(connection: sa.Connection, database: engine.Database, of: Limits, volume: Any,
+                 size_gb: int) -> None:
+    """`check` of a volume, whose row is locked, that gets larger.
+
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: nothing was changed
+    """
+    check(connection, database, of, quotas.growth(
+        volume.volume_type_id, size_gb, size_gb - volume.size_gb))
+
+
+def check_retype(connection: sa.Connection, database: engine.Database, of: Limits, volume: Any,
+                 type_id: str) -> None:
+    """`check` of a volume, whose row is locked, that gets another type.
+
+    :raises QuotaExceeded: nothing was changed
+    """
+    check(connection, database, of, quotas.retype(type_id, volume.size_gb))
+
+
+def lock_if_near(connection: sa.Connection, database: engine.Database, of: Limits,
+                 asked: quotas.Asked) -> bool:
+    """Lock a project, unless what is asked for is far from all of its limits; whether that was
+    necessary, and the project is to be counted.
+
+    :raises VolumeSizeExceedsLimit: no volume may be so large
+    """
+    quotas.check_size(asked, of.by_key.get(quotas.VOLUME_SIZE, quotas.UNLIMITED))
+    if all(_is_far(database, of.project_id, key, asked.added[key], limit)
+           for key, limit in quotas.limited(asked, of.by_key).items()):
+        return False
+    lock(connection, of.project_id)
+    return True
+
+
+def count(connection: sa.Connection, database: engine.Database, of: Limits, asked: quotas.Asked,
+          written: bool = False) -> None:
+    """Refuse more than a project may have that is locked.
+
+    :param written: the transaction has written already what is asked for
+    :raises QuotaExceeded: the caller's transaction is to end without a change
+    """
+    parts = frozenset(itertools.chain(*(_READ[quotas.split(key)[0]] for key in asked.added)))
+    rows = _rows(connection, of.project_id, parts)
+    by_key = of.by_key if database.limit_source is not None else _stored(database, rows)
+    used = _used(database, rows)
+    if written:
+        used |= {key: quotas.Used(one.in_use - asked.added[key], one.reserved)
+                 for key, one in used.items() if key in asked.added}
+    limited = quotas.limited(asked, by_key)
+    quotas.check(asked, limited, used, functools.partial(_name_of, connection))
+    if len(database.counted) >= _MOST_COUNTED:
         database.counted.clear()
-    database.counted[project_id] = in_use, itertools.repeat(True, UNCOUNTED)
+    for key in limited:
+        database.counted[of.project_id, key] = (
+            sum(used.get(key, quotas.Used())), itertools.repeat(True, UNCOUNTED))
 
 
-def lock(connection: sa.Connection, project_id: str) -> int | None:
-    """Hold the row of a project until the transaction ends; its own limit.
-
-    Before the transaction reads anything: MariaDB shows it ever after what was there then. The
-    caller is `engine.retried`.
-    """
-    found = connection.execute(
-        hard_limit_of(sa.literal(project_id)).with_for_update()).one_or_none()
-    if found is not None:
-        return found.hard_limit
+def lock(connection: sa.Connection, project_id: str) -> None:
+    """Hold the row of a project until the transaction ends. The caller is `engine.retried`."""
+    if _LOCK.first(connection, project_id=project_id) is not None:
+        return
     try:
         connection.execute(_quotas.insert().values(
-            project_id=project_id, resource=ATTACHMENTS, hard_limit=None))
+            project_id=project_id, resource=LOCK, hard_limit=None))
     except db_exception.DBDuplicateEntry as exc:
         # Another process was faster: the whole verb again, which finds the row.
         raise db_exception.RetryRequest(exc) from exc
-    return None
 
 
-def hard_limit_of(project_id: sa.ColumnElement[str]) -> sa.Select[Any]:
-    """A project's own limit; no row, or NULL: the default."""
-    return sa.select(_quotas.c.hard_limit).where(
-        _quotas.c.project_id == project_id, _quotas.c.resource == ATTACHMENTS)
+def show(database: engine.Database, project_id: str, usage: bool = True,
+         caller: str | None = None) -> quotas.QuotaSet:
+    """What a project may have, and what it has.
 
-
-def get(database: engine.Database, project_id: str) -> records.QuotaSet:
-    """The limit of a project, its own or the default, and what it has."""
+    :param usage: False: it is not counted
+    :param caller: show only types that this project may use; None: all
+    """
+    elsewhere = _elsewhere(database, project_id)
     with database.reader() as connection:
-        own = connection.execute(hard_limit_of(sa.literal(project_id))).scalars().first()
-        in_use = _count(connection, project_id)
-    return records.QuotaSet(project_id, _limit(database, own), in_use)
+        rows = _rows(connection, project_id, _ALL_USE if usage else _NO_USE)
+        keys = quotas.names(_type_names(connection, caller))
+    by_key = _stored(database, rows) if elsewhere is None else elsewhere
+    used = _used(database, rows)
+    own = {row.key for row in rows if row.part == _OWN}
+    return quotas.QuotaSet(
+        project_id, _named(keys, by_key),
+        {name: used.get(key, quotas.Used()) for name, key in keys.items()},
+        frozenset(name for name, key in keys.items() if key in own))
+
+
+def defaults(database: engine.Database, caller: str | None = None) -> dict[str, int]:
+    """What a project may have that was given no limits, by name. ``caller``: as `show`."""
+    # No project has an empty id.
+    return dict(show(database, '', usage=False, caller=caller).limits)
+
+
+def show_class(database: engine.Database, class_name: str) -> dict[str, int]:
+    """The limits of a class, by name; what it does not say, the default class does."""
+    with database.reader() as connection:
+        keys = quotas.names(_type_names(connection))
+        found = {name: {row.resource: row.hard_limit for row in connection.execute(
+            _classes.select().where(_classes.c.class_name == name))}
+            for name in (DEFAULT_CLASS, class_name)}
+    return _named(keys, {**_configured(database), **found[DEFAULT_CLASS], **found[class_name]})
+
+
+def keys_by_name(database: engine.Database) -> dict[str, str]:
+    """Under which key each limit is kept, by the name under which it is shown."""
+    with database.reader() as connection:
+        return quotas.names(_type_names(connection))
 
 
 @engine.retried
-def change(database: engine.Database, project_id: str, limit: int | None) -> None:
-    """Give a project a limit of its own; None: the default again. It may be less than it has."""
+def change(database: engine.Database, project_id: str, by_key: Mapping[str, int]) -> None:
+    """Give a project limits of its own; they may be less than it has."""
     with database.writer() as connection:
         lock(connection, project_id)
-        connection.execute(_quotas.update().where(
-            _quotas.c.project_id == project_id, _quotas.c.resource == ATTACHMENTS,
-        ).values(hard_limit=limit))
+        _replace(connection, _quotas, {'project_id': project_id}, by_key)
 
 
-def _limit(database: engine.Database, hard_limit: int | None) -> int:
-    return database.attachment_limit if hard_limit is None else hard_limit
+@engine.retried
+def reset(database: engine.Database, project_id: str) -> None:
+    """Give a project the default limits again."""
+    with database.writer() as connection:
+        lock(connection, project_id)
+        connection.execute(_quotas.delete().where(
+            _quotas.c.project_id == project_id, _quotas.c.resource != LOCK))
 
 
-def _count(connection: sa.Connection, project_id: str) -> int:
-    """How many live attachments a project has."""
-    return connection.execute(sa.select(sa.func.count()).where(
-        models.live(_attachments), _attachments.c.project_id == project_id)).scalar_one()
+@engine.retried
+def change_class(database: engine.Database, class_name: str, by_key: Mapping[str, int]) -> None:
+    """Change limits of a class."""
+    try:
+        with database.writer() as connection:
+            _replace(connection, _classes, {'class_name': class_name}, by_key)
+    except db_exception.DBDuplicateEntry as exc:
+        # Somebody else was changing it: the last one counts.
+        raise db_exception.RetryRequest(exc) from exc
+
+
+def forget_type(connection: sa.Connection, type_id: str) -> None:
+    """Remove all limits of a volume type that is going to be deleted."""
+    keys = [quotas.key_of(resource, type_id) for resource in quotas.OF_TYPES]
+    for table in (_quotas, _classes):
+        # By their keys: a deletion by the resource would lock all rows on MariaDB.
+        for found in connection.execute(
+                sa.select(*table.primary_key.columns).where(table.c.resource.in_(keys))).all():
+            connection.execute(table.delete().where(*(
+                column == value for column, value in zip(
+                    table.primary_key.columns, found, strict=True))))
+
+
+def _replace(connection: sa.Connection, table: sa.Table, owner: Mapping[str, str],
+             by_key: Mapping[str, int]) -> None:
+    if by_key:
+        connection.execute(table.delete().where(
+            *(table.c[name] == value for name, value in owner.items()),
+            table.c.resource.in_(by_key)))
+        connection.execute(table.insert(), [
+            {**owner, 'resource': key, 'hard_limit': limit} for key, limit in by_key.items()])
+
+
+def _is_far(database: engine.Database, project_id: str, key: str, added: int, limit: int) -> bool:
+    """Whether so much may be added without a count."""
+    grain = quotas.RESOURCES[quotas.split(key)[0]].grain
+    used, uncounted = database.counted.get((project_id, key), (0, iter(())))
+    return added <= grain and used + MARGIN * grain < limit and next(uncounted, False)
+
+
+def _configured(database: engine.Database) -> dict[str, int]:
+    return {row.name: getattr(database.quota, row.option) for row in quotas.RESOURCES.values()}
+
+
+def _stored(database: engine.Database, rows: Iterable[Any]) -> dict[str, int]:
+    """The limits by key; of volume types, those that somebody has set."""
+    found = _configured(database)
+    for part in (_CLASS, _OWN) if database.quota.use_default_quota_class else (_OWN,):
+        found |= {row.key: row.number for row in rows if row.part == part}
+    return found
+
+
+def _elsewhere(database: engine.Database, project_id: str) -> dict[str, int] | None:
+    """The limits by key where they are kept elsewhere; None: they are here."""
+    if database.limit_source is None:
+        return None
+    found = database.limit_source(project_id)
+    keys = keys_by_name(database)
+    return {**_configured(database), **{
+        keys[name]: limit for name, limit in found.items() if name in keys}}
+
+
+def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Used]:
+    found: dict[str, quotas.Used] = {}
+
+    def add(resource: str, type_id: str, in_use: int, reserved: int = 0) -> None:
+        for key in (resource, quotas.key_of(resource, type_id)):
+            before = found.get(key, quotas.Used())
+            found[key] = quotas.Used(before.in_use + in_use, before.reserved + reserved)
+    for row in rows:
+        if row.part in (_OWN, _CLASS):
+            continue
+        # A sum is a Decimal on MariaDB and PostgreSQL.
+        number, size_gb = int(row.number), int(row.size_gb)
+        if row.part == _CLAIMED:
+            add(quotas.GIGABYTES, row.key, 0, size_gb)
+            continue
+        add(row.part, row.key, number)
+        if row.part == quotas.VOLUMES or (
+                row.part == quotas.SNAPSHOTS and not database.quota.no_snapshot_gb_quota):
+            add(quotas.GIGABYTES, row.key, size_gb)
+    return found
+
+
+def _named(keys: Mapping[str, str], by_key: Mapping[str, int]) -> dict[str, int]:
+    return {name: by_key.get(key, quotas.UNLIMITED) for name, key in keys.items()}
+
+
+def _type_names(connection: sa.Connection, project_id: str | None = None) -> dict[str, str]:
+    """The names of live volume types by id.
+
+    :param project_id: only those that it may use; None: all
+    """
+    types, granted = models.volume_types, models.volume_type_projects
+    query = sa.select(types.c.id, types.c.name).where(models.live(types)).order_by(types.c.name)
+    if project_id is not None:
+        query = query.where(sa.or_(types.c.is_public == sa.true(), sa.exists().where(
+            granted.c.volume_type_id == types.c.id, granted.c.project_id == project_id)))
+    return {row.id: row.name for row in connection.execute(query)}
+
+
+def _name_of(connection: sa.Connection, type_id: str) -> str:
+    types = models.volume_types
+    return str(connection.execute(
+        sa.select(types.c.name).where(types.c.id == type_id)).scalar_one_or_none() or type_id)
+
+
+def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> list[Any]:
+    """The limits of a project and of the class of all, and what it has, in one statement."""
+    return _statement(parts).rows(connection, project_id=project_id)
+
+
+@functools.cache
+def _statement(parts: frozenset[str]) -> prepared.Statement:
+    return prepared.Statement(lambda dialect: sa.union_all(
+        sa.select(*_columns(_OWN, _quotas.c.resource, _quotas.c.hard_limit)).where(
+            _quotas.c.project_id == _PROJECT, _quotas.c.hard_limit.is_not(None)),
+        sa.select(*_columns(_CLASS, _classes.c.resource, _classes.c.hard_limit)).where(
+            _classes.c.class_name == DEFAULT_CLASS),
+        *(_usage(part) for part in sorted(parts))))
+
+
+def _usage(part: str) -> sa.Select[Any]:
+    if part == quotas.ATTACHMENTS:
+        return sa.select(*_columns(part, sa.literal_column("''"), sa.func.count())).where(
+            models.live(_attachments), _attachments.c.project_id == _PROJECT)
+    table = _snapshots if part == quotas.SNAPSHOTS else _volumes
+    size = _volumes.c.claimed_gb if part == _CLAIMED else table.c.size_gb
+    query = sa.select(*_columns(
+        part, table.c.volume_type_id, sa.func.count(), sa.func.coalesce(sa.func.sum(size), 0),
+    )).where(models.live(table), table.c.project_id == _PROJECT).group_by(table.c.volume_type_id)
+    # Room on another pool is what a volume moves to: it does not grow.
+    return query.where(_volumes.c.claimed_pool == _volumes.c.pool) if part == _CLAIMED else query
+
+
+def _columns(part: str, key: sa.ColumnElement[Any], number: sa.ColumnElement[Any],
+             size_gb: sa.ColumnElement[Any] | None = None) -> tuple[sa.ColumnElement[Any], ...]:
+    return (sa.literal_column(f"'{part}'", sa.String).label('part'), key.label('key'),
+            number.label('number'),
+            (sa.literal_column('0') if size_gb is None else size_gb).label('size_gb'))

@@ -136,6 +136,8 @@ def made_volume(values: Mapping[str, Any], kind: records.VolumeType,
 
 
 def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedServer, ...],
-           limits: dict[str, str | int | None] | None = None) -> records.Volume:
+           limits: dict[str, str | int | None] | None = None,
+           image_metadata: Mapping[str, str] | None = None) -> records.Volume:
     """One row of ``volumes`` with its type's name, and its children."""
-    return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits)
+    return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits,
+                  image_metadata=image_metadata or {})

@@ -6,17 +6,22 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.db.volumes import volume_rows
+from blockattach.domain import quotas as quota_rules
 from blockattach.domain import transfers
 from blockattach.domain import volume_lifecycle
 
 _rows = models.transfers
 _volumes = models.volumes
+_snapshots = models.snapshots
 _Event = volume_lifecycle.Event
 _Own = volume_lifecycle.OwnStatus
+_AVAILABLE = 'available'
+"""Of a snapshot that nothing is done with."""
 # What an administrator has reset or deleted by force is not offered any more.
 _OFFERED = sa.exists().where(_volumes.c.id == _rows.c.volume_id,
                              _volumes.c.own_status == _Own.AWAITING_TRANSFER.value)
@@ -34,12 +39,17 @@ def create(database: engine.Database, volume_id: str, name: str | None, no_snaps
 
     :raises VolumeNotFound: there is no such live volume
     :raises InvalidVolume: it is attached, or something else is done with it
+    :raises InvalidSnapshot: so is a snapshot that would go with it
     """
     new_id = database.new_id()
     with database.writer(engine.inserted(_rows.c.id, new_id)) as connection:
         row = volume_rows.lock(connection, volume_id)
         if row.lowest_rank is not None or row.own_status != _Own.AVAILABLE:
             raise errors.InvalidVolume(reason='status must be available')
+        for snapshot in () if no_snapshots else _lock_snapshots(connection, volume_id):
+            if snapshot.status != _AVAILABLE:
+                raise errors.InvalidSnapshot(
+                    reason=f'snapshot: {snapshot.id} status must be available')
         # An earlier offer that is void.
         connection.execute(_rows.delete().where(_rows.c.volume_id == volume_id))
         volume_rows.move(connection, database, row, _Event.OFFER)
@@ -95,15 +105,41 @@ def withdraw(database: engine.Database, of: transfers.Transfer) -> None:
 @engine.retried
 def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
            user_id: str) -> None:
-    """Give the volume to another project.
+    """Give the volume to another project, and its snapshots with it unless they were kept.
 
     :raises TransferNotFound: it was accepted or deleted meanwhile
+    :raises InvalidSnapshot: something is done with a snapshot
+    :raises QuotaExceeded: the project has as much as it may
     """
+    limits = quotas.limits(database, project_id)
     with database.writer(lambda again: _ended(
             again, of, project_id=project_id, user_id=user_id)) as connection:
         row = _end(connection, of)
+        moved = [] if of.no_snapshots else _lock_snapshots(connection, of.volume_id)
+        for snapshot in moved:
+            if snapshot.status != _AVAILABLE:
+                raise errors.InvalidSnapshot(
+                    reason=f'Transfer {of.id}: Snapshot {snapshot.id} is not in the expected '
+                           'available state.')
+        # A project may have accepted what is its own.
+        if row.project_id != project_id:
+            quotas.check(connection, database, limits, quota_rules.volume(
+                row.volume_type_id, row.size_gb, [snapshot.size_gb for snapshot in moved],
+                count_gigabytes=not database.quota.no_snapshot_gb_quota))
         volume_rows.move(connection, database, row, _Event.ACCEPT, project_id=project_id,
                          user_id=user_id)
+        if moved:
+            connection.execute(_snapshots.update().where(
+                _snapshots.c.id.in_([snapshot.id for snapshot in moved])).values(
+                    project_id=project_id, user_id=user_id,
+                    updated_at=database.clock.utcnow()))
+
+
+def _lock_snapshots(connection: sa.Connection, volume_id: str) -> list[Any]:
+    """The live snapshots of a volume that is locked."""
+    return list(connection.execute(_snapshots.select().where(
+        _snapshots.c.volume_id == volume_id, models.live(_snapshots),
+    ).order_by(_snapshots.c.id).with_for_update()))
 
 
 def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:

@@ -111,10 +111,24 @@ def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
         raise _stale(claim)
 
 
-def change(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
-    """Write columns of work whose resource is locked; ``owner`` None stands for any."""
+def change(connection: sa.Connection, claim: records.Claim, seconds: float | None = None,
+           **values: Any) -> None:
+    """Write columns of work whose resource is locked; ``owner`` None stands for any.
+
+    :param seconds: until its deadline; None: it stays
+    """
+    if seconds is not None:
+        values['deadline'] = clock.now(seconds)
     connection.execute(_work.update().where(
-        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id).values(**values))
+        _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
+    ).values(**values))
+
+
+def place_again(connection: sa.Connection, claim: records.Claim, seconds: float,
+                progress: dict[str, Any]) -> None:
+    """Let work, whose resource is locked and takes its next generation, be any scheduler's."""
+    change(connection, claim, generation=claim.generation + 1, host=None, owner=None,
+           progress=rows.to_json(progress), deadline=clock.now(seconds))
 
 
 def find(connection: sa.Connection, noun: str, resource_id: str) -> sa.Row[Any] | None:
@@ -176,6 +190,19 @@ def renew(database: engine.Database, held: records.Claim, seconds: float) -> boo
     """Put the deadline off while the work runs; False: it was lost."""
     with database.writer() as connection:
         return _RENEW.change(connection, **held._asdict(), seconds=seconds) == 1
+
+
+@engine.retried
+def note(database: engine.Database, held: records.Claim, **facts: Any) -> None:
+    """Remember how far the work has come, within its progress.
+
+    :raises StaleGeneration: it was lost
+    """
+    with database.writer() as connection:
+        row = read(connection, held)
+        if (row.verb, row.generation) != (held.verb, held.generation):
+            raise _stale(held)
+        _update(connection, held, progress=rows.to_json({**rows.from_json(row.progress), **facts}))
 
 
 @engine.retried

@@ -61,3 +61,18 @@ RESERVATION_ABANDONED = Text('002', 'attach volume', '051',
 CONNECTION_ABANDONED = Text('002', 'attach volume', '052',
                             'The attachment was not completed in time: its host was '
                             'disconnected.')
+_TO_IMAGE = ('003', 'copy volume to image')
+_FROM_IMAGE = ('005', 'copy image to volume')
+UPLOAD_FAILED = Text(*_TO_IMAGE, '004', 'Failed to upload volume to image at backend.')
+UPLOAD_CANCELLED = Text(*_TO_IMAGE, '053', 'An administrator has cancelled it.')
+DOWNLOAD_FAILED = Text(*_FROM_IMAGE, '001', 'An unknown error occurred.')
+DOWNLOAD_CANCELLED = Text(*_FROM_IMAGE, '053', 'An administrator has cancelled it.')
+IMAGE_TOO_LARGE = Text(*_FROM_IMAGE,
+                       '007', 'Image used for creating volume exceeds available space.')
+IMAGE_SIGNATURE_WRONG = Text(*_FROM_IMAGE, '011', 'Image signature verification failed.')
+IMAGE_UNACCEPTABLE = Text(*_FROM_IMAGE,
+                          '029', 'The image disk format must be the same as the volume format for '
+                          'the volume type you are requesting.')
+_REIMAGE = ('016', 'reimage volume')
+REIMAGE_FAILED = Text(*_REIMAGE, '028', 'Compute service failed to reimage volume.')
+REIMAGE_CANCELLED = Text(*_REIMAGE, '053', 'An administrator has cancelled it.')

@@ -28,6 +28,7 @@ _WORDS = {
     'multiattach': 'it cannot attach one volume to several hosts',
     'capabilities': 'it lacks what the volume type asks for',
     'capacity': 'it has too little room',
+    'source': 'it does not have what the volume is made of',
 }
 
 

@@ -1,6 +1,7 @@
 """What the database returns: frozen records, filled from rows, never live objects."""
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
@@ -116,6 +117,8 @@ class Volume:
     """The snapshot that it was made of; it may be gone since, as may be ``source_volid``."""
     source_volid: str | None = None
     attached: tuple[AttachedServer, ...] = ()
+    image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What is known of the image that it was made from."""
     limits: dict[str, str | int | None] | None = None
     """The limits of its type for consumers, at this size; not read with lists."""
 
@@ -355,12 +358,3 @@ class Message:
     resource_id: str | None
     created_at: datetime.datetime
     guaranteed_until: datetime.datetime
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QuotaSet:
-    """How many attachments a project may have (-1: any number), and how many it has."""
-
-    project_id: str
-    limit: int
-    in_use: int

@@ -7,6 +7,7 @@ deadline), so it need not be reset.
 import dataclasses
 import enum
 import functools
+from collections.abc import Mapping
 
 from blockattach.domain import decisions
 from blockattach.domain import volume_lifecycle
@@ -16,12 +17,21 @@ _Own = volume_lifecycle.OwnStatus
 OWN_STATUSES = {
     'available': _Own.AVAILABLE, 'error': _Own.ERROR, 'creating': _Own.CREATING,
     'downloading': _Own.DOWNLOADING, 'error_deleting': _Own.ERROR_DELETING,
-    'maintenance': _Own.MAINTENANCE,
+    'maintenance': _Own.MAINTENANCE, 'error_extending': _Own.ERROR_EXTENDING,
+    'error_managing': _Own.ERROR_MANAGING, 'error_restoring': _Own.ERROR_RESTORING,
+    'error_backing-up': _Own.ERROR_BACKING_UP,
 }
 """Statuses that an administrator may set, and the volume's own status for each."""
 
-DERIVED_STATUSES = frozenset({'in-use', 'attaching', 'detaching', 'reserved'})
-"""Statuses that follow from the attachments: they may be set only where they are true."""
+DERIVED_STATUSES: Mapping[str, volume_lifecycle.OwnStatus | None] = {
+    'in-use': None, 'attaching': _Own.ATTACHING, 'detaching': _Own.DETACHING,
+    'reserved': _Own.RESERVED}
+"""Statuses that follow from the attachments: they may be set only where they are true, or there is
+no attachment; then the volume's own status is this one."""
+
+MIGRATION_STATUSES = frozenset(
+    {'none', 'migrating', 'error', 'success', 'completing', 'starting'})
+NO_MIGRATION = 'none'
 
 ATTACHED = 'attached'
 DETACHED = 'detached'
@@ -53,12 +63,7 @@ class Requested:
 
     status: str | None
     attach_status: str | None
-
-    @property
-    def own_status(self) -> volume_lifecycle.OwnStatus:
-        """The volume's own status then; a derived status shows where it allows one."""
-        assert self.status is not None
-        return OWN_STATUSES.get(self.status, _Own.AVAILABLE)
+    migration_status: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +86,22 @@ class Facts:
     def from_attachments(self) -> str:
         """The status that its attachments imply, without its own status and announced detaches."""
         return volume_lifecycle.derive_status(_Own.AVAILABLE, self.lowest_rank).status
+
+    @property
+    def own_status_then(self) -> volume_lifecycle.OwnStatus:
+        """The volume's own status then; one that attachments imply shows where it allows that."""
+        assert self.requested.status is not None
+        found = OWN_STATUSES.get(self.requested.status)
+        if found is None and self.lowest_rank is None:
+            found = DERIVED_STATUSES[self.requested.status]
+        return found or _Own.AVAILABLE
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the attachments imply the status, or there are none that it would hide."""
+        if self.lowest_rank is None:
+            return DERIVED_STATUSES[str(self.requested.status)] is not None
+        return self.requested.status in (self.from_attachments, self.shown)
 
     @property
     def is_known(self) -> bool:
@@ -108,10 +129,9 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
         and facts.requested.status == _Own.ERROR, Outcome.ALLOWED),
     decisions.Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),
-    decisions.Row(7, lambda facts: not facts.made and facts.requested.own_status in _NEED_BYTES,
+    decisions.Row(7, lambda facts: not facts.made and facts.own_status_then in _NEED_BYTES,
         Outcome.NEVER_MADE),
-    decisions.Row(8, lambda facts: facts.is_derived
-        and facts.requested.status not in (facts.from_attachments, facts.shown), Outcome.UNTRUE),
+    decisions.Row(8, lambda facts: facts.is_derived and not facts.is_true, Outcome.UNTRUE),
     decisions.Row(9, lambda facts: facts.requested.status == _Own.AVAILABLE
         and facts.lowest_rank is not None and not facts.empties, Outcome.IN_USE),
     decisions.Row(10, lambda facts: True, Outcome.ALLOWED),

@@ -82,7 +82,7 @@ STATED = {Status.CREATING: (Status.CREATING, Status.AVAILABLE, Status.ERROR),
           Status.DELETING: (Status.DELETING, Status.ERROR_DELETING)}
 """What a consumer that makes or removes a snapshot by itself may say of it, by what it is."""
 
-RESETTABLE = frozenset(map(str, _LIVE))
+RESETTABLE = frozenset(_LIVE)
 """What an administrator may say."""
 
 

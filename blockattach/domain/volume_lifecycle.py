@@ -49,6 +49,14 @@ class OwnStatus(enum.StrEnum):
     """An administrator has blocked it: nothing may be done with it."""
     ERROR_DELETING = 'error_deleting'
     """The backend refused finally to remove it."""
+    ERROR_RESTORING = 'error_restoring'
+    """An administrator says that its bytes are not those of a backup."""
+    ERROR_BACKING_UP = 'error_backing-up'
+    """An administrator says that it could not be copied into a backup."""
+    ATTACHING = 'attaching'
+    """An administrator says so of a volume without attachments; so of the next two."""
+    DETACHING = 'detaching'
+    RESERVED = 'reserved'
     GONE = 'deleted'
     """Removed; the row is kept as history."""
 
@@ -133,6 +141,7 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_DELETING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_EXTENDING, Event.DELETE, OwnStatus.DELETING),
+    Move(OwnStatus.ERROR_RESTORING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_MANAGING, Event.DELETE, OwnStatus.DELETING),
     *(Move(status, Event.FORCE_DELETE, OwnStatus.DELETING) for status in _LIVE),
     *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
@@ -141,6 +150,9 @@ TRANSITIONS = (
     # Where it was before.
     Move(OwnStatus.DELETING, Event.DELETE_CANCELLED, None),
     Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
+    # Anew, from another image.
+    Move(OwnStatus.AVAILABLE, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
+    Move(OwnStatus.ERROR, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOAD_FAILED, OwnStatus.ERROR),
     Move(OwnStatus.AVAILABLE, Event.UPLOAD, OwnStatus.UPLOADING),
@@ -176,6 +188,9 @@ _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
 """A volume may be deleted only from these, and only without attachments."""
 
+MOVING = frozenset({'starting', 'migrating', 'completing'})
+"""Migration statuses of a volume that must not be deleted."""
+
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 """An attachment may be made only on a volume with one of these."""
 
@@ -193,9 +208,6 @@ CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATI
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
 _SHOWN: dict[str, str] = {OwnStatus.MIGRATING_LOCKED: OwnStatus.MAINTENANCE.value}
 """Others that are not shown by their own words."""
-
-MOVING = frozenset({'starting', 'migrating', 'completing'})
-"""Migration statuses of a volume that must not be deleted."""
 
 
 def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) -> OwnStatus:

@@ -69,6 +69,21 @@ def unlimited(length: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Manageable:
+    """What lies in a pool under this name, made by this service or by others.
+
+    :ivar origin: the name of the volume that it is a snapshot of, where the store can tell
+    :ivar in_use: something on this host has it open
+    """
+
+    name: str
+    size_bytes: int
+    is_snapshot: bool = False
+    origin: str | None = None
+    in_use: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class PoolReport:
     """What a pool says of itself; keys as in Cinder's pool statistics (GiB, booleans, texts)."""
 
@@ -347,6 +362,30 @@ class Revert(Protocol):
 
 
 @runtime_checkable
+class Manage(Protocol):
+    """A store that takes over volumes and snapshots which lie in its pool already."""
+
+    def manageable(self) -> tuple[Manageable, ...]:
+        """All that lies there, but for what is half made or deleted."""
+
+    def manage(self, name: str, volume: StoredVolume) -> None:
+        """Rename what is called ``name`` to ``volume``, keeping its bytes; it gets the volume's
+        size, and what is beyond its bytes reads as zeros where the store can see to it.
+
+        A repeat finds it done.
+
+        :raises BackendFull: no room to make it larger; it keeps its name
+        :raises BackendRefused: it is not there, is in use, larger, or no volume
+        """
+
+    def manage_snapshot(self, name: str, snapshot: StoredSnapshot) -> None:
+        """Rename what is called ``name`` to ``snapshot``. A repeat finds it done.
+
+        :raises BackendRefused: it is not there, in use, or no snapshot of that volume
+        """
+
+
+@runtime_checkable
 class Wipe(Protocol):
     """A store that clears deleted volumes in the background, before it gives their room back."""
 
@@ -359,8 +398,8 @@ class Wipe(Protocol):
 
 CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemon,
                 'discard': Discard, 'disks': Disks, 'host_reservations': HostReservations,
-                'live_resize': LiveResize, 'native_blocks': NativeBlocks, 'revert': Revert,
-                'snapshots': Snapshots, 'unmap': Unmap, 'wipe': Wipe}
+                'live_resize': LiveResize, 'manage': Manage, 'native_blocks': NativeBlocks,
+                'revert': Revert, 'snapshots': Snapshots, 'unmap': Unmap, 'wipe': Wipe}
 
 
 def declared(driver: object) -> frozenset[str]:

@@ -10,7 +10,7 @@
     ├── Conflict
     │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
     │   └── StaleGeneration          the row has moved since: a late call changes nothing
-    ├── PreconditionFailed           it has changed since the client has read it
+    ├── PreconditionFailed           it is not what If-Match names: nothing was changed
     ├── QuotaExceeded                the project has as much as it may
     ├── VersionNotAcceptable, MediaTypeNotSupported
     ├── BackendError
@@ -29,6 +29,7 @@
     │   └── DatabaseNotWritable      its disk is full, or it is read-only
     ├── OutcomeUnknown               lost the database while it committed (uncertain)
     ├── NovaUnavailable              whether a server uses an attachment is unknown: it stays
+    ├── GlanceUnavailable            what it was asked for may have happened (uncertain)
     └── ConfigurationError           the operator must change something before we start
 """
 from typing import Any
@@ -125,6 +126,12 @@ class StaleGeneration(Conflict):
     text = 'cannot go on with %(noun)s %(id)s: it has moved on since generation %(generation)s'
 
 
+class PreconditionFailed(BlockattachError):
+    code = 'request.precondition'
+    text = ('cannot change it: it is not what If-Match names any more. Nothing was changed; read '
+            'it again.')
+
+
 class VersionInvalid(InvalidInput):
     code = 'version.invalid'
     text = ('API Version String %(version)s is of invalid format. Must be of format '
@@ -142,15 +149,9 @@ class MediaTypeNotSupported(BlockattachError):
     text = 'Unsupported Content-Type'
 
 
-class PreconditionFailed(BlockattachError):
-    code = 'request.precondition'
-    text = 'Precondition Failed: it has changed since it was read; read it again.'
-
-
 class QuotaExceeded(BlockattachError):
     code = 'quota.exceeded'
-    text = ("%(kind)sLimitExceeded: Maximum number of %(resource)s allowed (%(limit)s) exceeded "
-            "for quota '%(resource)s'.")
+    text = '%(reason)s'
     retry_after = '0'
 
 
@@ -283,6 +284,15 @@ class NovaUnavailable(BlockattachError):
     code = 'nova.unavailable'
     text = ('cannot detach: Nova does not say whether server %(server_id)s still uses volume '
             '%(volume_id)s (%(reason)s). Nothing was changed; repeat the request later.')
+    retry_after = '1'
+
+
+class GlanceUnavailable(BlockattachError):
+    """Glance was asked and did not answer, or not as it should."""
+
+    code = 'glance.unavailable'
+    text = 'cannot use the image service: %(reason)s. Repeat the request later.'
+    final = False
     retry_after = '1'
 
 

@@ -12,12 +12,14 @@
     │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
     │   ├── ConnectorUnusable        the connector lacks what the target needs
     │   ├── TransferKeyWrong         the transfer has another key
+    │   ├── GlanceMissing, ImageRefused   images are not configured, or Glance refuses
     │   └── NotOffered               this service makes no such thing
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
     │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound, ProjectNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
+    │   ├── VolumeMetadataNotFound, ImageMetadataNotFound, ImageNotFound
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
     │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
     │   ├── MessageNotFound, TransferNotFound, WorkNotFound
@@ -34,13 +36,25 @@
     │   ├── AttachmentBusy           another act on the same pair is under way
     │   └── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
     │       └── AttachmentNotNamed   it is not known which attachment is meant
+    ├── QuotaExceeded
+    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   too many
+    │   ├── VolumeSizeExceedsAvailableQuota   too many GiB
+    │   └── VolumeSizeExceedsLimit   no volume may be so large
+    ├── IdentityUnavailable
+    │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
+    ├── ImageUnacceptable            its bytes are not what they should be
+    │   ├── ImageSignatureWrong      they are not what was signed
+    │   └── ImageTooLarge            there is no room for them
+    ├── ConversionFailed             qemu-img did not make one disk of another
     ├── ServerHostUnknown            the host of a server that a hint names is unknown
     └── NoValidPool                  every pool was refused; carries the reasons
 """
 from blockattach.errors.base import BlockattachError
 from blockattach.errors.base import Conflict
+from blockattach.errors.base import IdentityUnavailable
 from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotFound
+from blockattach.errors.base import QuotaExceeded
 
 
 class InvalidVolume(InvalidInput):
@@ -102,6 +116,17 @@ class ConnectorUnusable(InvalidInput):
     text = "Invalid input received: Connector doesn't have required information: %(missing)s"
 
 
+class GlanceMissing(InvalidInput):
+    code = 'glance.missing'
+    text = ('Invalid input received: This service is not connected to an image service, so no '
+            'volume can be made of an image or uploaded to one.')
+
+
+class ImageRefused(InvalidInput):
+    code = 'image.refused'
+    text = 'The image service refuses: %(reason)s'
+
+
 class TransferKeyWrong(InvalidInput):
     code = 'transfer.key_wrong'
     text = 'Invalid auth key: Attempt to transfer %(transfer_id)s with invalid auth key.'
@@ -115,6 +140,16 @@ class NotOffered(InvalidInput):
 class VolumeNotFound(NotFound):
     code = 'volume.not_found'
     text = 'Volume %(volume_id)s could not be found.'
+
+
+class VolumeMetadataNotFound(NotFound):
+    code = 'volume.metadata_not_found'
+    text = 'Volume %(volume_id)s has no metadata with key %(key)s.'
+
+
+class ImageMetadataNotFound(NotFound):
+    code = 'volume.image_metadata_not_found'
+    text = 'Glance metadata for volume/snapshot %(volume_id)s cannot be found.'
 
 
 class AttachmentNotFound(NotFound):
@@ -217,6 +252,11 @@ class NoneOffered(NotFound):
     text = '%(kind)s %(id)s could not be found.'
 
 
+class ImageNotFound(NotFound):
+    code = 'image.not_found'
+    text = 'Image %(image_id)s could not be found.'
+
+
 class VolumeTypeExists(Conflict):
     code = 'volume_type.exists'
     text = 'Volume Type %(name)s already exists.'
@@ -299,6 +339,69 @@ class AttachmentNotNamed(AttachmentInUseByServer):
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
             'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+
+
+class VolumeLimitExceeded(QuotaExceeded):
+    code = 'quota.volumes'
+    text = ("VolumeLimitExceeded: Maximum number of volumes allowed (%(limit)s) exceeded for "
+            "quota '%(name)s'.")
+
+
+class SnapshotLimitExceeded(QuotaExceeded):
+    code = 'quota.snapshots'
+    text = 'SnapshotLimitExceeded: Maximum number of snapshots allowed (%(limit)s) exceeded'
+
+
+class AttachmentLimitExceeded(QuotaExceeded):
+    code = 'quota.attachments'
+    text = ("AttachmentLimitExceeded: Maximum number of attachments allowed (%(limit)s) exceeded "
+            "for quota '%(name)s'.")
+
+
+class VolumeSizeExceedsAvailableQuota(QuotaExceeded):
+    code = 'quota.gigabytes'
+    text = ('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed '
+            '%(name)s quota. Requested %(requested)sG, quota is %(limit)sG and %(in_use)sG has '
+            'been consumed.')
+
+
+class VolumeSizeExceedsLimit(QuotaExceeded):
+    code = 'quota.volume_size'
+    text = ('VolumeSizeExceedsLimit: Requested volume size %(size)sG is larger than maximum '
+            'allowed limit %(limit)sG.')
+
+
+class LimitsUnavailable(IdentityUnavailable):
+    code = 'quota.limits_unavailable'
+    text = ('cannot read what the project may have: the identity service does not say it. Nothing '
+            'was changed by this request; repeat it later.')
+
+
+class ImageUnacceptable(BlockattachError):
+    """The bytes of an image cannot be used, now and later."""
+
+    code = 'image.unacceptable'
+    text = 'Image %(image_id)s is unacceptable: %(reason)s'
+
+    @property
+    def words(self) -> str:
+        """The user who chose the image reads all of it."""
+        return self.message
+
+
+class ImageSignatureWrong(ImageUnacceptable):
+    code = 'image.signature_wrong'
+
+
+class ImageTooLarge(ImageUnacceptable):
+    code = 'image.too_large'
+
+
+class ConversionFailed(BlockattachError):
+    """qemu-img has failed, or met a limit."""
+
+    code = 'image.conversion_failed'
+    text = 'cannot convert: %(reason)s'
 
 
 class ServerHostUnknown(BlockattachError):

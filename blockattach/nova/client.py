@@ -41,6 +41,8 @@ _EVENTS = '2.51'
 """The first one that knows of larger volumes."""
 _EVENT_FAILURES: dict[int | None, str] = {
     404: 'Nova does not know it', 422: 'it is on no host'}
+_REIMAGED = '2.93'
+"""The first one with the event volume-reimaged."""
 _NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends where there is no token."""
 _HOST = 'OS-EXT-SRV-ATTR:host'
@@ -227,6 +229,28 @@ class _Unlearnt(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
+
+
+class ReimageEvents(_Account):
+    """Lets Nova know that a volume has the bytes of another image."""
+
+    def send(self, server_id: str, volume_id: str, done: bool) -> None:
+        """Say it to the server that waits for it. Nothing else waits: it may be lost.
+
+        :param done: the volume has them; False: it is in error
+        """
+        event = {'name': 'volume-reimaged', 'server_uuid': server_id, 'tag': volume_id,
+                 'status': 'completed' if done else 'failed'}
+        try:
+            reply = self._nova.post('/os-server-external-events', json={'events': [event]},
+                                    microversion=_REIMAGED, raise_exc=False)
+        except exceptions.ClientException as failure:
+            LOG.warning('Cannot reach Nova: %s%s', failure, log.fields(
+                server_id=server_id, volume_id=volume_id))
+            return
+        if reply.status_code != 200:
+            LOG.warning('Nova does not take an event%s', log.fields(
+                server_id=server_id, volume_id=volume_id, status=reply.status_code))
 
 
 def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:

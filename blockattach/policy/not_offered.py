@@ -3,14 +3,10 @@ from blockattach.policy import base
 
 _GROUPS = ('/groups', '/consistencygroups')
 _SNAPSHOTS = ('/group_snapshots', '/cgsnapshots')
-
-
-def _lists(*paths: str) -> list[str]:
-    return [f'GET {path}{end}' for path in paths for end in ('', '/detail')]
-
+_LISTS = ('', '/detail')
 
 BACKUP_GET_ALL = base.Rule('backup:get_all', base.READER, 'List backups: there are none.',
-                           *_lists('/backups'))
+                           *(f'GET /backups{end}' for end in _LISTS))
 BACKUP_GET = base.Rule('backup:get', base.READER, 'Show a backup: there is none.',
                        'GET /backups/{backup_id}')
 BACKUP_CREATE = base.Rule('backup:create', base.MEMBER, 'Create a backup: refused.',
@@ -21,7 +17,7 @@ BACKUP_DELETE = base.Rule('backup:delete', base.MEMBER, 'Delete a backup: there 
                           'DELETE /backups/{backup_id}')
 
 GROUP_GET_ALL = base.Rule('group:get_all', base.READER, 'List groups of volumes: there are none.',
-                          *_lists(*_GROUPS))
+                          *(f'GET {path}{end}' for path in _GROUPS for end in _LISTS))
 GROUP_GET = base.Rule('group:get', base.READER, 'Show a group: there is none.',
                       *(f'GET {path}/{{group_id}}' for path in _GROUPS))
 GROUP_CREATE = base.Rule(
@@ -31,8 +27,9 @@ GROUP_CREATE = base.Rule(
 GROUP_DELETE = base.Rule('group:delete', base.MEMBER, 'Delete a group: there is none.',
                          *(f'DELETE {path}/{{group_id}}' for path in _GROUPS))
 
-SNAPSHOT_GET_ALL = base.Rule('group:get_all_group_snapshots', base.READER,
-                             'List snapshots of groups: there are none.', *_lists(*_SNAPSHOTS))
+SNAPSHOT_GET_ALL = base.Rule(
+    'group:get_all_group_snapshots', base.READER, 'List snapshots of groups: there are none.',
+    *(f'GET {path}{end}' for path in _SNAPSHOTS for end in _LISTS))
 SNAPSHOT_GET = base.Rule(
     'group:get_group_snapshot', base.READER, 'Show a snapshot of a group: there is none.',
     *(f'GET {path}/{{group_snapshot_id}}' for path in _SNAPSHOTS))

@@ -9,6 +9,8 @@ _action = functools.partial(base.action, 'volume_extension:volume_actions', base
 _admin_action = functools.partial(base.action, 'volume_extension:volume_admin_actions', base.ADMIN)
 
 CREATE = base.Rule('volume:create', base.MEMBER, 'Create a volume.', 'POST /volumes')
+CREATE_FROM_IMAGE = base.Rule('volume:create_from_image', base.MEMBER,
+                              'Create a volume of an image.', 'POST /volumes')
 GET = base.Rule('volume:get', base.READER, 'Show a volume. For other callers it does not exist.',
                 f'GET {_ONE}')
 GET_ALL = base.Rule('volume:get_all', base.READER, 'List volumes, or sum them up.',
@@ -43,6 +45,28 @@ RETYPE = base.action('volume', base.MEMBER, 'retype', 'Give a volume another typ
 MIGRATE = _admin_action('migrate_volume', 'Move a volume to another backend.')
 MIGRATE_COMPLETION = _admin_action('migrate_volume_completion', 'Complete a migration that waits '
                                    'for the consumer of its volume.')
+_METADATA = f'{_ONE}/metadata'
+_ITEM = f'{_METADATA}/{{key}}'
+GET_METADATA = base.Rule('volume:get_volume_metadata', base.READER, 'See the metadata of a volume '
+                         'or of its image.', f'GET {_METADATA}', f'GET {_ITEM}',
+                         f'POST {_ONE}/action (os-show_image_metadata)')
+CREATE_METADATA = base.Rule('volume:create_volume_metadata', base.MEMBER,
+                            'Add metadata to a volume.', f'POST {_METADATA}')
+UPDATE_METADATA = base.Rule('volume:update_volume_metadata', base.MEMBER, 'Change metadata of a '
+                            'volume or of its image.', f'PUT {_METADATA}', f'PUT {_ITEM}',
+                            f'POST {_ONE}/action (os-set_image_metadata)')
+DELETE_METADATA = base.Rule('volume:delete_volume_metadata', base.MEMBER, 'Remove metadata of a '
+                            'volume or of its image.', f'DELETE {_ITEM}',
+                            f'POST {_ONE}/action (os-unset_image_metadata)')
+SHOW_IMAGE_METADATA = base.Rule('volume_extension:volume_image_metadata:show', base.READER, 'See '
+                                'the metadata of its image with a volume. For others the key is '
+                                'absent.', *_SHOWN)
+SET_IMAGE_METADATA = base.Rule('volume_extension:volume_image_metadata:set', base.MEMBER,
+                               'Set metadata of the image of a volume.',
+                               f'POST {_ONE}/action (os-set_image_metadata)')
+REMOVE_IMAGE_METADATA = base.Rule('volume_extension:volume_image_metadata:remove', base.MEMBER,
+                                  'Remove metadata of the image of a volume.',
+                                  f'POST {_ONE}/action (os-unset_image_metadata)')
 RESERVE = _action('reserve', 'Reserve a volume for a consumer that is named later.')
 UNRESERVE = _action('unreserve', 'Release what os-reserve reserved.')
 BEGIN_DETACHING = _action('begin_detaching', 'Announce a detach.')
@@ -54,8 +78,19 @@ TERMINATE_CONNECTION = _action('terminate_connection',
 ATTACH = _action('attach', 'Say which server or host uses a volume.')
 DETACH = _action('detach', 'End an attachment by an action on its volume.')
 FORCE_DETACH = _admin_action('force_detach', 'End an attachment whatever its state is.')
+FORCE_DELETE_ACTION = _admin_action('force_delete', 'Delete a volume whatever its status.')
 RESET_STATUS = _admin_action('reset_status', 'Say what the status of a volume is.')
 UPDATE_READONLY_FLAG = base.action(
     'volume', base.MEMBER, 'update_readonly_flag', 'Let attachments of a volume only read, or '
     'not. Cinder also asks volume:update_volume_admin_metadata, but of itself and not of the '
     'caller.')
+UPLOAD_IMAGE = base.Rule('volume_extension:volume_actions:upload_image', base.MEMBER, 'Make an '
+                         'image of a volume.', f'POST {_ONE}/action (os-volume_upload_image)')
+UPLOAD_PUBLIC = base.Rule('volume_extension:volume_actions:upload_public', base.ADMIN, 'Make an '
+                          'image of a volume that everybody sees.',
+                          f'POST {_ONE}/action (os-volume_upload_image)')
+REIMAGE = base.Rule('volume:reimage', base.MEMBER, 'Give a volume the bytes of another image.',
+                    f'POST {_ONE}/action (os-reimage)')
+REIMAGE_RESERVED = base.Rule('volume:reimage_reserved', base.MEMBER, 'Give a volume that is '
+                             'reserved the bytes of another image.',
+                             f'POST {_ONE}/action (os-reimage)')

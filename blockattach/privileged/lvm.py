@@ -1,8 +1,8 @@
 """What is done to one volume group, as root: a function for each act, and nothing else.
 
 An unprivileged caller may ask for these acts, so each checks its arguments: it changes only
-logical volumes whose names are ours (`NAMES`), runs only ``lvm``, and reads its configuration only
-from a folder that no other user may write to.
+logical volumes whose names are ours (`NAMES`), or makes them ours (`adopt`), runs only ``lvm``,
+and reads its configuration only from a folder that no other user may write to.
 
 What goes wrong crosses the border between processes as an exception that carries plain values.
 """
@@ -168,6 +168,17 @@ def cut(site: Site, name: str, size: int) -> None:
 def rename(site: Site, name: str, new_name: str) -> None:
     """Rename a volume; its use continues."""
     site = _checked(site, name, new_name)
+    _lvm(site, 'lvrename', site.group, name, new_name)
+
+
+@context.lvm.entrypoint
+def adopt(site: Site, name: str, new_name: str) -> None:
+    """Give any logical volume of the group our tag and a name of ours; its use continues.
+
+    This is the one way in which what others made becomes ours.
+    """
+    site = _checked(site, new_name)
+    _lvm(site, 'lvchange', '--addtag', TAG, f'{site.group}/{_name(name)}')
     _lvm(site, 'lvrename', site.group, name, new_name)
 
 

@@ -89,6 +89,18 @@ class KeyManagerSealer(secrets.Sealer):
                 reason=f'the key {named} of the key manager has not {_BITS} bits') from exc
 
 
+def certificate(conf: cfg.ConfigOpts, certificate_id: str) -> bytes:
+    """A certificate (DER) that the key manager has.
+
+    :raises ConfigurationError: it does not give it
+    """
+    try:
+        found = key_manager.API(conf).get(utils.credential_factory(conf), certificate_id)
+        return bytes(found.get_encoded() or b'')
+    except Exception as exc:
+        raise _refused(f'fetch the certificate {certificate_id}', exc) from exc
+
+
 def _refused(act: str, exc: Exception) -> errors.ConfigurationError:
     # Of its own errors Castellan says what is wrong; of others only their kind is sure to be safe.
     reason = str(exc) if isinstance(exc, exception.CastellanException) else type(exc).__name__

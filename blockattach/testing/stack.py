@@ -23,6 +23,9 @@ from blockattach.testing import ports
 START_SECONDS = 120.0
 STOP_SECONDS = 120.0
 
+LIMITLESS = {'quota_volumes': '-1', 'quota_gigabytes': '-1', 'quota_snapshots': '-1'}
+"""Of ``[quota]``: a test makes as many as it likes."""
+
 _READY = re.compile(r'^blockattach serves at (?P<url>\S+)/v3 \(state in (?P<state>.*)\)$')
 _ADDRESS = ports.LOOPBACK
 _LOG_LINES = 10
@@ -60,7 +63,8 @@ class Stack:
             # is started again.
             self.target_port = free_port()
             settings += f'\n[file]\ntarget_port = {self.target_port}\n'
-        self._settings = settings
+        # What the caller says comes later, and counts.
+        self._settings = _limitless() + settings
         self.environment = dict(environment or {})
         self._process: subprocess.Popen[str] | None = None
         self.state_dir = state_dir or os.path.join(self._own.name, 'state')
@@ -217,3 +221,7 @@ def _pass_on(stream: IO[str], lines: 'queue.Queue[str]') -> None:
         for line in stream:
             lines.put(line)
     lines.put('')
+
+
+def _limitless() -> str:
+    return '[quota]\n' + ''.join(f'{name} = {value}\n' for name, value in LIMITLESS.items())

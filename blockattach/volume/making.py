@@ -2,9 +2,12 @@
 import functools
 
 from blockattach import errors
+from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
+from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.domain import records
 from blockattach.volume import backends
 from blockattach.volume import pacing
@@ -44,6 +47,14 @@ class Maker:
         except errors.NotFound as exc:
             raise errors.BackendRefused(
                 reason=f'what volume {volume.id} is made of is gone: {exc}') from exc
+
+    def made(self, claim: records.Claim) -> records.Claim | None:
+        """Its bytes are made; the claim of what comes next: to fill it from an image."""
+        found = work.of_resource(self._database, claim.noun, claim.resource_id)
+        if found is not None and volume_images.image_of(found.progress) is not None:
+            return volume_images.begin_download(self._database, claim)
+        volumes.created(self._database, claim.resource_id, claim.generation, False, claim.owner)
+        return None
 
     def _holds(self, claim: records.Claim) -> bool:
         return volume_queries.claimed(self._database, claim) is not None

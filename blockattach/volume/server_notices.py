@@ -57,7 +57,8 @@ class ServerNotices:
                     log.fields(volume_id=volume_id, reason=detail))
         project_id = volume_queries.get_bare(self._database, volume_id).project_id
         db_messages.create(self._database, project_id, caller.request_id,
-                           messages.EXTEND_UNNOTICED, volume_id, detail, once=True)
+                           messages.EXTEND_UNNOTICED, volume_id, detail, words=detail,
+                           once=True)
 
     def notify_now(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """The same, of work that has just begun and is this process's already."""

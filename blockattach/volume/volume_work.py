@@ -44,8 +44,7 @@ class VolumeWork:
 
     @verbs.work(
         'volume.create', deadline='create_seconds',
-        done=lambda self, claim: db_volumes.created(
-            self._database, claim.resource_id, claim.generation, False, claim.owner),
+        done=lambda self, claim: self._maker.made(claim),
         failed=lambda self, claim: db_volumes.unclaim(
             self._database, claim.resource_id, claim.generation, self._schedule_seconds,
             claim.owner),

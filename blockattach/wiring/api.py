@@ -31,6 +31,7 @@ from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import authentication
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
+from blockattach.wiring import image_control
 
 Wsgi = Callable[..., Any]
 
@@ -93,11 +94,13 @@ def build_handling(base: dependencies.Dependencies,
                                    functools.partial(processes.client, base.bus),
                                    base.service.host, base.service.service_down_time),
         volumes=volumes.VolumeControl(parts),
+        images=image_control.build(base, volume_services),
         extending=extending.ExtendControl(parts, base.service.service_down_time),
         moving=moving.MoveControl(parts, base.service.service_down_time),
         snapshots=snapshots.SnapshotControl(parts),
         settings=settings,
         project_check=authentication.build_project_check(base.conf, settings),
+        filters=api_conf.filters(base.conf),
         default_volume_type=base.control.default_volume_type,
         availability_zone=base.control.availability_zone,
         service_down_time=base.service.service_down_time,

@@ -31,6 +31,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import options
 from blockattach.conf import permissions
+from blockattach.conf import quota as quota_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db.attachments import attachment_queries
@@ -46,6 +47,7 @@ from blockattach.rpc import transport
 from blockattach.secrets import key_file
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
+from blockattach.wiring import limits
 from blockattach.wiring import observation
 
 LOG = oslo_log.getLogger(__name__)
@@ -222,9 +224,9 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
             migrate.upgrade(db_engine)
         else:
             migrate.check(db_engine)
-        limit = control_conf.settings(conf).quota_attachments
         sealer = open_sealer(conf, core, db_engine, check_sealed)
-        database = engine.Database(db_engine, sealer, time or clock.Clock(), limit, telemetry,
+        database = engine.Database(db_engine, sealer, time or clock.Clock(),
+                                   quota_conf.settings(conf), telemetry,
                                    engine.open_readers(_settings(conf)))
         if check_sealed:
             _check_sealed(conf, core, database)
@@ -342,6 +344,7 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     time = clock.Clock()
     observed = observation.Observation(process, conf, time)
     database = open_database(conf, time, upgrade, observed.telemetry)
+    database.limit_source = limits.source(conf, time)
     bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url')
     rpc, second = rpc_conf.settings(conf), None
     if rpc.second_transport_url:

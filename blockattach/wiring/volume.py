@@ -38,6 +38,7 @@ from blockattach.volume import backends
 from blockattach.volume import converge
 from blockattach.volume import expiry
 from blockattach.volume import extend_work
+from blockattach.volume import image_work
 from blockattach.volume import lease
 from blockattach.volume import making
 from blockattach.volume import manager as managers
@@ -54,6 +55,7 @@ from blockattach.volume import stats
 from blockattach.volume import targets
 from blockattach.volume import volume_work
 from blockattach.wiring import dependencies
+from blockattach.wiring import images
 from blockattach.work import recover
 from blockattach.work import runner
 
@@ -149,13 +151,13 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
 
     def prepare() -> None:
         taking.sweep()
+        images.sweep(base, name)
         kept.recovery.remember(_others_live(base, name, host))
 
     made = service.VolumeService(
         host, kept.manager.backend, kept.runner, base.bus.server(kept.manager, host), reporter,
         prepare=prepare, recover=kept.recovery.look, reconcile=_comparing(kept, reporter),
-        leave=taking.leave, heartbeat=beat,
-        repairer=repairer, settings=settings,
+        leave=taking.leave, heartbeat=beat, repairer=repairer, settings=settings,
         report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
         more=_build_expiry(base, kept.manager), ends_target=ends_target)
     _show(base, loaded, reporter, kept.manager, kept.runner)
@@ -214,7 +216,9 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     notices = server_notices.ServerNotices(
         base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
     actors = [acting, of_snapshots, revert_work.RevertWork(parts),
-              extend_work.ExtendWork(parts, notices), notices, moves]
+              extend_work.ExtendWork(parts, notices), notices, moves,
+              image_work.ImageWork(parts, pace, images.build_mover(base, owner),
+                                   images.build_event(base))]
     running = runner.Runner(base.database, actors, host, owner,
                             lambda option: getattr(settings, option), workers.usual,
                             slow=workers.slow, stopping=pace.stop,

@@ -142,14 +142,16 @@ class Runner:
         # and no caller waits.
         caller.update_store()
         caller.deadline = None
-        goes_on = False
+        goes_on, more = False, None
         try:
             found = self._act(caller, claim, rest)
-            if found is not None and self._slow is not None:
+            if isinstance(found, verbs.TakesLong) and self._slow is not None:
                 self._slow.submit(self._run, caller, claim, found.rest)
                 goes_on = True
-            elif found is not None:
-                self._act(caller, claim, found.rest)
+            elif isinstance(found, verbs.TakesLong):
+                found = self._act(caller, claim, found.rest)
+            if isinstance(found, records.Claim):
+                more = found
         except verbs.Left as exc:
             LOG.info('Work is left to the next process%s', _fields(claim, reason=exc))
         except Exception as exc:
@@ -157,17 +159,21 @@ class Runner:
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
+            begins = more is not None and self._hold(more)
             if not goes_on:
                 self._release(claim)
                 self.afterwards()
+        if begins and more is not None:
+            self._run(caller, more)
 
     def _act(self, caller: context.RequestContext, claim: records.Claim,
-             rest: Callable[[], object] | None) -> verbs.TakesLong | None:
+             rest: Callable[[], object] | None) -> verbs.TakesLong | records.Claim | None:
         """
-        :returns: what is left to do of an act that takes long
+        :returns: what is left to do of an act that takes long, or the claim of what comes next
         """
         actor, verb = self._verbs[claim.name]
-        made = None
+        made: object = None
+        more: object = None
         try:
             with self._telemetry.work(verb.name, caller.traceparent):
                 failpoints.point(f'work.{verb.name}.before')
@@ -175,7 +181,7 @@ class Runner:
                 if isinstance(made, verbs.TakesLong):
                     return made
                 if verb.done is not None:
-                    verb.done(actor, claim)
+                    more = verb.done(actor, claim)
                 failpoints.point(f'work.{verb.name}.after')
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
@@ -183,7 +189,7 @@ class Runner:
             if verb.failed is None:
                 raise
             self._fail(caller, claim, exc)
-        return None
+        return more if isinstance(more, records.Claim) else None
 
     def _fail(self, caller: context.RequestContext, claim: records.Claim,
               reason: Exception) -> None:
@@ -196,8 +202,9 @@ class Runner:
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
             return
-        if verb.message is not None and found is not None and found.project_id is not None:
-            messages.create(self._database, found.project_id, caller.request_id, verb.message,
+        message = (reason.message if isinstance(reason, verbs.Failed) else None) or verb.message
+        if message is not None and found is not None and found.project_id is not None:
+            messages.create(self._database, found.project_id, caller.request_id, message,
                             claim.resource_id, str(reason), words=errors.in_words(reason))
         if verb.then is not None:
             verb.then(actor, caller, claim, made)

@@ -17,7 +17,8 @@ _Method = TypeVar('_Method', bound=Callable[..., Any])
 Move = Callable[[Any, records.Claim], object]
 """Given what has the method, moves a resource and ends or hands on its work, in one transaction.
 
-It raises StaleGeneration where the claim has been lost.
+As ``done`` it may return a claim: of further work on the resource, which its owner goes on with at
+once. It raises StaleGeneration where the claim has been lost.
 """
 
 
@@ -25,11 +26,14 @@ class Failed(Exception):
     """The act will not succeed, and nothing of it is there; also any BackendRefused says so.
 
     :ivar made: what the method would have returned
+    :ivar message: to the user, in the place of the verb's own
     """
 
-    def __init__(self, reason: str, made: object = None) -> None:
+    def __init__(self, reason: str, made: object = None,
+                 message: messages.Text | None = None) -> None:
         super().__init__(reason)
         self.made = made
+        self.message = message
 
 
 class Left(Exception):

@@ -28,6 +28,7 @@ from bench import identity as identities
 from bench import processes
 from blockattach import clock as clocks
 from blockattach.health import report
+from blockattach.testing import stack
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
@@ -189,6 +190,7 @@ class Cloud:
             'service': {'host': HOST},
             'database': {'connection': driven(self._rows.url)},
             'volume': {'enabled_backends': ', '.join(self._shape.backends)},
+            'quota': stack.LIMITLESS,
             **{backend: {'store': 'fake', 'target': 'fake'} for backend in self._shape.backends},
             'health': {'file': str(self.folder / '{process}.health')}}
         for (group, option), value in self._broker.options().items():

@@ -109,11 +109,9 @@ _DETAILS = {_SINCE: schema.View(_DETAIL), _REPLICATION: schema.View({
     **_DETAIL, **_REPLICATED, 'frozen': answers.BOOLEAN, 'active_backend_id': answers.NULL})}
 
 
-def _listed(views: dict[operation.V, schema.View]) -> dict[operation.V, schema.Schema]:
-    return {since: schema.wrapped('clusters', schema.array(view.whole))
-            for since, view in views.items()}
-
-
+_LISTED, _LISTED_DETAILS = (
+    {since: schema.wrapped('clusters', schema.array(view.whole)) for since, view in views.items()}
+    for views in (_SUMMARIES, _DETAILS))
 _REASON: schema.Schema = {'disabled_reason': answers.NULLABLE_TEXT}
 _CHANGED = {since: schema.wrapped('cluster', answers.whole({**view.keys, **_REASON}))
             for since, view in _SUMMARIES.items()}
@@ -126,10 +124,10 @@ _DISABLE = schema.extend(_ENABLE, {
 OPERATIONS = (
     operation.Operation(
         'GET', '/clusters', index, since=_SINCE, policy=policies.GET_ALL,
-        answer=_listed(_SUMMARIES), summary='List clusters of volume services.'),
+        answer=_LISTED, summary='List clusters of volume services.'),
     operation.Operation(
         'GET', '/clusters/detail', detail, since=_SINCE, policy=policies.GET_ALL,
-        answer=_listed(_DETAILS), summary='List clusters with their members counted.'),
+        answer=_LISTED_DETAILS, summary='List clusters with their members counted.'),
     operation.Operation(
         'GET', '/clusters/{id}', show, since=_SINCE, policy=policies.GET,
         answer={since: schema.wrapped('cluster', view.whole) for since, view in _DETAILS.items()},

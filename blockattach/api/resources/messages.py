@@ -29,7 +29,8 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
     asked = listing.Asked(False, {}, {})
     if call.version >= _PAGED:
         page = listing.page(call, messages.SORT_COLUMNS, most)
-        asked = listing.asked(call, _FILTERS)
+        asked = listing.asked(
+            call, _FILTERS.allowed_by(services.filters, 'message'))
     project_id = None if asked.all_projects else call.context.project_id
     found = [] if asked.nothing else messages.list_page(
         services.database, project_id, asked.equal, page, asked.like)

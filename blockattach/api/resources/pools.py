@@ -38,7 +38,7 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
     """
     with_detail = listing.flag(call, 'detail')
     found = pools.list_all(services.database, services.service_down_time)
-    name, kind = _filters(call)
+    name, kind = _filters(services, call)
     if name is not None:
         found = [pool for pool in found if pool.name == name]
     if kind is not None:
@@ -55,14 +55,17 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
     }} for pool in found]}
 
 
-def _filters(call: operation.Call) -> tuple[str | None, str | None]:
+def _filters(services: api_services.ApiServices,
+             call: operation.Call) -> tuple[str | None, str | None]:
     """The name and the volume type that were asked for.
 
     :raises InvalidFilter: another filter, which is an error here for administrators too
     """
     if call.version < _FILTERED:
         return None, None
-    known = {'detail', 'name'} | ({'volume_type'} if call.version >= _BY_TYPE else set())
+    known = {'detail', *services.filters.get('pool', ())}
+    if call.version < _BY_TYPE:
+        known.discard('volume_type')
     unknown = [key for key in dict.fromkeys(call.query) if key not in known]
     if unknown:
         raise errors.InvalidFilter(filters=','.join(unknown))

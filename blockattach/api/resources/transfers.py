@@ -42,6 +42,9 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     if volume.encrypted and call.version < _ENCRYPTED:
         raise errors.InvalidVolume(reason='transferring encrypted volume is not supported')
+    if volume.encrypted and asked.get('no_snapshots'):
+        raise errors.InvalidVolume(reason='transferring an encrypted volume without its snapshots '
+                                          'is not supported')
     auth_key = domain.new_key()
     made = transfers.create(services.database, volume.id, asked.get('name'),
                             asked.get('no_snapshots', False), domain.seal(auth_key))
@@ -142,12 +145,13 @@ OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (operation.BASE, _
         answer=_SHOWN, summary='Show a transfer.'),
     operation.Operation(
         'POST', path, create, since=since, policy=policies.CREATE, status=202, body=_CREATE,
-        answer=_MADE, faults=(errors.VolumeNotFound,),
+        answer=_MADE, faults=(errors.VolumeNotFound, errors.InvalidSnapshot),
         summary='Offer a volume to another project.'),
     operation.Operation(
         'POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT, status=202,
         body=_ACCEPT, answer={operation.BASE: schema.wrapped('transfer', _NAME.whole)},
-        faults=(errors.TransferNotFound, errors.TransferKeyWrong),
+        faults=(errors.TransferNotFound, errors.TransferKeyWrong, errors.InvalidSnapshot,
+                errors.QuotaExceeded),
         summary='Take a volume that another project offers.'),
     operation.Operation(
         'DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE, target=_target,

@@ -273,7 +273,14 @@ def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datet
 
 def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
                       stored: connections.AccessMode | None) -> dict[str, Any]:
-    """A stored mode wins over the connector's; a read-only volume over both; else it is rw."""
+    """A stored mode wins over the connector's; a read-only volume over both; else it is rw.
+
+    :raises InvalidVolume: no host may see its bytes yet
+    """
+    if volume.own_status == volume_lifecycle.OwnStatus.DOWNLOADING:
+        raise errors.InvalidVolume(
+            reason=f'Volume {volume.id} is being filled from an image; connect the host when it '
+                   f'is available.')
     mode = stored or _mode_of(connector)
     if volume.readonly:
         mode = connections.AccessMode.RO

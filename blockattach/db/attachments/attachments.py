@@ -154,11 +154,13 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
+        limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
+                                          read.class_limit)
         if not lock:
             connection = stack.enter_context(writer)
         if not _write_volume(connection, read.volume, change):
             raise _Conflict
-        quotas.check(connection, database, read.volume.project_id, read.hard_limit)
+        quotas.check_attachment(connection, database, limits)
         sealed = None
         if wish.connector is not None:
             initiator = change.values['initiator']

@@ -78,7 +78,7 @@ _PRECONDITION = prepared.Statement(lambda dialect: sa.select(
         sa.or_(_writers.c.instance_uuid.is_(None),
                _writers.c.instance_uuid != prepared.value('instance_uuid')))),
             else_=sa.false()).label('another_writes'),
-    quotas.hard_limit_of(_volumes.c.project_id).scalar_subquery().label('hard_limit'),
+    *quotas.attachment_limit_of(_volumes.c.project_id),
     _grants.c.username, _grants.c.sealed_password,
     sa.exists().where(_any_grant.c.volume_id == _volumes.c.id).label('granted'),
 ).select_from(_volumes).outerjoin(
@@ -135,7 +135,8 @@ class Precondition:
     :ivar initiator: the one whose grant was looked for; None: none was
     :ivar credential: of that grant; None: there is none
     :ivar granted: whether the volume has any grant
-    :ivar hard_limit: how many attachments its project may have; None: the default
+    :ivar own_limit: how many attachments its project may have; None: it was given no limit
+    :ivar class_limit: how many the default class says; None: nothing
     """
 
     volume: records.VolumeFacts
@@ -145,7 +146,8 @@ class Precondition:
     initiator: str | None
     credential: records.SealedCredential | None
     granted: bool
-    hard_limit: int | None
+    own_limit: int | None
+    class_limit: int | None
 
     @property
     def reads_others(self) -> bool:
@@ -187,4 +189,4 @@ def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str 
                     for row in found if row.held_slot is not None)
     return Precondition(
         facts(first), holders, bool(first.another_writes), instance_uuid, initiator,
-        sealed(first), bool(first.granted), first.hard_limit)
+        sealed(first), bool(first.granted), first.own_limit, first.class_limit)

@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 from typing import ParamSpec
 from typing import TypeVar
@@ -30,6 +31,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
+from blockattach.conf import quota as quota_conf
 from blockattach.db import models
 from blockattach.db.engine import session_statements
 from blockattach.db.engine import sqlite
@@ -70,11 +72,11 @@ class Database:
     """What every query needs: connections, a clock for records, the sealer for credentials."""
 
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
-                 attachment_limit: int = -1,
+                 quota: quota_conf.QuotaSettings = quota_conf.NONE,
                  telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None) -> None:
         """
-        :param attachment_limit: how many a project may have; -1: any number
+        :param quota: what a project may have that was given no limits of its own
         :param readers: what `open_readers` has opened; None: readers use the writers' pool
         """
         self.engine = engine
@@ -82,8 +84,10 @@ class Database:
         self.telemetry = telemetry or acts.Telemetry(clock)
         self.sealer = sealer
         self.clock = clock
-        self.attachment_limit = attachment_limit
-        self.counted: dict[str, tuple[int, Iterator[bool]]] = {}
+        self.quota = quota
+        self.limit_source: Callable[[str], Mapping[str, int]] | None = None
+        """What a project may have, by name, where that is kept elsewhere; None: it is here."""
+        self.counted: dict[tuple[str, str], tuple[int, Iterator[bool]]] = {}
         """What projects had when `blockattach.db.quotas` counted it, and what may follow."""
         self._writers = engine.execution_options(**{WRITER: True})
         self._file = sqlite.File(engine)

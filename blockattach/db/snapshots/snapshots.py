@@ -13,7 +13,7 @@ from oslo_log import log as oslo_log
 from blockattach import errors
 from blockattach import log
 from blockattach.db import models
-from blockattach.db import rows
+from blockattach.db import quotas
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.snapshots import snapshot_queries
@@ -68,12 +68,15 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     :param within: called in the same transaction with the new id: all of it or nothing
     :raises VolumeNotFound: there is no such live volume
     :raises InvalidVolume: its status or its backend does not allow it
+    :raises QuotaExceeded: the project has as much as it may
     """
     new_id = database.new_id()
+    limits = quotas.limits(database, draft.project_id)
     with database.writer(engine.inserted(_rows.c.id, new_id)) as connection:
         volume = volume_rows.lock(connection, draft.volume_id)
         snapshots.check_source(volume.id, volume.own_status, volume.status, volume.pool,
                                draft.in_use)
+        quotas.check_snapshot(connection, database, limits, volume)
         if volume_rows.is_frozen(connection, volume.pool):
             raise errors.InvalidVolume(reason=f'The backend of volume {volume.id} is frozen.')
         values = {
@@ -303,8 +306,7 @@ def _end(database: engine.Database, claim: records.Claim, event: _Event,
     :raises Conflict: one has taken it on
     """
     def stepped(again: sa.Connection) -> bool:
-        return rows.holds(snapshot_rows.await_others(again, claim.resource_id),
-                          {'generation': claim.generation + 1})
+        return snapshot_rows.is_now(again, claim.resource_id, generation=claim.generation + 1)
 
     with database.writer(stepped) as connection:
         row = snapshot_rows.await_others(connection, claim.resource_id)
@@ -358,9 +360,8 @@ def _insert_metadata(connection: sa.Connection, snapshot_id: str,
 
 
 def _stepped(connection: sa.Connection, row: Any) -> bool:
-    return rows.holds(snapshot_rows.await_others(connection, row.id),
-                      {'generation': row.generation + 1})
+    return snapshot_rows.is_now(connection, row.id, generation=row.generation + 1)
 
 
 def _is_gone(connection: sa.Connection, snapshot_id: str) -> bool:
-    return rows.holds(snapshot_rows.await_others(connection, snapshot_id), {'deleted': True})
+    return snapshot_rows.is_now(connection, snapshot_id, deleted=True)

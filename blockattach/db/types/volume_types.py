@@ -17,6 +17,7 @@ from oslo_utils import uuidutils
 from blockattach import errors
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
@@ -207,6 +208,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
             raise errors.InvalidInput(reason='Target volume type is still in use.')
         _store_encryption(connection, type_id, **_ended(database))
         connection.execute(_projects.delete().where(_projects.c.volume_type_id == type_id))
+        quotas.forget_type(connection, type_id)
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
     LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))

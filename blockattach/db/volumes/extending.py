@@ -3,7 +3,6 @@
 A scheduler claims the room on the volume's own pool, the manager there makes the volume larger.
 What servers that use it must be informed of is work of its own: the volume is in use meanwhile.
 """
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,37 +10,35 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
-from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import claims
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
-from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
 LOG = oslo_log.getLogger(__name__)
 
-_attachments = models.attachments
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
-_USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
 
 
 @engine.retried
-def start(database: engine.Database, volume_id: str, new_size: int, expected: str,
-          lease_seconds: float, request_id: str | None = None,
-          within: Callable[[sa.Connection, Any], None] | None = None) -> int:
+def start(database: engine.Database, volume_id: str, project_id: str, new_size: int,
+          expected: str, lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall be larger; no pool has been asked for the room yet.
 
     :param expected: the status that it must have: available, or in-use
-    :param within: called in the same transaction with the volume's row, before it moves
     :returns: the volume's new generation
     :raises InvalidInput: it is not smaller
     :raises InvalidVolume: its status does not allow it
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the project may not have so much
+    :raises VolumeNotFound: it is no more, or of another project
     """
+    limits = quotas.limits(database, project_id)
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=_Own.EXTENDING)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
@@ -53,8 +50,9 @@ def start(database: engine.Database, volume_id: str, new_size: int, expected: st
             raise errors.InvalidVolume(
                 reason=f"Volume {volume_id} status must be '{ {'status': expected} }' to extend, "
                        f'currently {row.status}.')
-        if within is not None:
-            within(connection, row)
+        if row.project_id != project_id:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        quotas.check_growth(connection, database, limits, row, new_size)
         volume_rows.move(connection, database, row, _Event.EXTEND)
         work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
                    request_id=request_id, project_id=row.project_id,
@@ -113,7 +111,7 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.EXTENDED, **claims.NONE,
                          size_gb=rows.from_json(found.progress)['new_size'])
-        using = notify_seconds is not None and _servers(connection, volume_id)
+        using = notify_seconds is not None and volume_queries.servers(connection, volume_id)
         if using:
             work.replace(connection, database, notification(volume_id, held.owner),
                          notify_seconds or 0, found.host, request_id=found.request_id,
@@ -170,7 +168,7 @@ def claimed(database: engine.Database, held: records.Claim) -> tuple[records.Vol
 def servers(database: engine.Database, volume_id: str) -> list[str]:
     """The servers whose hosts have a volume connected."""
     with database.reader() as connection:
-        return _servers(connection, volume_id)
+        return volume_queries.servers(connection, volume_id)
 
 
 def extension(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
@@ -181,12 +179,6 @@ def extension(volume_id: str, generation: int, owner: str | None = None) -> reco
 def notification(volume_id: str, owner: str | None = None) -> records.Claim:
     """That the servers which use a volume are notified of its size."""
     return records.Claim('volume', f'{volume_id}@servers', 'notify', 0, owner)
-
-
-def _servers(connection: sa.Connection, volume_id: str) -> list[str]:
-    return sorted(connection.execute(sa.select(_attachments.c.instance_uuid).distinct().where(
-        _attachments.c.volume_id == volume_id, models.live(_attachments),
-        _attachments.c.state.in_(_USING), _attachments.c.instance_uuid.is_not(None))).scalars())
 
 
 def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:

@@ -6,7 +6,6 @@ pool, the volume is where it was, whole. What is then left on either pool is rem
 own. A type for which the volume may stay where it is needs no manager.
 """
 import dataclasses
-from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +14,9 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
+from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db import work
-from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import claims
@@ -31,8 +30,6 @@ LOG = oslo_log.getLogger(__name__)
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 _MOVING = (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
-Within = Callable[[sa.Connection, Any], None]
-"""Called in the same transaction with the volume's row, before it moves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,22 +68,25 @@ def migrate(database: engine.Database, volume_id: str, destination: str, lock: b
 
 
 @engine.retried
-def retype(database: engine.Database, volume_id: str, wanted: Retyping, lease_seconds: float,
-           request_id: str | None = None, within: Within | None = None) -> int:
+def retype(database: engine.Database, volume_id: str, project_id: str, wanted: Retyping,
+           lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall have another type; it has the one that it had until then.
 
-    :param within: where what the new type takes of the quota is checked
     :returns: the volume's new generation
     :raises InvalidVolume: its status or its attachments do not allow it
     :raises VolumeTypeNotFound, VolumeTypeChanged: the type is not what was judged
+    :raises QuotaExceeded: the project may not have so much of the type
+    :raises VolumeNotFound: it is no more, or of another project
     """
+    limits = quotas.limits(database, project_id)
     with database.writer(lambda again: _stepped(
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
-        volume_types.hold(connection, wanted.kind)
         row = volume_rows.lock(connection, volume_id)
+        if row.project_id != project_id:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        quotas.check_retype(connection, database, limits, row, wanted.kind.id)
+        volume_types.hold(connection, wanted.kind)
         move_rules.check_retype(connection, row, wanted.kind)
-        if within is not None:
-            within(connection, row)
         volume_rows.move(connection, database, row, _Event.RETYPE)
         work.begin(connection, database, act(volume_id, 'retype', row.generation + 1),
                    lease_seconds, request_id=request_id, project_id=row.project_id, progress={
@@ -145,8 +145,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
             progress['tried'] = [*progress.get('tried', ()), row.claimed_pool]
         volume_rows.move(connection, database, row, _Event.MOVE_UNCLAIMED,
                          **claims.withdraw(connection, database, row))
-        work.change(connection, mine, generation=generation + 1, host=None, owner=None,
-                    progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
+        work.place_again(connection, mine, lease_seconds, progress)
     LOG.warning('Volume waits for a pool to go to%s',
                 log.fields(volume_id=volume_id, pool=row.claimed_pool))
     return generation + 1

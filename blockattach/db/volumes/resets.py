@@ -33,7 +33,7 @@ def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule
 @engine.retried
 def reset_status(database: engine.Database, volume_id: str,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the volume's own status, unless the rule refuses.
+    """Reset the volume's own status, and what is said of its migration, unless the rule refuses.
 
     :returns: the input of the rule; where it refuses, nothing was written
     :raises VolumeNotFound: there is no such live volume
@@ -41,14 +41,20 @@ def reset_status(database: engine.Database, volume_id: str,
     with database.writer() as connection:
         row = volume_rows.lock(connection, volume_id)
         facts = _reset_facts(connection, row, requested)
-        if reset_rule.decide(facts).outcome is reset_rule.Outcome.ALLOWED and \
-                requested.status is not None:
+        if reset_rule.decide(facts).outcome is not reset_rule.Outcome.ALLOWED:
+            return facts
+        if requested.migration_status is not None:
+            moving = requested.migration_status
+            connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
+                migration_status=None if moving == reset_rule.NO_MIGRATION else moving,
+                updated_at=database.clock.utcnow()))
+        if requested.status is not None:
             if facts.is_derived and requested.status == facts.from_attachments \
                     and row.detach_announced:
                 # The detaches that were announced will not come.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
                 row = volume_rows.lock(connection, volume_id)
-            volume_rows.move(connection, database, row, _Event.RESET, requested.own_status)
+            volume_rows.move(connection, database, row, _Event.RESET, facts.own_status_then)
             work.end(connection, volumes.creation(volume_id, row.generation))
     return facts
 

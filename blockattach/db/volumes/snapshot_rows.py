@@ -12,16 +12,19 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
 from blockattach.domain import records
 from blockattach.domain import snapshots
+from blockattach.domain import volume_lifecycle
 
 _rows = models.snapshots
 _volumes = models.volumes
 _Status = snapshots.Status
 _Event = snapshots.Event
+_DELETING = volume_lifecycle.OwnStatus.DELETING.value
 LIVE = models.live(_rows)
 """Snapshots that are not gone."""
 
@@ -42,6 +45,11 @@ def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | N
     """
     return connection.execute(
         _rows.select().where(_rows.c.id == snapshot_id).with_for_update()).one_or_none()
+
+
+def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
+    """Whether a snapshot has these values; for verbs that lost the connection with its lock."""
+    return rows.holds(await_others(connection, snapshot_id), values)
 
 
 def move(connection: sa.Connection, database: engine.Database, row: Any, event: _Event,
@@ -86,7 +94,7 @@ def delete_with(connection: sa.Connection, database: engine.Database, volume_id:
         check_unused(connection, row.id)
     for row in found:
         work.end(connection, work_on(row.id, row.generation))
-        move(connection, database, row, _Event.FORCE_DELETE)
+        move(connection, database, row, _Event.FORCE_DELETE if force else _Event.DELETE)
     return {row.id: row.status for row in found}
 
 
@@ -102,6 +110,20 @@ def cannot_delete_with(connection: sa.Connection, database: engine.Database,
     """The backend refused for good to remove a locked volume, or one of these."""
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_FAILED)
+
+
+def derive_work(connection: sa.Connection, database: engine.Database, volume: Any) -> None:
+    """Let each snapshot of a locked volume have the work that its status says, and no other: an
+    operator's repair.
+    """
+    for row in _locked(connection, volume.id):
+        verb = {_Status.CREATING: 'create', _Status.DELETING: 'delete'}.get(_Status(row.status))
+        if verb is None or row.status_reset or volume.own_status == _DELETING:
+            work.end(connection, work_on(row.id, row.generation))
+        elif work.find(connection, 'snapshot', row.id) is None:
+            work.begin(connection, database, work_on(row.id, row.generation, verb), 0,
+                       records.host_of(row.pool), project_id=row.project_id,
+                       progress={'was': _Status.ERROR.value})
 
 
 def check_unused(connection: sa.Connection, snapshot_id: str) -> None:

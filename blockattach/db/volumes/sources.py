@@ -28,7 +28,7 @@ IS_COPY = sa.and_(_volumes.c.own_status == _CREATING, sa.or_(
 """Of a volume's row: whether it is being made of something."""
 SOURCE_POOL = sa.func.coalesce(
     sa.select(_source.c.pool).where(
-        _source.c.id == _volumes.c.source_volid, models.live(_source),
+        _source.c.id == _volumes.c.source_volid, _source.c.deleted == sa.false(),
         _source.c.own_status != _DELETING).scalar_subquery(),
     sa.select(_snapshots.c.pool).where(
         _snapshots.c.id == _volumes.c.snapshot_id, models.live(_snapshots),

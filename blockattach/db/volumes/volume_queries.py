@@ -30,6 +30,7 @@ _attachments = models.attachments
 _WITH_TYPE = sa.select(_volumes, _types.c.name.label('volume_type_name')).outerjoin(
     _types, _types.c.id == _volumes.c.volume_type_id)
 _metadata = models.volume_metadata
+_image_metadata = models.volume_image_metadata
 _BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
     _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 _CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
@@ -50,16 +51,18 @@ _ID, _USED_ID = 'id_', 'used_id_'
 
 _ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
 _OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'created_at')
-_SERVERS = prepared.Statement(lambda dialect: sa.select(
-    *(_attachments.c[name] for name in _OF_SERVER)).where(
-        _attachments.c.volume_id == prepared.value('volume_id'), _attachments.c.rank == _ATTACHED,
-).order_by(_attachments.c.created_at, _attachments.c.id))
+_OF_ONE = prepared.Statement(lambda dialect: sa.union_all(
+    _servers(_attachments.c.volume_id == prepared.value('volume_id')),
+    _pairs(_image_metadata, _image_metadata.c.volume_id == prepared.value('volume_id'), True)))
 
+_USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     **{name: _volumes.c[name] for name in (
-        'id', 'created_at', 'updated_at', 'name', 'status', 'availability_zone', 'bootable',
-        'project_id', 'user_id', 'volume_type_id', 'attach_status', 'multiattach')},
-    'display_name': _volumes.c.name, 'size': _volumes.c.size_gb, 'host': _volumes.c.pool}
+        'id', 'created_at', 'updated_at', 'name', 'description', 'status', 'availability_zone',
+        'bootable', 'project_id', 'user_id', 'volume_type_id', 'attach_status', 'multiattach',
+        'migration_status', 'snapshot_id', 'source_volid', 'service_uuid', 'shared_targets')},
+    'display_name': _volumes.c.name, 'display_description': _volumes.c.description,
+    'size': _volumes.c.size_gb, 'host': _volumes.c.pool}
 """Sort keys of a volume list, and the columns that an administrator may filter by."""
 
 
@@ -67,13 +70,16 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 class Filters:
     """Which volumes. ``equal`` maps a key of `SORT_COLUMNS` to the value it must have.
 
-    ``project_id`` None means every project; ``metadata`` must all be there.
+    ``project_id`` None means every project; ``metadata`` and ``image_metadata`` must all be there.
+    ``targets``: also those that a migration fills.
     """
 
     project_id: str | None
     equal: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     like: Mapping[str, str] = dataclasses.field(default_factory=dict)
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    targets: bool = True
     compared: Sequence[tuple[str, str, Any]] = ()
     """Comparisons of times: key, operator (gt, gte, eq, neq, lt, lte), value."""
 
@@ -138,9 +144,8 @@ def list_page(database: engine.Database, filters: Filters,
         found = paging.fetch(connection, _filtered(_WITH_TYPE, filters), SORT_COLUMNS, page,
                              sa.and_(*_listed(filters)),
                              lambda marker: errors.VolumeNotFound(volume_id=marker))
-        metadata, attached = _children(connection, found)
-    return [rows.volume(row, metadata.get(row.id, {}), attached.get(row.id, ()))
-            for row in found]
+        children = _children(connection, found)
+    return [rows.volume(row, **children[row.id].fields()) for row in found]
 
 
 def count(database: engine.Database, filters: Filters) -> int:
@@ -195,59 +200,99 @@ def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
         raise errors.VolumeNotFound(volume_id=volume_id)
     metadata = {row.metadata_key: row.metadata_value for row in found
                 if row.metadata_key is not None}
-    attached = () if unused else tuple(
-        _server(row) for row in _SERVERS.rows(connection, volume_id=volume_id))
-    return rows.volume(found[0], metadata, attached, rows.limits(found[0]))
+    children = _Children(metadata, {}, [])
+    for row in () if unused else _OF_ONE.rows(connection, volume_id=volume_id):
+        children.add(row)
+    return rows.volume(found[0], limits=rows.limits(found[0]), **children.fields())
+
+
+def servers(connection: sa.Connection, volume_id: str) -> list[str]:
+    """The servers whose hosts have a volume connected, in a transaction that is open already."""
+    return sorted(connection.execute(sa.select(_attachments.c.instance_uuid).distinct().where(
+        _attachments.c.volume_id == volume_id, models.live(_attachments),
+        _attachments.c.state.in_(_USING),
+        _attachments.c.instance_uuid.is_not(None))).scalars())
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
     """What the project could see, whatever else is filtered by."""
-    if filters.project_id is None:
-        return [volume_rows.LIVE]
-    return [volume_rows.LIVE, _volumes.c.project_id == filters.project_id]
+    listed = [volume_rows.LIVE]
+    if filters.project_id is not None:
+        listed.append(_volumes.c.project_id == filters.project_id)
+    if not filters.targets:
+        listed.append(sa.or_(_volumes.c.migration_status.is_(None),
+                             _volumes.c.migration_status.not_like('target:%')))
+    return listed
 
 
 def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
     query = query.where(*_listed(filters))
     for key, value in filters.equal.items():
         column = SORT_COLUMNS[key]
-        query = query.where(column.in_(value) if isinstance(value, (list, tuple))
-                            else column == value)
+        query = query.where(
+            column.in_(value) if isinstance(value, (list, tuple))
+            else _on_host(value) if key == 'host' else column == value)
     for key, text in filters.like.items():
         query = query.where(SORT_COLUMNS[key].contains(text, autoescape=True))
     for key, name, value in filters.compared:
         query = query.where(_OPERATORS[name](SORT_COLUMNS[key], value))
-    for key, value in filters.metadata.items():
-        query = query.where(sa.exists().where(
-            _metadata.c.volume_id == _volumes.c.id, _metadata.c.key == key,
-            _metadata.c.value == value))
+    for table, pairs in ((_metadata, filters.metadata), (_image_metadata, filters.image_metadata)):
+        for key, value in pairs.items():
+            query = query.where(sa.exists().where(
+                table.c.volume_id == _volumes.c.id, table.c.key == key, table.c.value == value))
     return query
 
 
-def _children(connection: sa.Connection, volumes: Sequence[sa.Row[Any]],
-              ) -> tuple[dict[str, dict[str, str]],
-                         dict[str, tuple[records.AttachedServer, ...]]]:
-    """What belongs to rows of volumes, by their ids: metadata and attached servers; in one query.
+def _on_host(name: str) -> sa.ColumnElement[bool]:
+    """In a pool, on a backend, or on a host: whichever is named."""
+    pool = _volumes.c.pool
+    return sa.or_(pool == name, *(pool.startswith(f'{name}{sign}', autoescape=True)
+                                  for sign in '@#'))
+
+
+@dataclasses.dataclass(slots=True)
+class _Children:
+    """What belongs to one volume."""
+
+    metadata: dict[str, str]
+    image_metadata: dict[str, str]
+    servers: list[Any]
+
+    def add(self, row: Any) -> None:
+        """A row of a union of `_servers` and `_pairs`."""
+        if row.id is not None:
+            self.servers.append(row)
+        elif row.of_image:
+            self.image_metadata[row.key] = row.value
+        else:
+            self.metadata[row.key] = row.value
+
+    def fields(self) -> dict[str, Any]:
+        """As a record of the volume has them."""
+        return {'metadata': self.metadata, 'image_metadata': self.image_metadata,
+                'attached': tuple(
+                    records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
+                                           row.attached_at)
+                    for row in sorted(self.servers, key=lambda row: (row.created_at, row.id)))}
+
+
+def _children(connection: sa.Connection,
+              volumes: Sequence[sa.Row[Any]]) -> dict[str, _Children]:
+    """What belongs to rows of volumes, by their ids, in one query.
 
     One whose lowest rank says that nothing is attached is not asked for attachments.
     """
-    metadata: dict[str, dict[str, str]] = {}
-    attached: dict[str, list[Any]] = {}
+    found = {row.id: _Children({}, {}, []) for row in volumes}
     if not volumes:
-        return {}, {}
-    ids = [row.id for row in volumes]
+        return found
+    ids = list(found)
     used = [row.id for row in volumes if row.lowest_rank == _ATTACHED]
     sizes = {_ID: (size := _size(len(ids))), _USED_ID: min(size, _size(len(used)))}
     for row in _children_of(sizes[_ID], sizes[_USED_ID]).rows(connection, **{
             f'{prefix}{number}': one for prefix, some in ((_ID, ids), (_USED_ID, used))
             for number, one in enumerate(some + [None] * (sizes[prefix] - len(some)))}):
-        if row.id is None:
-            metadata.setdefault(row.volume_id, {})[row.key] = row.value
-        else:
-            attached.setdefault(row.volume_id, []).append(row)
-    return metadata, {volume_id: tuple(_server(row) for row in sorted(
-        servers, key=lambda row: (row.created_at, row.id)))
-        for volume_id, servers in attached.items()}
+        found[row.volume_id].add(row)
+    return found
 
 
 def _size(length: int) -> int:
@@ -263,23 +308,32 @@ def _children_of(size: int, used: int) -> prepared.Statement:
     """Of so many volumes, and so many that are in use. SQLAlchemy would name each of a thousand
     ids anew for each page, which takes as long as all else that is done for a volume of it.
     """
-    def build(dialect: sa.Dialect) -> sa.CompoundSelect:
-        # The first says what kinds of values there are; of no ids it has no rows.
-        return sa.union_all(
-            sa.select(_attachments.c.volume_id, *(_attachments.c[name] for name in _OF_SERVER),
-                      sa.null().label('key'), sa.null().label('value'))
-            .where(_attachments.c.volume_id.in_(_ids(_USED_ID, used)),
-                   _attachments.c.rank == _ATTACHED),
-            sa.select(_metadata.c.volume_id, *(sa.null() for _ in _OF_SERVER), _metadata.c.key,
-                      _metadata.c.value).where(_metadata.c.volume_id.in_(_ids(_ID, size))))
-    return prepared.Statement(build, parsed_once=False)
+    # Of no ids, the first has no rows.
+    return prepared.Statement(lambda dialect: sa.union_all(
+        _servers(_attachments.c.volume_id.in_(_ids(_USED_ID, used))),
+        *(_pairs(table, table.c.volume_id.in_(_ids(_ID, size)), of_image)
+          for table, of_image in ((_metadata, False), (_image_metadata, True)))),
+        parsed_once=False)
+
+
+def _servers(of_volumes: sa.ColumnElement[bool]) -> sa.Select:
+    """Attached servers. Comes first in a union: it says what kinds of values there are."""
+    return sa.select(
+        _attachments.c.volume_id, *(_attachments.c[name] for name in _OF_SERVER),
+        sa.null().label('key'), sa.null().label('value'), _flag(False),
+    ).where(of_volumes, _attachments.c.rank == _ATTACHED)
+
+
+def _pairs(table: sa.Table, of_volumes: sa.ColumnElement[bool], of_image: bool) -> sa.Select:
+    """Metadata, in the columns of `_servers`."""
+    return sa.select(table.c.volume_id, *(sa.null() for _ in _OF_SERVER), table.c.key,
+                     table.c.value, _flag(of_image)).where(of_volumes)
+
+
+def _flag(value: bool) -> sa.Label[Any]:
+    return sa.literal_column(str(int(value))).label('of_image')
 
 
 def _ids(prefix: str, size: int) -> list[Any]:
     return [prepared.value(f'{prefix}{number}', _volumes.c.id.type)
             for number in range(size)] or [sa.null()]
-
-
-def _server(row: Any) -> records.AttachedServer:
-    return records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
-                                  row.attached_at)

@@ -9,11 +9,13 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db.engine import engine
 from blockattach.db.engine import prepared
 from blockattach.db.services import services
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import claims
+from blockattach.domain import quotas as quota_rules
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
@@ -89,17 +91,26 @@ def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | Non
         _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
 
 
+def limits(database: engine.Database, project_id: str) -> quotas.Limits:
+    """What a project may have, for `insert`; read before the transaction."""
+    return quotas.limits(database, project_id)
+
+
 def insert(connection: sa.Connection, database: engine.Database, kind: records.VolumeType,
-           **values: Any) -> Mapping[str, Any]:
+           of_project: quotas.Limits, **values: Any) -> Mapping[str, Any]:
     """Write the row of a volume that is going to be made, with what it has of its type.
 
-    The transaction's first statement holds the type.
+    The transaction looks at nothing before without a lock: this locks the project, if it is near
+    its limits, and holds the type.
 
     :returns: all columns that are not empty
 
     :raises VolumeTypeNotFound: the type is gone
     :raises VolumeTypeChanged: the type is not what it was when it was judged
+    :raises QuotaExceeded: the project has as much as it may
     """
+    asked = quota_rules.volume(kind.id, values['size_gb'])
+    near = quotas.lock_if_near(connection, database, of_project, asked)
     volume_types.hold(connection, kind)
     derived = volume_lifecycle.derive_status(_Own.CREATING, None)
     row = {
@@ -107,6 +118,9 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
         **of_type(kind), 'shared_targets': True,
         'generation': 1, 'created_at': database.clock.utcnow()}
     prepared.insert(connection, _volumes, row)
+    if near:
+        # Not before the type is held, which must not have been looked at before.
+        quotas.count(connection, database, of_project, asked, written=True)
     return row
 
 

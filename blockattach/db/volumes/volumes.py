@@ -15,7 +15,6 @@ from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import work
-from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import sources
@@ -54,6 +53,8 @@ class Draft:
     request_id: str | None = None
     source: sources.Source | None = None
     """What it is made of, as it was judged; None: it begins empty."""
+    progress: Mapping[str, Any] | None = None
+    """What its making has to remember from the beginning."""
 
 
 class WithSnapshots(NamedTuple):
@@ -88,21 +89,24 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
     :raises VolumeTypeNotFound: its type is gone
     :raises VolumeTypeChanged: its type is not the one that was judged
     :raises VolumeNotFound, SnapshotNotFound, InvalidInput: its source has changed meanwhile
+    :raises QuotaExceeded: its project has as much as it may
     """
     volume_id = database.new_id()
+    limits = volume_rows.limits(database, draft.project_id)
     with database.writer(lambda again: _is_there(
             again, draft.kind.id, volume_id)) as connection:
         made_of = {} if draft.source is None else sources.hold(
             connection, draft.source, draft.size_gb)
         row = volume_rows.insert(
-            connection, database, draft.kind, id=volume_id, project_id=draft.project_id,
+            connection, database, draft.kind, limits, id=volume_id, project_id=draft.project_id,
             user_id=draft.user_id, name=draft.name, description=draft.description,
             size_gb=draft.size_gb, availability_zone=draft.availability_zone,
             **made_of, scheduler_hints=rows.to_json(draft.hints or None))
         if draft.source is not None:
             sources.copy_image(connection, draft.source, volume_id)
         work.begin(connection, database, creation(volume_id, 1), lease_seconds,
-                   request_id=draft.request_id, project_id=draft.project_id)
+                   request_id=draft.request_id, project_id=draft.project_id,
+                   progress=dict(draft.progress or {}))
         if draft.metadata:
             connection.execute(models.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
@@ -161,8 +165,8 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         progress = rows.from_json(now.progress)
         if row.pool is not None and (tried or now.host is not None):
             progress['tried'] = [*progress.get('tried', ()), row.pool]
-        work.change(connection, mine, generation=generation + 1, host=None, owner=None,
-                    progress=rows.to_json(progress), deadline=clock.now(lease_seconds))
+        work.change(connection, mine, lease_seconds, generation=generation + 1, host=None,
+                    owner=None, progress=rows.to_json(progress))
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)

@@ -21,6 +21,8 @@ _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
     'snapshot': lambda facts: _snapshots_at_work(facts),
 }
 """By noun: what is in the middle of work, by its own row."""
+# An administrator may have said so (os-reset_status): then there is none.
+_MAY_BE_AT_WORK = frozenset({volume_lifecycle.OwnStatus.DOWNLOADING})
 
 
 def _snapshots_at_work(facts: observed.Facts) -> Iterator[str]:
@@ -33,7 +35,9 @@ def _work_has_an_end(facts: observed.Facts) -> Iterator[_Found]:
     work = {(one.noun, one.resource_id) for one in facts.work
             if one.noun in _AT_WORK and one.verb not in _BESIDE}
     at_work = {(noun, resource_id) for noun, ids in _AT_WORK.items() for resource_id in ids(facts)}
-    for noun, resource_id in sorted(work ^ at_work):
+    either = {('volume', volume.id) for volume in facts.volumes
+              if volume.own_status in _MAY_BE_AT_WORK}
+    for noun, resource_id in sorted((work ^ at_work) - either):
         said = 'has work, and is not in the middle of anything' \
             if (noun, resource_id) in work else 'is in the middle of work that has no row'
         yield _of_work(facts, noun, resource_id, said)

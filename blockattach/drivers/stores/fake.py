@@ -3,16 +3,19 @@ import threading
 from collections.abc import Iterator
 
 from blockattach import errors
+from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 from blockattach.drivers import disks
 from blockattach.drivers import faults
 
+_SNAPSHOT = 'snapshot-'
+
 
 class FakeStore(base.VolumeStore):
     """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time.
 
-    Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Disks`.
+    Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`, `Manage` and `Disks`.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -91,6 +94,34 @@ class FakeStore(base.VolumeStore):
         self._existing(snapshot.name)
 
     @faults.faulty
+    def manageable(self) -> tuple[base.Manageable, ...]:
+        """See `base.Manage`."""
+        return tuple(base.Manageable(name, size * units.GIB, name.startswith(_SNAPSHOT))
+                     for name, size in sorted(self._sizes.items()))
+
+    @faults.faulty
+    def manage(self, name: str, volume: base.StoredVolume) -> None:
+        """See `base.Manage`."""
+        if volume.name not in self._sizes or name in self._sizes:
+            size = self._existing(name)
+            if size > volume.size_gb or name.startswith(_SNAPSHOT):
+                raise errors.BackendRefused(
+                    reason=f'{name} is larger than {volume.size_gb} GiB, or no volume')
+            self._make_room(volume.size_gb - size)
+            del self._sizes[name]
+            self._sizes[volume.name] = volume.size_gb
+
+    @faults.faulty
+    def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Manage`."""
+        if snapshot.name not in self._sizes or name in self._sizes:
+            size = self._existing(name)
+            if size > self._existing(snapshot.volume.name) or not name.startswith(_SNAPSHOT):
+                raise errors.BackendRefused(
+                    reason=f'{name} is no snapshot of {snapshot.volume.name}')
+            self._sizes[snapshot.name] = self._sizes.pop(name)
+
+    @faults.faulty
     def delete(self, volume: base.StoredVolume) -> None:
         self._sizes.pop(volume.name, None)
         self._contents.pop(volume.name, None)
@@ -118,7 +149,7 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def pools(self) -> tuple[base.PoolReport, ...]:
         used = sum(self._sizes.values())
-        count = sum(not name.startswith('snapshot-') for name in self._sizes)
+        count = sum(not name.startswith(_SNAPSHOT) for name in self._sizes)
         return base.only_pool(
             self._settings, float(self.total_gb), float(self.total_gb - used), float(used), count,
             f'FakeStore:{self._settings.name}')

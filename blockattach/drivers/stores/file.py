@@ -9,6 +9,7 @@ import fcntl
 import os
 import signal
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator
 
@@ -34,7 +35,7 @@ _SNAPSHOT = 'snapshot-'
 
 class FileStore(base.VolumeStore):
     """One pool: the folder. Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
-    `Discard`.
+    `Discard`, `Manage`.
 
     A snapshot is a file beside its volume, which it shares nothing with but extents.
     """
@@ -98,6 +99,25 @@ class FileStore(base.VolumeStore):
                     self._unfinished(volume.name, replace=file) as copy:
                 _copy(original, copy, copied)
                 os.ftruncate(copy, size)
+
+    def manageable(self) -> tuple[base.Manageable, ...]:
+        """See `base.Manage`."""
+        with self._answering():
+            return tuple(
+                base.Manageable(name, size, name.startswith(_SNAPSHOT), in_use=self._is_used(name))
+                for name, size in sorted(self._sizes().items()))
+
+    def manage(self, name: str, volume: base.StoredVolume) -> None:
+        """See `base.Manage`: a raw file in the folder."""
+        if name.startswith(_SNAPSHOT):
+            raise errors.BackendRefused(reason=f'{name} is no volume')
+        self._take_over(name, volume.name, units.gib_to_bytes(volume.size_gb))
+
+    def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Manage`: of which volume it is a snapshot, no file tells."""
+        with self._opened(snapshot.volume.name) as file:
+            size = os.fstat(file).st_size
+        self._take_over(name, snapshot.name, size, grows=False)
 
     def delete(self, volume: base.StoredVolume) -> None:
         self._delete(volume.name)
@@ -179,6 +199,41 @@ class FileStore(base.VolumeStore):
             with self._answering(wanted / units.GIB), self._unfinished(name) as file:
                 _copy(original, file, copied)
                 os.ftruncate(file, wanted)
+
+    def _take_over(self, name: str, new_name: str, size: int, grows: bool = True) -> None:
+        """Rename a file that is not larger than ``size`` bytes, and let it grow to them."""
+        path, new_path = self._path(name), self._path(new_name)
+        if not os.path.lexists(path) and os.path.exists(new_path):
+            return
+        with self._opened(name) as file:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                raise errors.BackendRefused(reason=f'{name} is no file')
+            present = os.fstat(file).st_size
+            if present > size:
+                raise errors.BackendRefused(
+                    reason=f'{name} is larger than {size / units.GIB:g} GiB')
+            _take_alone(file, name)
+            if grows and present < size:
+                self._make_room((size - present) / units.GIB)
+            with self._answering(size / units.GIB):
+                os.fchmod(file, 0o600)
+                if grows:
+                    os.ftruncate(file, max(present, size))
+                os.fsync(file)
+                if not os.path.exists(new_path):
+                    os.link(path, new_path)
+                failpoints.point('drivers.file.between_names')
+                _unlink(path)
+                self._make_durable()
+
+    def _is_used(self, name: str) -> bool:
+        """Whether another process has the file open, or it cannot be seen."""
+        try:
+            with self._opened(name) as file:
+                _take_alone(file, name)
+        except errors.BackendRefused:
+            return True
+        return False
 
     def _delete(self, name: str) -> None:
         """Remove a file with what a crash left of making it."""

@@ -63,6 +63,7 @@ class PolicyTest(base.ApiTestCase):
         # What a row acts on (id), or names in its body (<...>).
         self.things = {
             'volume': self.volume,
+            'described volume': self.described_volume,
             'attached volume': self.attached_volume,
             'held volume': lambda: self.acted('os-reserve', self.volume()),
             'connected volume': lambda: self.acted(
@@ -91,6 +92,10 @@ class PolicyTest(base.ApiTestCase):
         volume_id = self.volume()
         self.attached(volume_id)
         return volume_id
+
+    def described_volume(self):
+        volume_id = self.volume(metadata={'a': 'b'})
+        return self.acted('os-set_image_metadata', volume_id, {'metadata': {'a': 'b'}})
 
     def acted(self, action, volume_id, body=None):
         """The volume after an action on it."""

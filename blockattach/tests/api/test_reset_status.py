@@ -27,10 +27,30 @@ class ResetTest(actions.ActionsTestCase):
     def test_what_is_true_of_the_volume_itself(self):
         volume_id = self.volume()
         for word in ('error', 'ERROR', 'available', 'Maintenance', 'downloading', 'creating',
-                     'error_deleting', 'available'):
+                     'error_deleting', 'error_extending', 'Error_Managing', 'error_restoring',
+                     'error_backing-up', 'available'):
             with self.subTest(word=word):
                 self.assert_status(202, self.reset(volume_id, status=word))
                 self.assertEqual(word.lower(), self.status(volume_id))
+
+    def test_words_of_attachments_are_free_where_there_are_none(self):
+        """As in the peer; nothing can be attached until another reset, and force takes it."""
+        volume_id = self.volume()
+        for word in ('attaching', 'Detaching', 'reserved'):
+            with self.subTest(word=word):
+                self.assert_status(202, self.reset(volume_id, status=word))
+                self.assertEqual(word.lower(), self.status(volume_id))
+                self.assert_status(400, self.http.as_member.post('/attachments', {'attachment': {
+                    'volume_uuid': volume_id, 'instance_uuid': base.SERVER}}))
+                self.assert_status(400, self.http.as_member.delete(f'/volumes/{volume_id}'))
+        self.assert_status(202, self.reset(volume_id, status='available'))
+        self.attached(volume_id)
+        for word in ('attaching', 'detaching', 'reserved'):
+            self.refused(volume_id, word, status=word)
+        stuck = self.volume()
+        self.assert_status(202, self.reset(stuck, status='attaching'))
+        self.assert_status(202, self.act(stuck, 'os-force_delete', None, self.http.as_admin))
+        self.assert_status(404, self.http.as_admin.get(f'/volumes/{stuck}'))
 
     def test_what_cannot_be_said(self):
         volume_id = self.volume()
@@ -43,7 +63,8 @@ class ResetTest(actions.ActionsTestCase):
                 self.refused(volume_id, "Must specify 'status', 'attach_status' or "
                                         "'migration_status' for update.", **body)
         for body in ({'status': 5}, {'a': 'b'}, {'attach_status': ''},
-                     {'attach_status': 'attaching'}, {'migration_status': 'migrating'}):
+                     {'attach_status': 'attaching'}, {'migration_status': 'target:x'},
+                     {'migration_status': ''}, {'status': 'error', 'migration_status': 'x'}):
             with self.subTest(body=body):
                 self.refused(volume_id, **body)
         for value in (None, [], 'error'):
@@ -51,16 +72,34 @@ class ResetTest(actions.ActionsTestCase):
                 self.assert_status(400, self.act(volume_id, 'os-reset_status', value,
                                                  self.http.as_admin))
 
-    def test_no_volume_is_being_moved(self):
+    def test_what_is_said_of_a_migration(self):
         volume_id = self.volume()
-        self.assert_status(202, self.reset(volume_id, migration_status='none'))
-        self.assertEqual('available', self.status(volume_id))
+        for word in ('migrating', 'Starting', 'completing', 'error', 'success', 'NONE'):
+            with self.subTest(word=word):
+                self.assert_status(202, self.reset(volume_id, migration_status=word))
+                shown = self.shown(volume_id)
+                expected = None if word == 'NONE' else word.lower()
+                self.assertEqual((expected, expected, 'available'), (
+                    shown['migration_status'], shown['os-vol-mig-status-attr:migstat'],
+                    shown['status']))
+                self.assertNotIn('migrat', self.http.as_member.get(f'/volumes/{volume_id}').text)
+        self.assert_status(202, self.reset(volume_id, status='error', migration_status='error'))
+        shown = self.shown(volume_id)
+        self.assertEqual(('error', 'error'), (shown['status'], shown['migration_status']))
+
+    def test_one_that_is_moved_is_not_deleted(self):
+        volume_id = self.volume()
+        for word in ('migrating', 'starting', 'completing'):
+            self.assert_status(202, self.reset(volume_id, migration_status=word))
+            for persona, query in ((self.http.as_member, ''), (self.http.as_admin, '?force=1')):
+                self.assert_fault(400, 'must not be migrating',
+                                  persona.delete(f'/volumes/{volume_id}{query}'))
+        self.assert_status(202, self.reset(volume_id, migration_status='success'))
+        self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
 
     def test_words_that_follow_from_the_attachments(self):
         volume_id = self.volume()
-        for word in ('in-use', 'attaching', 'detaching', 'reserved'):
-            with self.subTest(word=word):
-                self.refused(volume_id, word, status=word)
+        self.refused(volume_id, 'in-use', status='in-use')
         self.attached(volume_id)
         self.assert_status(202, self.reset(volume_id, status='error'))
         self.refused(volume_id, 'reserved', status='reserved')

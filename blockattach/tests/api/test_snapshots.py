@@ -116,7 +116,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
         made = self.snapshot(volume_id)
         self.assertEqual('error', self.snapshot_status(made['id']))
         [message] = self.http.as_member.get('/messages').body['messages']
-        self.assertIn('create snapshot:Snapshot failed to create. cannot place',
+        self.assertIn('create snapshot:Snapshot failed to create. The backend has no room',
                       message['user_message'])
 
     def test_a_request_with_a_name_makes_one(self):

@@ -1,8 +1,10 @@
 """Transfers of volumes between projects."""
 import threading
 
+from blockattach.db import models
 from blockattach.domain.invariants import observed
 from blockattach.tests.api import base
+from blockattach.tests.api import test_quotas
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.volume import checker
@@ -128,6 +130,9 @@ class TransfersTest(base.ApiTestCase):
                           self.http.as_member.post(
                               '/volume-transfers', {'transfer': {'volume_id': volume_id}},
                               version='3.69'))
+        self.assert_fault(400, 'an encrypted volume without its snapshots is not supported',
+                          self.http.as_member.post('/volume-transfers', {'transfer': {
+                              'volume_id': volume_id, 'no_snapshots': True}}))
         self.offer(volume_id, version='3.70')
 
     def test_an_unknown_volume_is_not_found_and_a_malformed_body_is_refused(self):
@@ -217,3 +222,39 @@ class TransfersTest(base.ApiTestCase):
         others = http.Persona(self.http, 'admin,member,reader', http.OTHER_PROJECT)
         self.assertEqual([], others.get('/volume-transfers').body['transfers'])
         self.assertEqual(3, len(others.get('/volume-transfers?all_tenants=1').body['transfers']))
+
+
+class SnapshotsTest(test_quotas.Case):
+
+    def test_a_transfer(self):
+        volume_id = self.volume(size=2)
+        snapshot_id = self.snapshot(volume_id)
+        made = self.http.as_member.post('/volume-transfers', {
+            'transfer': {'volume_id': volume_id}}).body['transfer']
+        self.http.as_admin.put(f'/os-quota-sets/{http.OTHER_PROJECT}', {
+            'quota_set': {'snapshots': 0}})
+
+        def accept():
+            return self.http.as_stranger.post(f'/volume-transfers/{made["id"]}/accept', {
+                'accept': {'auth_key': made['auth_key']}})
+        self.assert_exceeded('SnapshotLimitExceeded: Maximum number of snapshots allowed (0) '
+                             'exceeded', accept())
+        self.assertEqual(['awaiting-transfer'], [
+            one['status'] for one in self.http.as_member.get(
+                '/volumes/detail').body['volumes']])
+        self.http.as_admin.delete(f'/os-quota-sets/{http.OTHER_PROJECT}')
+        self.assert_status(202, accept())
+        with self.http.database.reader() as connection:
+            self.assertEqual([(snapshot_id, http.OTHER_PROJECT)], [
+                (row.id, row.project_id) for row in connection.execute(
+                    models.snapshots.select())])
+
+    def test_a_transfer_of_a_volume_whose_snapshot_is_at_work(self):
+        volume_id = self.volume()
+        snapshot_id = self.snapshot(volume_id, 'creating')
+        offer = {'volume_id': volume_id}
+        self.assert_fault(
+            400, f'Invalid snapshot: snapshot: {snapshot_id} status must be available',
+            self.http.as_member.post('/volume-transfers', {'transfer': offer}))
+        self.assert_status(202, self.http.as_member.post('/volume-transfers', {
+            'transfer': {**offer, 'no_snapshots': True}}))

@@ -288,3 +288,71 @@ class TimeFilterTest(ListTestCase):
                                ('gt:yesterday', 'Invalid created_at value')):
             with self.subTest(text=text):
                 self.assert_refused(f'?created_at={text}', sentence)
+
+
+class ImageMetadataFilterTest(ListTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.bare, self.described = self.make().id, self.make().id
+        for pairs in ({'os': 'linux', 'min_disk': '1'}, {'os': 'linux'}):
+            self.assert_status(200, self.http.as_member.post(
+                f'/volumes/{self.described}/action',
+                {'os-set_image_metadata': {'metadata': pairs}}))
+
+    def test_administrators_find_it_from_3_4(self):
+        admin = self.http.as_admin
+        for query, expected in (("{'os':'linux'}", {self.described}),
+                                ('{"os":"linux","min_disk":"1"}', {self.described}),
+                                ("{'os':'other'}", set()), ("{'linux':'os'}", set())):
+            for version in ('3.4', '3.71'):
+                with self.subTest(query=query, version=version):
+                    self.assertEqual(expected, set(self.ids(
+                        f'?glance_metadata={query}', admin, version)))
+        self.assertEqual({self.bare, self.described}, set(self.ids(
+            "?glance_metadata={'os':'other'}", admin, '3.3')))
+
+    def test_users_need_a_table_that_has_it(self):
+        for version, count in (('3.3', 2), ('3.30', 2)):
+            self.assertEqual(count, len(self.ids("?glance_metadata={'a':'b'}", version=version)))
+        self.assert_refused("?glance_metadata={'a':'b'}", 'Invalid filters glance_metadata',
+                            version='3.31')
+
+
+class MigrationTest(ListTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.plain, self.moving, self.target = (self.make(name=name).id for name in 'pmt')
+        for volume_id, status in ((self.moving, 'migrating'),
+                                  (self.target, f'target:{self.moving}')):
+            self.sql(f"UPDATE volumes SET migration_status = '{status}' WHERE id = '{volume_id}'")
+
+    def test_only_administrators_see_what_a_migration_fills(self):
+        for persona, expected in ((self.http.as_member, {self.plain, self.moving}),
+                                  (self.http.as_admin, {self.plain, self.moving, self.target})):
+            for path in ('/volumes', '/volumes/detail'):
+                self.assertEqual(expected, set(self.ids('', persona, path=path)))
+            self.assertEqual(len(expected), self.list('?with_count=1&limit=1', persona)['count'])
+            self.assertEqual(len(expected), self.list('', persona, path='/volumes/summary')[
+                'volume-summary']['total_count'])
+        self.assert_refused(f'?marker={self.target}', 'could not be found', 404)
+        self.assertEqual(2, len(self.ids(f'?marker={self.target}', self.http.as_admin)))
+
+    def test_everybody_filters_by_its_status(self):
+        for persona in (self.http.as_member, self.http.as_admin):
+            self.assertEqual([self.moving], self.ids('?migration_status=migrating', persona))
+            self.assertEqual([], self.ids('?migration_status=error', persona))
+
+
+class HostFilterTest(ListTestCase):
+
+    def test_a_host_a_backend_or_a_pool(self):
+        volume_id = self.make().id
+        host = http.POOL.partition('@')[0]
+        for name, expected in ((http.POOL, [volume_id]), (http.HOST, [volume_id]),
+                               (host, [volume_id]), (host[:-1], []), (http.HOST[:-1], []),
+                               (f'{http.POOL}x', []), ('%', [])):
+            with self.subTest(name=name):
+                self.assertEqual(expected, self.ids(f'?host={parse.quote(name)}',
+                                                    self.http.as_admin))

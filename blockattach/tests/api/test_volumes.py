@@ -139,14 +139,15 @@ class CreateTest(CreateTestCase):
              f'ConsistencyGroup {base.ABSENT} could not be found.'),
             ('group_id', '3.13', 404, f'Group {base.ABSENT} could not be found.'),
             ('backup_id', '3.47', 404, f'Backup {base.ABSENT} could not be found.'),
-            ('imageRef', '3.0', 400, 'Invalid image identifier or unable to access requested'),
-            ('image_id', '3.0', 400, 'Invalid image identifier or unable to access requested'),
+            ('imageRef', '3.0', 400, 'This service is not connected to an image service'),
+            ('image_id', '3.0', 400, 'This service is not connected to an image service'),
         )
         for key, version, status, sentence in rows:
             with self.subTest(key=key):
                 self.assert_fault(status, sentence,
                                   self.create(version=version, **{key: base.ABSENT}))
         self.assert_fault(400, 'snapshot_id', self.create(snapshot_id='x'))
+        self.assert_fault(404, 'Group x could not be found.', self.create(group_id='x'))
         self.made(version='3.12', group_id=base.ABSENT)
         self.made(version='3.46', backup_id='x')
 

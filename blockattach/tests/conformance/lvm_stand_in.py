@@ -173,6 +173,9 @@ class Lvm:
     def lvchange(self, options):
         group, _, name = options.names[0].partition('/')
         found = self._volume(group, name)
+        found['tags'] = list(dict.fromkeys((*found['tags'], *options.addtag)))
+        if options.activate is None:
+            return
         if options.activate == 'y' and found['health'] == 'partial':
             raise Failed(f'Refusing activation of partial LV {group}/{name}.  Use '
                          f"'--activationmode partial' to override.")

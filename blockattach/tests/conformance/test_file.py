@@ -4,6 +4,7 @@ import os
 
 from blockattach import errors
 from blockattach import failpoints
+from blockattach import units
 from blockattach.conformance import store
 from blockattach.drivers.stores import file
 from blockattach.tests.conformance import settings
@@ -66,3 +67,42 @@ class FileStoreTest(store.StoreContract):
         kept = file.FileStore(dataclasses.replace(self.settings, reserved_percentage=100))
         with self.assertRaises(errors.BackendFull):
             kept.create(self.volume())
+
+    def test_a_file_of_others_is_managed_and_grows_to_whole_gib(self) -> None:
+        volume = self.volume(2)
+        self._foreign('disk.img', 1536 * units.MIB)
+        self.store.manage('disk.img', volume)
+        self.assertEqual([volume.name], os.listdir(self.settings.volumes_dir))
+        self.assertEqual(2, self.size_gb(volume))
+        self.assertEqual(0o600, os.stat(self.store.device(volume)).st_mode & 0o777)
+
+    def test_managing_that_was_interrupted_is_finished_by_a_repeat(self) -> None:
+        volume = self.volume()
+        self._foreign('disk.img', units.GIB)
+
+        def crash() -> None:
+            raise KeyboardInterrupt
+
+        failpoints.arm('drivers.file.between_names', crash)
+        self.addCleanup(failpoints.disarm, 'drivers.file.between_names')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.manage('disk.img', volume)
+        failpoints.disarm('drivers.file.between_names')
+        self.store.manage('disk.img', volume)
+        self.assertEqual([volume.name], os.listdir(self.settings.volumes_dir))
+
+    def test_what_is_no_file_of_the_folder_is_not_managed(self) -> None:
+        elsewhere = os.path.join(settings.folder(self), 'secret')
+        with open(elsewhere, 'wb') as secret:
+            secret.truncate(units.GIB)
+        os.symlink(elsewhere, os.path.join(self.settings.volumes_dir, 'link'))
+        os.mkdir(os.path.join(self.settings.volumes_dir, 'folder'))
+        for name in ('link', 'folder', '../secret', elsewhere, '.hidden'):
+            with self.subTest(name), self.assertRaises(errors.BackendRefused):
+                self.store.manage(name, self.volume())
+        self.assertEqual({'link', 'folder'}, set(os.listdir(self.settings.volumes_dir)))
+        self.assertEqual((), self.store.manageable())
+
+    def _foreign(self, name: str, size: int) -> None:
+        with open(os.path.join(self.settings.volumes_dir, name), 'wb') as file:
+            file.truncate(size)

@@ -1,9 +1,13 @@
 """The lvm store keeps the store's contract, on a stand-in for LVM; the lab has the real one."""
+from blockattach import errors
 from blockattach import failpoints
 from blockattach import units
 from blockattach.conformance import store
 from blockattach.tests.conformance import lvm_backend
 from blockattach.tests.conformance import lvm_stand_in
+
+THIN = lvm_stand_in.new_volume('thin', units.GIB, pool=lvm_backend.POOL)
+LINEAR = lvm_stand_in.new_volume('linear', units.GIB)
 
 
 class Lvm(store.StoreContract):
@@ -28,9 +32,32 @@ class Lvm(store.StoreContract):
         failpoints.arm(point, crash)
         self.addCleanup(failpoints.disarm, point)
 
+    def test_what_others_made_is_managed(self) -> None:
+        volume = self.volume(2)
+        self.machine.add('disk', {**self.foreign})
+        self.store.manage('disk', volume)
+        self.assertNotIn('disk', self.machine.volumes())
+        self.assertEqual(2, self.size_gb(volume))
+        self.store.delete(volume)
+
+    def test_what_is_half_made_or_of_another_kind_is_not_managed(self) -> None:
+        gone = f'deleted-{self.volume().id}-0123abcd'
+        self.machine.add(gone, {**self.foreign})
+        self.machine.add('other', {**self.of_another_kind})
+        for name in (gone, 'other', 'none', '-x'):
+            with self.subTest(name), self.assertRaises(errors.BackendRefused):
+                self.store.manage(name, self.volume())
+        self.assertEqual((), self.store.manageable())
+
 
 class ThinStoreTest(Lvm):
     lvm_type = 'thin'
+    foreign, of_another_kind = THIN, LINEAR
+
+    def test_the_thin_pool_is_not_managed(self) -> None:
+        with self.assertRaises(errors.BackendRefused):
+            self.store.manage(lvm_backend.POOL, self.volume(8))
+        self.assertEqual((), self.store.manageable())
 
     def test_revert_interrupted_between_two_names_is_finished_by_a_repeat(self) -> None:
         volume, snapshot = self._kept()
@@ -68,6 +95,7 @@ class ThinStoreTest(Lvm):
 
 
 class ThickStoreTest(Lvm):
+    foreign, of_another_kind = LINEAR, THIN
     lvm_type = 'thick'
 
     def make(self):

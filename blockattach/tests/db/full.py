@@ -159,4 +159,5 @@ def _types():
 
 def _quotas():
     for number in range(PROJECTS):
-        yield {'project_id': f'project-{number}', 'resource': 'attachments', 'hard_limit': 1000}
+        for resource in ('attachments', 'gigabytes', 'volumes'):
+            yield {'project_id': f'project-{number}', 'resource': resource, 'hard_limit': 1000}

@@ -39,7 +39,8 @@ class ExtendingCase(test_placement.PlacementCase):
     def extending(self, new_size=3, seconds=60):
         """A volume that shall be larger."""
         volume = make.volume(self.database)
-        extending.start(self.database, volume.id, new_size, 'available', seconds, 'req-extend')
+        extending.start(self.database, volume.id, make.PROJECT, new_size, 'available', seconds,
+                        'req-extend')
         return self.now(volume.id)
 
     def claimed(self, volume):
@@ -85,7 +86,8 @@ class PlacedTest(ExtendingCase):
 
         def somebody_is_faster(request, pool):
             if not taken:
-                taken.append(extending.start(self.database, other.id, 4, 'available', 60))
+                taken.append(extending.start(self.database, other.id, make.PROJECT, 4,
+                                             'available', 60))
                 extending.claim(self.database, other.id, taken[0], make.POOL, 3)
         self.place(volume.id, managers.Managers(self.database, accept), faster=somebody_is_faster)
         self.assertEqual(('available', 1, (None, None), 5), self.outcome(volume))
@@ -247,9 +249,9 @@ class RaceTest(base.DatabaseTestCase):
             volume = make.volume(self.database)
             outcomes = self.at_once(
                 lambda volume=volume: extending.start(
-                    self.database, volume.id, 2, 'available', 60),
+                    self.database, volume.id, make.PROJECT, 2, 'available', 60),
                 lambda volume=volume: extending.start(
-                    self.database, volume.id, 3, 'available', 60),
+                    self.database, volume.id, make.PROJECT, 3, 'available', 60),
                 lambda volume=volume: attachments.reserve(self.database, attachments.Wish(
                     volume.id, make.PROJECT, 'a-server'), 0))
             self.assertEqual(2, outcomes.count('InvalidVolume'), outcomes)
@@ -259,7 +261,7 @@ class RaceTest(base.DatabaseTestCase):
             volume = make.volume(self.database)
             generation = extending.claim(
                 self.database, volume.id, extending.start(
-                    self.database, volume.id, 2, 'available', 60), make.POOL, 1)
+                    self.database, volume.id, make.PROJECT, 2, 'available', 60), make.POOL, 1)
             refused, taken = self.at_once(
                 lambda volume=volume, generation=generation: extending.refused(
                     self.database, volume.id, generation),
@@ -276,7 +278,7 @@ class RaceTest(base.DatabaseTestCase):
             for _ in range(2):
                 volume = make.volume(self.database, on_pool=pool)
                 ready.append((volume.id, extending.start(
-                    self.database, volume.id, 2, 'available', 60)))
+                    self.database, volume.id, make.PROJECT, 2, 'available', 60)))
             outcomes = self.at_once(*[
                 lambda one=one, pool=pool: extending.claim(self.database, *one, pool, 1) or 'none'
                 for one in ready])
@@ -311,7 +313,8 @@ class LostCommitTest(test_lost_commits.Case):
         for end, outcome in ((extending.failed, ('error_extending', 1, 0)),
                              (lambda database, held: extending.extended(database, held, 60),
                               ('available', 3, 2))):
-            generation = extending.start(self.database, volume.id, 3, 'available', 60)
+            generation = extending.start(self.database, volume.id, make.PROJECT, 3,
+                                         'available', 60)
             generation = extending.claim(self.database, volume.id, generation, make.POOL, 2)
             self.assertTrue(accept(self.database, HOST, volume.id, generation))
             step(end, extending.extension(volume.id, generation, OWNER))

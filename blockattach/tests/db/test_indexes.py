@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from blockattach.db import idempotency
 from blockattach.db import messages
+from blockattach.db import quotas
 from blockattach.db import work
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
@@ -39,7 +40,7 @@ E = lifecycle.Event
 LIMITS = {lifecycle.State.RESERVED: 86400, lifecycle.State.CONNECTED: 86400}
 
 # Tables with so few rows that a server may rather read all of them.
-SMALL = {'leases', 'pools', 'qos_specs', 'quotas', 'services', 'volume_types',
+SMALL = {'leases', 'pools', 'qos_specs', 'quota_classes', 'quotas', 'services', 'volume_types',
          'volume_type_extra_specs', 'volume_type_encryptions'}
 
 ONE_ATTACHMENT = 'pk_attachments'
@@ -141,6 +142,12 @@ QUERIES = {
     'volumes of all': (lambda db: volume_page(db, None), {
         'volumes': 'ix_volumes_deleted_created_at_id', 'volume_metadata': METADATA,
         'attachments': OF_VOLUME}),
+    'what a project has': (lambda db: quotas.show(db, PROJECT), {
+        'volumes': ('ix_volumes_deleted_project_id_volume_type_id_size_gb',
+                    'ix_volumes_claimed_pool'),
+        # There are none.
+        'snapshots': ('none', 'ix_snapshots_deleted_project_id_volume_type_id_size_gb'),
+        'attachments': 'ix_attachments_deleted_project_id_created_at_id'}),
     'volumes that exist': (lambda db: volume_queries.existing_on(db, HOST, [VOLUME]), {
         'volumes': ONE_VOLUME}),
     'pairs at work': (lambda db: attachment_queries.at_work(db, HOST), {

@@ -10,6 +10,7 @@ from concurrent import futures
 import sqlalchemy as sa
 
 from blockattach import errors
+from blockattach.conf import quota as quota_conf
 from blockattach.control import repeats
 from blockattach.db import idempotency
 from blockattach.db import messages
@@ -100,7 +101,7 @@ class AttachmentTest(Case):
 
     def test_a_quota_counts_once(self):
         volume = make.volume(self.database, multiattach=True)
-        self.broken.attachment_limit = self.database.attachment_limit = 3
+        self.broken.quota = self.database.quota = quota_conf.QuotaSettings(quota_attachments=3)
         wish = attachments.Wish(volume.id, volume.project_id)
         for where in (Where.BEFORE, Where.AFTER, Where.AFTER):
             self.cut(where, lambda: attachments.reserve(self.broken, wish, 60))

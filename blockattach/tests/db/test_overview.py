@@ -15,7 +15,7 @@ class OverviewTest(base.DatabaseTestCase):
     def test_an_empty_database(self):
         found = work.overview(self.database)
         self.assertEqual(({}, {}, {}), found)
-        self.assertEqual({'attachment': 0, 'volume': 0}, found.overdue)
+        self.assertEqual({'attachment': 0, 'snapshot': 0, 'volume': 0}, found.overdue)
 
     def test_live_rows_are_counted_by_state(self):
         volume = make.volume(self.database, multiattach=True)
@@ -58,7 +58,7 @@ class OverviewTest(base.DatabaseTestCase):
         deleting = make.volume(self.database)
         volumes.start_delete(self.database, deleting.id, -1)
         found = work.overview(self.database)
-        self.assertEqual({'attachment': 1, 'volume': 1}, found.overdue)
+        self.assertEqual({'attachment': 1, 'snapshot': 0, 'volume': 1}, found.overdue)
         self.assertEqual({('attachment', 'connect', 'overdue'): 1,
                           ('attachment', 'connect', 'running'): 1,
                           ('volume', 'delete', 'overdue'): 1}, found.work)

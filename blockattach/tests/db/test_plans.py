@@ -10,6 +10,8 @@ from blockattach.db.attachments import grants
 from blockattach.db.attachments import pairs
 from blockattach.db.attachments import waits
 from blockattach.db.engine import paging
+from blockattach.db.snapshots import snapshot_queries
+from blockattach.db.snapshots import snapshots
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -116,6 +118,27 @@ class PlanTest(base.DatabaseTestCase):
             'work': lambda: work.due(self.database, HOST),
             'work of schedulers': lambda: work.due(self.database, None),
             'messages': lambda: messages.list_page(self.database, 'p', {}, paging.Page())})
+
+    def test_snapshots(self):
+        made = snapshots.create(self.database, snapshots.Draft(
+            self.volume.id, make.PROJECT, make.USER, None, None, {'k': 'v'}, True), 60)
+
+        def page(project_id):
+            return snapshot_queries.list_page(
+                self.database, snapshot_queries.Filters(project_id), paging.Page(limit=10))
+
+        def live():
+            found = snapshots.create(self.database, snapshots.Draft(
+                self.volume.id, make.PROJECT, make.USER, None, None, {}, True), 60)
+            snapshots.created(self.database, snapshots.creation(found.id, 1))
+            deleting = snapshots.start_delete(self.database, found, 60)
+            snapshots.deleted(self.database, snapshots.deletion(found.id, deleting.generation))
+
+        self.check({
+            'get': lambda: snapshot_queries.get(self.database, made.id),
+            'project': lambda: page(make.PROJECT), 'all': lambda: page(None),
+            'volume': lambda: snapshot_queries.of_volume(self.database, self.volume.id),
+            'lifecycle': live})
 
     def test_the_lifecycle_of_a_volume(self):
         def live():

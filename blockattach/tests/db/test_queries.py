@@ -9,6 +9,7 @@ from blockattach.db import work
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.engine import paging
 from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_settings
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as texts
@@ -203,6 +204,9 @@ class VolumeFilterTest(Case):
         for state in set(lifecycle.LIVE) - {S.ATTACHED}:
             make.attachment(self.database, shared, state)
         make.attachment(self.database, other, S.RESERVED)
+        for volume in (shared, other):
+            volume_settings.change_image_metadata(self.database, volume.id,
+                                                  lambda now: {'a': '2', 'os': 'linux'})
         found = {volume.id: volume for volume in self.volumes()}
         self.assertEqual({row.id for row in rows},
                          {server.attachment_id for server in found[shared.id].attached})
@@ -211,6 +215,9 @@ class VolumeFilterTest(Case):
                          {(server.instance_uuid, server.host, server.mountpoint,
                            server.attached_at) for server in found[shared.id].attached})
         self.assertEqual((), found[other.id].attached)
+        self.assertEqual(({'a': '1'}, {}), (found[shared.id].metadata, found[other.id].metadata))
+        for volume in (shared, other):
+            self.assertEqual({'a': '2', 'os': 'linux'}, found[volume.id].image_metadata)
         for volume in found.values():
             self.assertEqual(volume, volume_queries.get(self.database, volume.id))
 

@@ -1,23 +1,79 @@
-"""The limit on attachments: checked where rows are inserted, in their transaction."""
+"""Limits: checked where rows are inserted, in their transaction."""
+import dataclasses
 import threading
+import uuid
 
 import sqlalchemy as sa
 
 from blockattach import errors
+from blockattach.conf import quota as quota_conf
+from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db.attachments import attachments
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import records
+from blockattach.domain import quotas as domain
+from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
 E = lifecycle.Event
 JOIN_SECONDS = polling.LIMIT
+OTHER = 'b' * 32
+CREATING = volume_lifecycle.OwnStatus.CREATING
+
+
+class Case(base.DatabaseTestCase):
+
+    def limit(self, **values):
+        self.database.quota = dataclasses.replace(quota_conf.NONE, **values)
+
+    def at_once(self, number, act):
+        """How many of so many threads were not refused."""
+        start, outcomes = threading.Barrier(number), []
+
+        def run(mine):
+            start.wait(JOIN_SECONDS)
+            try:
+                act(mine)
+                outcomes.append(True)
+            except errors.QuotaExceeded:
+                outcomes.append(False)
+        threads = [threading.Thread(target=run, args=(mine,)) for mine in range(number)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+        self.assertEqual(number, len(outcomes))
+        return outcomes.count(True)
+
+    def volume(self, size_gb=1, kind=None, project_id=make.PROJECT):
+        return make.volume(self.database, size_gb=size_gb, kind=kind, own_status=CREATING,
+                           project_id=project_id)
+
+    def snapshot(self, of, status='available'):
+        snapshot_id = str(uuid.uuid4())
+        with self.database.writer() as connection:
+            connection.execute(models.snapshots.insert().values(
+                id=snapshot_id, volume_id=of.id, project_id=of.project_id, user_id=of.user_id,
+                size_gb=of.size_gb, status=status, volume_type_id=of.volume_type_id,
+                availability_zone=make.ZONE, created_at=self.database.clock.utcnow()))
+        return snapshot_id
+
+    def used(self, project_id=make.PROJECT):
+        return {name: one for name, one in quotas.show(self.database, project_id).used.items()
+                if any(one)}
+
+    def refused(self, sentence, act, *arguments, **more):
+        with self.assertRaises(errors.QuotaExceeded) as caught:
+            act(*arguments, **more)
+        self.assertEqual(sentence, str(caught.exception))
 
 
 @base.on_every_database
-class AttachmentQuotaTest(base.DatabaseTestCase):
+class AttachmentQuotaTest(Case):
 
     def setUp(self):
         super().setUp()
@@ -28,9 +84,6 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
                 self.counts.append(statement)
         sa.event.listen(self.database.engine, 'before_cursor_execute', look)
 
-    def limit(self, number):
-        self.database.attachment_limit = number
-
     def reserve(self, volume):
         return attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id), 0)
@@ -38,11 +91,10 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
     def test_as_many_as_there_may_be(self):
         volume = make.volume(self.database, multiattach=True)
         before = self.reserve(volume)
-        self.limit(3)
+        self.limit(quota_attachments=3)
         rows = [self.reserve(volume) for _ in range(2)]
-        with self.assertRaises(errors.QuotaExceeded) as caught:
-            self.reserve(volume)
-        self.assertIn("for quota 'attachments'", str(caught.exception))
+        self.refused("AttachmentLimitExceeded: Maximum number of attachments allowed (3) exceeded "
+                     "for quota 'attachments'.", self.reserve, volume)
         for row in (before, *rows):
             make.move(self.database, row, E.RELEASE)
             self.reserve(volume)
@@ -52,7 +104,7 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
         volume = make.volume(self.database, multiattach=True)
         for limit, most in ((quotas.MARGIN + 100, 1 + 20 // quotas.UNCOUNTED),
                             (quotas.MARGIN, 20)):
-            self.limit(limit)
+            self.limit(quota_attachments=limit)
             before = len(self.counts)
             for _ in range(20):
                 self.reserve(volume)
@@ -60,37 +112,190 @@ class AttachmentQuotaTest(base.DatabaseTestCase):
 
     def test_a_limit_of_its_own(self):
         volume = make.volume(self.database, multiattach=True)
-        self.limit(3)
-        for limit, refused in ((0, True), (1, False), (1, True), (quotas.UNLIMITED, False),
+        self.limit(quota_attachments=3)
+        for limit, refused in ((0, True), (1, False), (1, True), (domain.UNLIMITED, False),
                                (2, True), (None, False), (None, True)):
-            quotas.change(self.database, volume.project_id, limit)
+            if limit is None:
+                quotas.reset(self.database, volume.project_id)
+            else:
+                quotas.change(self.database, volume.project_id, {domain.ATTACHMENTS: limit})
             with self.subTest(limit=limit, refused=refused):
                 if refused:
                     self.assertRaises(errors.QuotaExceeded, self.reserve, volume)
                 else:
                     self.reserve(volume)
-        self.assertEqual(records.QuotaSet(volume.project_id, 3, 3),
-                         quotas.get(self.database, volume.project_id))
-        self.assertEqual(records.QuotaSet('another', 3, 0),
-                         quotas.get(self.database, 'another'))
+        for project_id, in_use in ((volume.project_id, 3), ('another', 0)):
+            shown = quotas.show(self.database, project_id)
+            self.assertEqual((3, (in_use, 0)), (shown.limits[domain.ATTACHMENTS],
+                                                shown.used[domain.ATTACHMENTS]))
+
+    def test_the_class_of_all(self):
+        volume = make.volume(self.database, multiattach=True)
+        quotas.change_class(self.database, quotas.DEFAULT_CLASS, {domain.ATTACHMENTS: 1})
+        self.reserve(volume)
+        self.assertRaises(errors.QuotaExceeded, self.reserve, volume)
+        self.limit(use_default_quota_class=False)
+        self.reserve(volume)
 
     def test_many_at_once_get_no_more_than_there_are(self):
-        volumes = [make.volume(self.database, multiattach=True) for _ in range(3)]
-        self.limit(5)
-        start = threading.Barrier(12)
-        outcomes = []
+        held = [make.volume(self.database, multiattach=True) for _ in range(3)]
+        self.limit(quota_attachments=5)
+        self.assertEqual(5, self.at_once(12, lambda mine: self.reserve(held[mine % 3])))
 
-        def run(volume):
-            start.wait(JOIN_SECONDS)
-            try:
-                self.reserve(volume)
-                outcomes.append(True)
-            except errors.QuotaExceeded:
-                outcomes.append(False)
-        threads = [threading.Thread(target=run, args=(volumes[number % 3],))
-                   for number in range(12)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(JOIN_SECONDS)
-        self.assertEqual((5, 7), (outcomes.count(True), outcomes.count(False)))
+
+@base.on_every_database
+class VolumeQuotaTest(Case):
+
+    def test_many_at_once_get_no_more_volumes_than_there_are(self):
+        kinds = [make.volume_type(self.database) for _ in range(2)]
+        self.limit(quota_volumes=5)
+        self.assertEqual(5, self.at_once(16, lambda mine: self.volume(kind=kinds[mine % 2])))
+        self.assertEqual((5, 0), self.used()['volumes'])
+
+    def test_many_at_once_get_no_more_room_than_there_is(self):
+        kind = make.volume_type(self.database)
+        quotas.change(self.database, make.PROJECT,
+                      {domain.key_of(domain.GIGABYTES, kind.id): 12})
+        self.assertEqual(4, self.at_once(16, lambda mine: self.volume(3, kind)))
+        self.assertEqual((12, 0), self.used()['gigabytes'])
+
+    def test_what_goes_makes_room(self):
+        self.limit(quota_volumes=1)
+        made = make.volume(self.database)
+        self.refused("VolumeLimitExceeded: Maximum number of volumes allowed (1) exceeded for "
+                     "quota 'volumes'.", self.volume)
+        deleting = volumes.start_delete(self.database, made.id, 60)
+        self.assertRaises(errors.QuotaExceeded, self.volume)
+        volumes.deleted(self.database, made.id, deleting.generation)
+        self.volume()
+        self.volume(project_id=OTHER)
+
+    def test_a_refused_volume_leaves_nothing(self):
+        self.limit(quota_gigabytes=10)
+        self.volume(size_gb=6)
+        self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
+                     'allowed gigabytes quota. Requested 5G, quota is 10G and 6G has been '
+                     'consumed.', self.volume, size_gb=5)
+        with self.database.reader() as connection:
+            for table in (models.volumes, models.work):
+                self.assertEqual(1, len(connection.execute(table.select()).all()))
+        self.volume(size_gb=4)
+
+    def test_the_size_of_one_volume(self):
+        self.limit(per_volume_size_limit=5)
+        self.volume(size_gb=5)
+        self.refused('VolumeSizeExceedsLimit: Requested volume size 6G is larger than maximum '
+                     'allowed limit 5G.', self.volume, size_gb=6)
+
+    def test_a_type_has_limits_that_outlive_its_name_and_not_itself(self):
+        kind, other = (make.volume_type(self.database, name) for name in ('slow', 'fast'))
+        key = domain.key_of(domain.VOLUMES, kind.id)
+        quotas.change(self.database, make.PROJECT, {key: 1})
+        quotas.change_class(self.database, quotas.DEFAULT_CLASS,
+                            {domain.key_of(domain.GIGABYTES, kind.id): 2})
+        volume_types.update(self.database, kind.id, name='slower')
+        self.assertRaises(errors.QuotaExceeded, self.volume, 3, kind)
+        made = self.volume(2, kind)
+        self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
+                     'allowed gigabytes_slower quota. Requested 1G, quota is 2G and 2G has been '
+                     'consumed.', self.volume, 1, kind)
+        quotas.change_class(self.database, quotas.DEFAULT_CLASS,
+                            {domain.key_of(domain.GIGABYTES, kind.id): -1})
+        self.refused("VolumeLimitExceeded: Maximum number of volumes allowed (1) exceeded for "
+                     "quota 'volumes_slower'.", self.volume, 1, kind)
+        self.volume(1, other)
+        shown = quotas.show(self.database, make.PROJECT)
+        self.assertEqual((1, (1, 0), (1, 0)), (
+            shown.limits['volumes_slower'], shown.used['volumes_slower'],
+            shown.used['volumes_fast']))
+        volumes.failed(self.database, made.id, made.generation)
+        volumes.start_delete(self.database, made.id, 60)
+        volume_types.delete(self.database, kind.id)
+        with self.database.reader() as connection:
+            for table in (models.quotas, models.quota_classes):
+                self.assertEqual([], connection.execute(
+                    sa.select(table.c.resource).where(table.c.resource != quotas.LOCK)).all())
+        self.assertNotIn('volumes_slower', quotas.show(self.database, make.PROJECT).limits)
+
+    def test_far_from_every_limit_few_are_counted(self):
+        counts = []
+
+        def look(connection, cursor, statement, *rest):
+            if 'count(' in statement and 'volume_type_id' in statement:
+                counts.append(statement)
+        sa.event.listen(self.database.engine, 'before_cursor_execute', look)
+        for gigabytes, most in ((64 * quotas.MARGIN + 100, 2), (64 * quotas.MARGIN, 20)):
+            self.limit(quota_volumes=quotas.MARGIN + 100, quota_gigabytes=gigabytes)
+            self.database.counted.clear()
+            counts.clear()
+            for _ in range(20):
+                self.volume()
+            self.assertEqual(most, len(counts))
+
+    def test_a_change_that_has_returned_is_heeded(self):
+        """However far from its limit a project was counted."""
+        self.limit(quota_volumes=quotas.MARGIN + 100)
+        self.volume()
+        other = self.fixture.open()
+        other.quota = self.database.quota
+        quotas.change(other, make.PROJECT, {domain.VOLUMES: 1})
+        self.assertRaises(errors.QuotaExceeded, self.volume)
+
+    def test_two_changes_of_one_class(self):
+        def change(mine):
+            quotas.change_class(self.database, 'gold', {domain.VOLUMES: mine})
+        self.assertEqual(4, self.at_once(4, change))
+        self.assertIn(quotas.show_class(self.database, 'gold')['volumes'], range(4))
+
+
+@base.on_every_database
+class CountTest(Case):
+
+    def check(self, asked, project_id=make.PROJECT):
+        limits = quotas.limits(self.database, project_id)
+        with self.database.writer() as connection:
+            quotas.check(connection, self.database, limits, asked)
+
+    def test_snapshots(self):
+        made = self.volume(size_gb=2)
+        self.limit(quota_snapshots=2, quota_gigabytes=6)
+        asked = domain.snapshot(made.volume_type_id, 2)
+        self.check(asked)
+        self.snapshot(made)
+        self.assertEqual((4, 0), self.used()['gigabytes'])
+        self.check(asked)
+        self.snapshot(made)
+        self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
+                     'allowed gigabytes quota. Requested 2G, quota is 6G and 6G has been '
+                     'consumed.', self.check, asked)
+        self.limit(quota_snapshots=2, quota_gigabytes=6, no_snapshot_gb_quota=True)
+        self.assertEqual((2, 0), self.used()['gigabytes'])
+        self.refused('SnapshotLimitExceeded: Maximum number of snapshots allowed (2) exceeded',
+                     self.check, domain.snapshot(made.volume_type_id, 2, count_gigabytes=False))
+
+    def test_growth(self):
+        made = make.volume(self.database, size_gb=2)
+        self.limit(quota_gigabytes=6, per_volume_size_limit=5)
+        self.check(domain.growth(made.volume_type_id, 5, 3))
+        with self.database.writer() as connection:
+            connection.execute(models.volumes.update().values(
+                claimed_pool=made.pool, claimed_gb=3))
+        self.assertEqual((2, 3), self.used()['gigabytes'])
+        self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
+                     'allowed gigabytes quota. Requested 2G, quota is 6G and 5G has been '
+                     'consumed.', self.check, domain.growth(made.volume_type_id, 4, 2))
+        self.assertRaises(errors.VolumeSizeExceedsLimit, self.check,
+                          domain.growth(made.volume_type_id, 6, 1))
+        with self.database.writer() as connection:
+            # Where it moves to, it takes no more of its project.
+            connection.execute(models.volumes.update().values(claimed_pool='other@pool#x'))
+        self.assertEqual((2, 0), self.used()['gigabytes'])
+
+    def test_retype(self):
+        made, kind = self.volume(size_gb=2), make.volume_type(self.database)
+        quotas.change(self.database, make.PROJECT, {
+            domain.VOLUMES: 1, domain.GIGABYTES: 2, domain.key_of(domain.VOLUMES, kind.id): 1})
+        asked = domain.retype(kind.id, made.size_gb)
+        self.check(asked)
+        quotas.change(self.database, make.PROJECT, {domain.key_of(domain.GIGABYTES, kind.id): 1})
+        self.assertRaises(errors.VolumeSizeExceedsAvailableQuota, self.check, asked)

@@ -1,4 +1,4 @@
-"""What a volume is made of stays as it is while that goes on, whoever is faster."""
+"""What a volume is made of stays as it is while that goes on, in any order of the two."""
 import threading
 from concurrent import futures
 

@@ -4,6 +4,7 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
+from blockattach.conf import quota as quota_conf
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db.attachments import attachment_queries
@@ -90,11 +91,11 @@ class DeadlockTest(Case):
 
     def test_the_first_attachment_of_a_project(self):
         held = make.volume(self.database)
-        self.database.attachment_limit = 5
+        self.database.quota = quota_conf.QuotaSettings(quota_attachments=5)
         made = self.meet(
             self.reserve(held),
             models.quotas.insert().values(project_id=held.project_id,
-                                         resource=quotas.ATTACHMENTS, hard_limit=4),
+                                         resource=quotas.LOCK, hard_limit=4),
             self.wants(held))
         self.assertEqual([self.DEADLOCK], self.thrown_out)
         self.assert_reserved_once(held, made)

@@ -4,12 +4,14 @@ import threading
 import sqlalchemy as sa
 
 from blockattach import errors
+from blockattach.db import models
 from blockattach.db import transfers
 from blockattach.db.attachments import attachments
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import transfers as domain
 from blockattach.tests.db import base
 from blockattach.tests.db import test_lost_commits
+from blockattach.tests.db import test_quotas
 from blockattach.tests.fixtures import breaking
 from blockattach.tests.fixtures import make
 
@@ -105,3 +107,79 @@ class LostCommitTest(test_lost_commits.Case):
             self.cut(breaking.Where.BEFORE, lambda: transfers.withdraw(self.broken, self.made))
         self.assertEqual(OTHERS[0],
                          volume_queries.get(self.database, self.volume.id).project_id)
+
+
+@base.on_every_database
+class QuotaTest(test_quotas.Case):
+
+    def offer(self, volume, no_snapshots=False):
+        return transfers.create(self.database, volume.id, None, no_snapshots,
+                                domain.seal('key'))
+
+    def accept(self, offered, project_id=OTHERS[0]):
+        transfers.accept(self.database, offered, project_id, 'u')
+
+    def owner(self, snapshot_id):
+        with self.database.reader() as connection:
+            return connection.execute(sa.select(models.snapshots.c.project_id).where(
+                models.snapshots.c.id == snapshot_id)).scalar_one()
+
+    def test_snapshots_go_with_their_volume(self):
+        made = make.volume(self.database, size_gb=2)
+        mine = self.snapshot(made)
+        offered = self.offer(made)
+        self.limit(quota_gigabytes=3)
+        self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
+                     'allowed gigabytes quota. Requested 4G, quota is 3G and 0G has been '
+                     'consumed.', self.accept, offered)
+        self.assertEqual(make.PROJECT, self.owner(mine))
+        self.limit(quota_gigabytes=4, quota_snapshots=1, quota_volumes=1)
+        self.accept(offered)
+        self.assertEqual(OTHERS[0], self.owner(mine))
+        self.assertEqual({}, self.used())
+        self.assertEqual((4, 0), self.used(OTHERS[0])['gigabytes'])
+
+    def test_snapshots_stay(self):
+        made = make.volume(self.database, size_gb=2)
+        mine = self.snapshot(made, status='creating')
+        self.limit(quota_gigabytes=2, quota_snapshots=0)
+        self.accept(self.offer(made, no_snapshots=True))
+        self.assertEqual(make.PROJECT, self.owner(mine))
+        self.assertEqual(OTHERS[0], volume_queries.get(self.database, made.id).project_id)
+
+    def test_a_snapshot_at_work_holds_its_volume(self):
+        made = make.volume(self.database)
+        mine = self.snapshot(made, status='creating')
+        self.assertRaises(errors.InvalidSnapshot, self.offer, made)
+        with self.database.writer() as connection:
+            connection.execute(models.snapshots.update().values(status='available'))
+        offered = self.offer(made)
+        with self.database.writer() as connection:
+            connection.execute(models.snapshots.update().values(status='deleting'))
+        self.assertRaises(errors.InvalidSnapshot, self.accept, offered)
+        self.assertEqual(make.PROJECT, self.owner(mine))
+
+    def test_its_own_project_needs_no_room(self):
+        made = make.volume(self.database)
+        offered = self.offer(made)
+        self.limit(quota_volumes=1)
+        self.accept(offered, make.PROJECT)
+
+    def test_many_at_once_accept_no_more_than_there_may_be(self):
+        offers = [self.offer(make.volume(self.database)) for _ in range(8)]
+        self.limit(quota_volumes=3)
+        self.assertEqual(3, self.at_once(8, lambda mine: self.accept(offers[mine])))
+        self.assertEqual((3, 0), self.used(OTHERS[0])['volumes'])
+
+    def test_accepted_and_made_at_once(self):
+        offers = [self.offer(make.volume(self.database)) for _ in range(6)]
+        kind = make.volume_type(self.database)
+        self.limit(quota_volumes=4)
+
+        def act(mine):
+            if mine < len(offers):
+                self.accept(offers[mine])
+            else:
+                self.volume(kind=kind, project_id=OTHERS[0])
+        self.assertEqual(4, self.at_once(12, act))
+        self.assertEqual((4, 0), self.used(OTHERS[0])['volumes'])

@@ -41,6 +41,7 @@ SETTINGS = {
     # A death is to be noticed, and what was begun gone on with, within the ten seconds that are
     # promised.
     'DEFAULT': {'control_exchange': TOPIC},
+    'quota': stack.LIMITLESS,
     'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '6', 'repeat_interval': '2',
             'call_timeout': '6', 'short_call_timeout': '2'},
     'service': {'service_down_time': str(DOWN_SECONDS)},

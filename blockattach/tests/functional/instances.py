@@ -83,15 +83,17 @@ class World:
     ``scheduler`` is what listens for schedulers: without it, nobody does.
     """
 
-    def __init__(self, notifier=None):
-        """``notifier``: hears of what happens to attachments; without it nobody does."""
+    def __init__(self, notifier=None, changed=None, on=None):
+        """``notifier``: hears of what happens to attachments; without it nobody does. ``changed``:
+        further options; ``on``: another backend."""
         self._databases = database.DatabaseFixture(warm=True)
         self.database = self._databases.database
-        self.deployment = in_process.Deployment(self.database, changed=_OPTIONS, notifier=notifier)
+        self.deployment = in_process.Deployment(
+            self.database, changed={**_OPTIONS, **(changed or {})}, notifier=notifier)
         base, self.bus = self.deployment.base, self.deployment.bus
         self.work, self.managers = self.deployment.work, self.deployment.managers
         self.telemetry, self.notifications = base.telemetry, base.attachment_notifications
-        self.backend = backend.FakeBackend()
+        self.backend = on or backend.FakeBackend()
         self.loaded = self.backend.loaded
         self.store, self.target = self.backend.fake_store, self.backend.fake_target
         self.placing = scheduler.build_placing(base)
@@ -102,6 +104,7 @@ class World:
         self.control, self.volume_control = handling.attachments, handling.volumes
         self.snapshot_control = handling.snapshots
         self.extend_control, self.move_control = handling.extending, handling.moving
+        self.image_control = handling.images
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         self._types = {}
         self.instance = None
@@ -134,13 +137,14 @@ class World:
         assert made.status == 'available', made.status
         return made
 
-    def ask_volume(self, multiattach=False):
-        """A volume that waits to be placed."""
+    def ask_volume(self, multiattach=False, progress=None):
+        """A volume that waits to be placed. ``progress``: what its making is to remember."""
         kind = self._types.get(multiattach)
         if kind is None:
             kind = self._types[multiattach] = make.volume_type(self.database,
                                                                multiattach=multiattach)
-        return self.volume_control.create(self.caller, None, None, 1, kind, None, {})
+        return self.volume_control.create(self.caller, None, None, 1, kind, None, {},
+                                          progress=progress)
 
     def reserve(self, volume, mode=None, instance=None):
         return self.create(volume, None, mode, instance)

@@ -184,7 +184,7 @@ class DuplicatesTest(instances.WorldTestCase):
     def extension(self):
         """A volume that shall be larger and has the room, and its generation."""
         volume = self.world.volume()
-        generation = extending.start(self.world.database, volume.id, 3, 'available',
+        generation = extending.start(self.world.database, volume.id, make.PROJECT, 3, 'available',
                                      instances.LEASE_SECONDS)
         return volume, extending.claim(self.world.database, volume.id, generation,
                                        instances.POOL, 2)
@@ -192,7 +192,8 @@ class DuplicatesTest(instances.WorldTestCase):
     def extend_again(self, volume, generation):
         """It is refused, and asked for once more."""
         extending.refused(self.world.database, volume.id, generation)
-        extending.start(self.world.database, volume.id, 2, 'available', instances.LEASE_SECONDS)
+        extending.start(self.world.database, volume.id, make.PROJECT, 2, 'available',
+                        instances.LEASE_SECONDS)
 
     def volume_accept_extension(self):
         volume, generation = self.extension()
@@ -204,7 +205,8 @@ class DuplicatesTest(instances.WorldTestCase):
 
     def scheduler_place_extension(self):
         volume = self.world.volume()
-        extending.start(self.world.database, volume.id, 3, 'available', instances.LEASE_SECONDS)
+        extending.start(self.world.database, volume.id, make.PROJECT, 3, 'available',
+                        instances.LEASE_SECONDS)
         request = placement_objects.VolumeRequest.from_domain(
             placing_facts.request(self.world.database, volume.id))
         return Case(

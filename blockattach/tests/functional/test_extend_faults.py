@@ -1,4 +1,6 @@
 """Volumes become larger while something fails or dies: all agrees in the end."""
+from concurrent import futures
+
 from blockattach import failpoints
 from blockattach.db import messages
 from blockattach.db import work
@@ -6,6 +8,7 @@ from blockattach.db.engine import paging
 from blockattach.db.volumes import volumes
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import make
+from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_volume_faults
 
 Fault = faults.Fault
@@ -124,14 +127,17 @@ class ExtendTest(ExtendCase):
         self.assert_only()
 
     def test_detached_while_it_is_extended(self):
+        """A detach waits for the backend, as long as that is at work on the volume."""
         volume = self.world.volume()
         row = self.world.attached(volume, 'one')
+        begun = []
 
         def detach():
             failpoints.disarm('volume.extending.after_extend')
-            self.world.delete(row)
+            begun.append(self.begin(self.world.delete, row))
+            futures.wait(begun, test_volume_faults.A_MOMENT)
         self.arm('volume.extending.after_extend', detach)
         self.extend(volume)
         self.world.settle()
+        begun[0].result(instances.WAIT_SECONDS)
         self.assert_extended(volume, in_use=False)
-        self.assertEqual([], self.events(volume))

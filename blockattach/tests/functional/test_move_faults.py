@@ -188,7 +188,7 @@ class MoveTest(MoveCase):
 
     def test_a_forced_deletion_before_a_pool_was_found(self):
         volume = self.written()
-        moving.retype(self.world.database, volume.id, moving.Retyping(
+        moving.retype(self.world.database, volume.id, volume.project_id, moving.Retyping(
             self.kind, True), 60)
         self.world.volume_control.delete(self.world.caller, self.world.shown(volume), force=True)
         self.settle()

@@ -26,6 +26,10 @@ auth_strategy = http_basic
 http_basic_auth_user_file = {PASSWORDS}
 [volume]
 enabled_backends = {BACKEND}
+[quota]
+quota_volumes = -1
+quota_gigabytes = -1
+quota_snapshots = -1
 
 [{BACKEND}]
 store = lvm

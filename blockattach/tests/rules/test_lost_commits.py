@@ -28,6 +28,7 @@ REPEATABLE = {
     ('db/messages.py', 'create'): AGAIN,
     ('db/messages.py', 'delete'): NOTHING_LEFT,
     ('db/messages.py', 'purge'): NOTHING_LEFT,
+    ('db/services/clusters.py', 'set_disabled'): AGAIN,
     ('db/services/pools.py', 'report'): AGAIN,
     ('db/services/pools.py', 'forget'): NOTHING_LEFT,
     ('db/services/pools.py', 'refresh'): AGAIN,
@@ -40,6 +41,8 @@ REPEATABLE = {
     ('db/types/qos_specs.py', 'disassociate'): NOTHING_LEFT,
     ('db/types/qos_specs.py', 'update'): AGAIN,
     ('db/quotas.py', 'change'): AGAIN,
+    ('db/quotas.py', 'change_class'): AGAIN,
+    ('db/quotas.py', 'reset'): NOTHING_LEFT,
     ('db/services/services.py', 'register'): AGAIN,
     ('db/services/services.py', 'heartbeat'): AGAIN,
     ('db/services/services.py', '_change'): AGAIN,
@@ -50,6 +53,16 @@ REPEATABLE = {
     ('db/attachments/waits.py', 'take'): FOUND_DONE,
     ('db/volumes/volumes.py', 'set_readonly'): AGAIN,
     ('db/volumes/resets.py', 'reset_status'): AGAIN,
+    ('db/volumes/volume_settings.py', 'update'): AGAIN,
+    ('db/volumes/volume_settings.py', 'change_metadata'):
+        f'{AGAIN}; with If-Match, or of a key to be removed, {FOUND_DONE}',
+    ('db/volumes/volume_settings.py', 'change_image_metadata'):
+        f'{AGAIN}; of a key to be removed {FOUND_DONE}',
+    ('db/snapshots/snapshots.py', 'change_metadata'): f'{AGAIN}; with a condition {FOUND_DONE}',
+    ('db/snapshots/snapshots.py', 'leave_remains'): AGAIN,
+    ('db/snapshots/snapshots.py', 'reset_status'): AGAIN,
+    ('db/snapshots/snapshots.py', 'state_status'): FOUND_DONE,
+    ('db/snapshots/snapshots.py', 'update'): AGAIN,
     ('db/types/type_access.py', 'remove'): FOUND_DONE,
     ('db/types/volume_types.py', '_change_encryption'): f'{AGAIN}; a deletion {FOUND_DONE}',
     ('db/types/volume_types.py', 'update'): AGAIN,
@@ -62,6 +75,7 @@ REPEATABLE = {
     ('db/work.py', 'interrupt'): AGAIN,
     ('db/work.py', 'hand_over'): NOTHING_LEFT,
     ('db/work.py', 'hasten'): AGAIN,
+    ('db/work.py', 'note'): AGAIN,
     ('db/work.py', 'forget'): NOTHING_LEFT,
 }
 

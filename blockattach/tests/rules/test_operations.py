@@ -16,6 +16,7 @@ WITHOUT_RULE = {
     'extensions': 'the list of extensions is the same for everyone',
     'os-availability-zone': 'everyone who makes volumes chooses among the same zones',
     'group_types': 'there are none, for nobody',
+    'resource_filters': 'how lists are filtered is the same for everyone',
     'limits': 'limits are shown to all of the project; a rule decides on the amounts used',
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 from typing import NoReturn
 
 from blockattach import failpoints
-from blockattach.db import quotas
+from blockattach.domain import quotas
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import consumer

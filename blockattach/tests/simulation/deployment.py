@@ -11,6 +11,7 @@ from oslo_reports import opts as report_options
 from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.conf import options
+from blockattach.conf import quota as quota_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.rpc import notifications
@@ -180,7 +181,7 @@ class Part:
         observed = observation.Observation(self.name, conf, clock)
         database = rows.SimulatedDatabase(
             self.world.rows, self.touch, clock=clock, telemetry=observed.telemetry,
-            attachment_limit=self.world.quota)
+            quota=dataclasses.replace(quota_conf.NONE, quota_attachments=self.world.quota))
         return dependencies.assemble(
             conf, self.name, database, self.bus_of(process, observed.telemetry),
             Probe(),  # type: ignore[arg-type]

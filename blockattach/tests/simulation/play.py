@@ -14,8 +14,8 @@ from collections.abc import Collection
 
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import quotas
 from blockattach.db.volumes import volume_queries
+from blockattach.domain import quotas
 from blockattach.domain.invariants import observed
 from blockattach.http import responses
 from blockattach.tests.simulation import baton as batons

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
-from blockattach.db import quotas
+from blockattach.domain import quotas
 from blockattach.domain.invariants import observed
 
 READ_ONLY = 'ro'

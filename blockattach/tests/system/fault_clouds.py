@@ -40,7 +40,8 @@ SETTINGS = {
     'DEFAULT': {'control_exchange': TOPIC},
     'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '10'},
     'health': {'interval': '1'},
-    'control': {'backend_seconds': '20', 'quota_attachments': str(QUOTA)}}
+    'control': {'backend_seconds': '20'},
+    'quota': {**stack.LIMITLESS, 'quota_attachments': str(QUOTA)}}
 COUNTS = {
     'live': "SELECT COUNT(*) FROM attachments WHERE state <> 'gone'",
     'at work': 'SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL '

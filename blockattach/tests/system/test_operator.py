@@ -35,7 +35,7 @@ class SignalsTest(base.StackTestCase):
 class OptionsTest(base.StackTestCase):
 
     def test_how_many_attachments_a_project_may_have(self):
-        api = base.Api(self.a_stack(settings='[control]\nquota_attachments = 1').endpoint)
+        api = base.Api(self.a_stack(settings='[quota]\nquota_attachments = 1').endpoint)
         body = {'attachment': {'volume_uuid': self.a_volume(api, volume_type='multiattach')}}
         self.assertEqual([200, 413], [api.ask('POST', '/attachments', body)[0] for _ in range(2)])
 

@@ -109,7 +109,7 @@ def _listed(services: api_services.ApiServices, call: operation.Call,
     :raises InvalidInput: a value is malformed
     """
     page = listing.page(call, attachment_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
-    wanted = _wanted(call)
+    wanted = _wanted(services, call)
     if wanted is None:
         return []
     return attachment_queries.list_page(services.database, wanted, page, sealed)
@@ -127,10 +127,12 @@ def _forced(services: api_services.ApiServices, call: operation.Call) -> bool:
     return True
 
 
-def _wanted(call: operation.Call) -> attachment_queries.Filters | None:
+def _wanted(services: api_services.ApiServices,
+            call: operation.Call) -> attachment_queries.Filters | None:
     """What shall be listed; None: nothing can match."""
+    rules = _RULES.allowed_by(services.filters, 'attachment')
     more = operation.at_version(views.FILTERS, call.extension or operation.NONE) or {}
-    asked = listing.asked(call, dataclasses.replace(_RULES, known=_RULES.known | more.keys()))
+    asked = listing.asked(call, dataclasses.replace(rules, known=rules.known | more.keys()))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():
         if equal.setdefault(_COLUMNS.get(key, key), value) != value:

@@ -6,7 +6,10 @@ from blockattach.api import answers
 from blockattach.api.resources.volumes import actions
 from blockattach.api.resources.volumes import extending
 from blockattach.api.resources.volumes import handlers
+from blockattach.api.resources.volumes import images
+from blockattach.api.resources.volumes import lists
 from blockattach.api.resources.volumes import moving
+from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
 from blockattach.http.operation import Operation
@@ -23,14 +26,14 @@ _of = functools.partial(Operation, target=access.volume)
 _action = functools.partial(operation.action, '/volumes/{id}/action', target=access.volume)
 
 OPERATIONS = (
-    Operation('GET', '/volumes', handlers.index, policy=policies.GET_ALL,
+    Operation('GET', '/volumes', lists.index, policy=policies.GET_ALL,
               answer=views.NAMES, faults=(errors.VolumeNotFound,),
               summary='List volumes.'),
-    Operation('GET', '/volumes/detail', handlers.detail, policy=policies.GET_ALL,
+    Operation('GET', '/volumes/detail', lists.detail, policy=policies.GET_ALL,
               answer=views.DETAILS, extended=views.EXTENDED_LIST,
               faults=(errors.VolumeNotFound,),
               summary='List volumes with all that is known of them.'),
-    Operation('GET', '/volumes/summary', handlers.summary, since=operation.V(3, 12),
+    Operation('GET', '/volumes/summary', lists.summary, since=operation.V(3, 12),
               policy=policies.GET_ALL, answer=views.SUMMARY,
               summary='Count volumes, and the GiB they have.'),
     _of('GET', '/volumes/{id}', handlers.show, policy=policies.GET, refusal=_hidden,
@@ -38,10 +41,15 @@ OPERATIONS = (
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
               faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,
-                      errors.VolumeNotFound, errors.SnapshotNotFound),
+                      errors.VolumeNotFound, errors.SnapshotNotFound, errors.QuotaExceeded,
+                      errors.GlanceUnavailable),
               summary='Create a volume.'),
+    _of('PUT', '/volumes/{id}', settings.update, policy=policies.UPDATE, body=settings.UPDATE,
+        answer=views.CREATED, extended=views.EXTENDED,
+        summary='Change name, description or metadata of a volume.'),
     _of('DELETE', '/volumes/{id}', handlers.delete, policy=policies.DELETE, status=202,
         answer={operation.BASE: answers.EMPTY}, summary='Delete a volume.'),
+    *settings.METADATA.operations(),
     _of('GET', '/volumes/{id}/encryption', handlers.encryption,
         policy=policies.ENCRYPTION_METADATA, answer=views.ENCRYPTION,
         summary='Show how a volume is encrypted.'),
@@ -79,6 +87,19 @@ OPERATIONS = (
             policy=policies.RESET_STATUS, faults=(*answers.ATTACHING, errors.VolumeAtWork),
             summary='Say what is true of a volume. Refused where it would make an orphan: while '
                     'the volume is made or removed, or live attachments contradict it.'),
+    _action('os-force_delete', actions.force_delete, {}, policy=policies.FORCE_DELETE_ACTION,
+            summary='Delete a volume whatever its status, unless it has live attachments.'),
+    _action('os-set_bootable', settings.set_bootable, settings.SET_BOOTABLE, status=200,
+            policy=policies.UPDATE, summary='Say whether a server can boot from a volume.'),
+    _action('os-show_image_metadata', settings.show_image_metadata, {}, status=200,
+            policy=policies.GET_METADATA, answer=settings.IMAGE_METADATA,
+            summary='Show what is known of the image of a volume.'),
+    _action('os-set_image_metadata', settings.set_image_metadata, settings.SET_IMAGE_METADATA,
+            status=200, policy=policies.SET_IMAGE_METADATA, answer=settings.IMAGE_METADATA,
+            summary='Add to what is known of the image of a volume.'),
+    _action('os-unset_image_metadata', settings.unset_image_metadata,
+            settings.UNSET_IMAGE_METADATA, status=200, policy=policies.REMOVE_IMAGE_METADATA,
+            summary='Remove something that is known of the image of a volume.'),
     _action('os-update_readonly_flag', actions.update_readonly_flag, views.UPDATE_READONLY_FLAG,
             policy=policies.UPDATE_READONLY_FLAG,
             summary='Let attachments made from now on read only, or not.'),
@@ -90,7 +111,7 @@ OPERATIONS = (
                     'none does.'),
     _action('os-retype', moving.retype, moving.RETYPE, policy=policies.RETYPE,
             faults=(errors.VolumeTypeNotFound, errors.VolumeTypeNameNotFound,
-                    errors.VolumeTypeChanged),
+                    errors.VolumeTypeChanged, errors.QuotaExceeded),
             summary='Give a volume another type; with migration_policy on-demand on another '
                     'backend, if its own one cannot serve that type.'),
     _action('os-migrate_volume', moving.migrate, moving.MIGRATE, until=moving.BEFORE_CLUSTERS,
@@ -101,4 +122,11 @@ OPERATIONS = (
             policy=policies.MIGRATE_COMPLETION,
             summary='Complete a migration that waits for the consumer of its volume. Refused: '
                     'here none does.'),
+    _of('POST', '/volumes/{id}/action', images.upload, action='os-volume_upload_image',
+        policy=policies.UPLOAD_IMAGE, status=202, body=images.UPLOAD, answer=images.UPLOADED,
+        faults=(errors.GlanceUnavailable,), summary='Make an image of a volume.'),
+    _action('os-reimage', images.reimage, images.REIMAGE, since=operation.V(3, 68),
+            policy=policies.REIMAGE,
+            faults=(errors.ImageNotFound, errors.GlanceUnavailable),
+            summary='Give a volume the bytes of another image.'),
 )

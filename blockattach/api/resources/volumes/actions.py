@@ -14,11 +14,11 @@ from blockattach.control import reset
 from blockattach.db.attachments import attachments
 from blockattach.db.volumes import volumes
 from blockattach.domain import connection
+from blockattach.domain import reset_rule
 from blockattach.http import operation
 from blockattach.policy import access
 
-_NO_MIGRATION = 'none'
-_ATTACH_STATUSES = (None, 'attached', 'detached')
+_ATTACH_STATUSES = (None, reset_rule.ATTACHED, reset_rule.DETACHED)
 
 
 def reserve(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -97,15 +97,20 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
     if not body:
         raise errors.InvalidInput(
             "Must specify 'status', 'attach_status' or 'migration_status' for update.")
-    if body.get('migration_status', _NO_MIGRATION) != _NO_MIGRATION:
+    if body.get('migration_status') not in (None, *reset_rule.MIGRATION_STATUSES):
         raise errors.InvalidInput(
-            f"Invalid migration_status: {body['migration_status']!r} cannot be set: no volume is "
-            f"being moved here.")
+            f"Invalid migration_status: {body['migration_status']!r} is none of "
+            f"{', '.join(sorted(reset_rule.MIGRATION_STATUSES))}.")
     if body.get('attach_status') not in _ATTACH_STATUSES:
         raise errors.InvalidInput(f"Invalid attach_status: {body['attach_status']!r} is neither "
                                   f"attached nor detached.")
-    reset.reset(services.attachments, call.context, call.target, body.get('status'),
-                body.get('attach_status'))
+    reset.reset(services.attachments, call.context, call.target, reset_rule.Requested(
+        body.get('status'), body.get('attach_status'), body.get('migration_status')))
+
+
+def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Delete the volume whatever its status is; live attachments prevent it all the same."""
+    services.volumes.delete(call.context, call.target, force=True)
 
 
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:

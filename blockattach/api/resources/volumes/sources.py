@@ -4,6 +4,7 @@ from typing import Any
 
 from blockattach import errors
 from blockattach.api import services as api_services
+from blockattach.api.resources.volumes import images
 from blockattach.db.services import pools
 from blockattach.db.services import services as service_queries
 from blockattach.db.types import volume_types
@@ -13,6 +14,8 @@ from blockattach.domain import sources
 from blockattach.http import operation
 from blockattach.policy import access
 
+of_image, progress_of = images.of_new_volume, images.progress_of
+"""What images say of a new volume."""
 _KEYS = ('snapshot_id', 'source_volid')
 _IMAGES = ('image_id', 'imageRef')
 
@@ -24,7 +27,7 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
     :raises VolumeNotFound: it is deleted
     :raises IdempotencyKeyReused: the name was given to another body
     """
-    if all(asked.get(key) is None for key in _KEYS):
+    if all(asked.get(key) is None for key in (*_KEYS, *_IMAGES)):
         return None
     return services.volumes.made_before(call.named())
 

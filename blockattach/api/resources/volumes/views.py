@@ -7,6 +7,7 @@ from typing import Any
 from typing import NamedTuple
 
 from blockattach.api import answers
+from blockattach.api import metadata
 from blockattach.api import services as api_services
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.types import volume_types
@@ -21,11 +22,9 @@ from blockattach.policy import volumes as policies
 BOOLEAN = answers.YES_OR_NO
 
 HINTS = 'OS-SCH-HNT:scheduler_hints'
-METADATA_KEY = '^[a-zA-Z0-9_:. /-]{1,255}$'
 
 _TEXT: schema.Schema = {'type': ['string', 'null']}
 _ID_OR_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
-_METADATA = schema.obj(patternProperties={METADATA_KEY: {'type': 'string', 'maxLength': 255}})
 
 # Lengths of names and descriptions are checked once they are trimmed.
 _WISH = schema.obj({
@@ -35,7 +34,7 @@ _WISH = schema.obj({
              'pattern': '^[0-9]{1,9}$'},
     'volume_type': _ID_OR_NAME,
     'availability_zone': {**_ID_OR_NAME, 'minLength': 1},
-    'metadata': schema.nullable(_METADATA),
+    'metadata': schema.nullable(metadata.PAIRS),
     'multiattach': {'enum': [None, *BOOLEAN['enum']]},
     'snapshot_id': schema.NULLABLE_UUID,
     'source_volid': schema.NULLABLE_UUID,
@@ -47,7 +46,7 @@ _BASE = schema.obj({
     'volume': _WISH,
     HINTS: {'type': ['object', 'null']},
 }, required=['volume'])
-_IN_GROUPS = schema.extend(_BASE, {'group_id': schema.NULLABLE_UUID}, at='volume')
+_IN_GROUPS = schema.extend(_BASE, {'group_id': _ID_OR_NAME}, at='volume')
 _FROM_BACKUPS = schema.extend(_IN_GROUPS, {'backup_id': schema.NULLABLE_UUID}, at='volume')
 _STRICT = schema.extend(_FROM_BACKUPS, at='volume', additionalProperties=False)
 
@@ -104,8 +103,9 @@ _BY_RULE = {
         'os-vol-mig-status-attr:name_id': answers.NULL}),
 }
 """What only those see to whom a rule of the volume's project allows it."""
-_ATTRIBUTES = {'migration_status': answers.NULLABLE_TEXT, **{
-    key: promise for view in _BY_RULE.values() for key, promise in view.keys.items()}}
+_ATTRIBUTES = {
+    'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
+    **{key: promise for view in _BY_RULE.values() for key, promise in view.keys.items()}}
 
 
 class Added(NamedTuple):
@@ -235,8 +235,9 @@ def details(services: api_services.ApiServices, call: operation.Call,
                   for owner in {volume.project_id for volume in volumes}}
     shown = [_made(call, volume) for volume in volumes]
     for one, volume in zip(shown, volumes, strict=True):
-        if volume.readonly is not None or volume.attached_mode is not None:
-            one['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
+        if volume.image_metadata and services.policy.allowed(
+                call.context, policies.SHOW_IMAGE_METADATA, volume.project_id):
+            one['volume_image_metadata'] = volume.image_metadata
         for view in attributes[volume.project_id]:
             one |= view.show(volume)
     return _counted(services, call, shown)
@@ -244,7 +245,7 @@ def details(services: api_services.ApiServices, call: operation.Call,
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
-    """A volume as the answer to its creation shows it."""
+    """A volume as the answer to its creation, or to a change of it, shows it."""
     return _counted(services, call, [_made(call, volume)])[0]
 
 
@@ -267,16 +268,18 @@ def _counted(services: api_services.ApiServices, call: operation.Call,
 
 
 def _made(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
-    """A volume as the answer to its creation shows it."""
     is_admin = bool(call.context.is_admin)
     sees_hosts = is_admin or _SERVICE_ROLE in call.context.roles
     alike, held = _added(call.version, is_admin)
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
                             host_name=one.host if sees_hosts else None)
                for one in volume.attached]
-    return {**alike,
-            **_MADE.show(volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers),
-            **{key: getattr(volume, key) for key in held}}
+    shown = {**alike,
+             **_MADE.show(volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers),
+             **{key: getattr(volume, key) for key in held}}
+    if volume.readonly is not None or volume.attached_mode is not None:
+        shown['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
+    return shown
 
 
 @functools.cache

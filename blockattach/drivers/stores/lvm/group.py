@@ -26,7 +26,10 @@ from blockattach.drivers import base
 from blockattach.privileged import lvm
 
 VOLUME = 'volume-'
+SNAPSHOT = '_snapshot-'
 DELETED = 'deleted-'
+PASSING = (DELETED, '_unfinished-', '_source-')
+"""What names begin with that stand for something half made or deleted."""
 
 # A command line that LVM does not understand is refused before anything is done.
 _NOT_UNDERSTOOD = 3

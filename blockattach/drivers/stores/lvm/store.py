@@ -20,7 +20,7 @@ _HOST_TAG = f'{lvm.TAG}.host='
 
 
 class LvmStore(base.VolumeStore):
-    """One pool: a volume group, or a thin pool in it. Also `base.Snapshots`."""
+    """One pool: a volume group, or a thin pool in it. Also `base.Snapshots` and `Manage`."""
 
     # The thin pool of its volumes, if they have one.
     _pool_name = ''
@@ -85,6 +85,43 @@ class LvmStore(base.VolumeStore):
         self._has_no_snapshots(content, found)
         self._group.do(lvm.extend, found.name, wanted, size_gb=size_gb)
 
+    def manageable(self) -> tuple[base.Manageable, ...]:
+        """See `base.Manage`."""
+        return tuple(
+            base.Manageable(name, found.size, self._is_snapshot(found), found.origin or None,
+                            found.open)
+            for name, found in sorted(self._group.content().volumes.items())
+            if self._is_manageable(found))
+
+    def manage(self, name: str, volume: base.StoredVolume) -> None:
+        """See `base.Manage`."""
+        content, wanted = self._group.content(), units.gib_to_bytes(volume.size_gb)
+        if name not in content.volumes and self._find(content, volume.name) is not None:
+            self.extend(volume, volume.size_gb)
+            return
+        found = self._foreign(content, name)
+        if self._is_snapshot(found) or _is_larger(found.size, wanted):
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{name} is larger than {volume.size_gb} GiB, or is a '
+                       f'snapshot')
+        if found.size < wanted:
+            self._make_room(content, wanted - found.size)
+            self._has_no_snapshots(content, found)
+        self._group.do(lvm.adopt, name, volume.name)
+        with self._begun(volume.name):
+            self.extend(volume, volume.size_gb)
+
+    def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Manage`."""
+        content, new_name = self._group.content(), group.snapshot_name(snapshot)
+        if name not in content.volumes and self._find(content, new_name) is not None:
+            return
+        found = self._foreign(content, name)
+        if found.origin != self._existing(content, snapshot.volume.name).name:
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{name} is no snapshot of {snapshot.volume.name}')
+        self._group.do(lvm.adopt, name, new_name)
+
     # ---- What thin and thick volumes do each in their way ----
 
     @abc.abstractmethod
@@ -128,7 +165,26 @@ class LvmStore(base.VolumeStore):
                       log.fields(volume_group=self._group.name, missing=content.missing))
         return None
 
+    @abc.abstractmethod
+    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
+        """Whether it is a snapshot, as far as LVM can tell."""
+
     # ---- For both ----
+
+    def _is_manageable(self, found: group.LogicalVolume) -> bool:
+        """Whether it is of the kind that this backend keeps, and whole."""
+        return (not found.is_pool and found.pool == self._pool_name
+                and not found.name.startswith(group.PASSING))
+
+    def _foreign(self, content: group.Content, name: str) -> group.LogicalVolume:
+        """What is to be taken over; refuses if it cannot be."""
+        found = content.volumes.get(name)
+        if found is None or not self._is_manageable(found):
+            raise errors.BackendRefused(
+                reason=f'{self._group.name}/{name} is not there, or is not one of the '
+                       f'{self._lvm.lvm_type} volumes that this backend keeps')
+        self._not_in_use(found)
+        return found
 
     def _existing(self, content: group.Content, name: str) -> group.LogicalVolume:
         """A logical volume of ours that is there; refuses otherwise."""

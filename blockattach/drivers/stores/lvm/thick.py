@@ -110,6 +110,9 @@ class ThickStore(store.LvmStore):
         self._group.do(lvm.snapshot_thick, origin.name, name, 2 * origin.size,
                        size_gb=origin.size / units.GIB)
 
+    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
+        return bool(found.origin)
+
     def _origin(self, content: group.Content,
                 snapshot: group.LogicalVolume) -> group.LogicalVolume:
         """The volume that a snapshot hangs on: as large as the snapshot reads."""

@@ -108,6 +108,10 @@ class ThinStore(store.LvmStore):
         self._make_room(content, origin.size)
         self._copy(origin, name, origin.size)
 
+    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
+        # A thin volume that was cloned has an origin, too.
+        return found.name.startswith(group.SNAPSHOT)
+
     def _discard(self, found: group.LogicalVolume) -> None:
         self._group.do(lvm.remove, found.name)
 

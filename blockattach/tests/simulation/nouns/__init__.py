@@ -5,7 +5,9 @@ from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import extending
 from blockattach.tests.simulation.nouns import legacy
+from blockattach.tests.simulation.nouns import metadata
 from blockattach.tests.simulation.nouns import moving
+from blockattach.tests.simulation.nouns import quotas
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import snapshots
 from blockattach.tests.simulation.nouns import transfers
@@ -21,8 +23,10 @@ NOUNS = (
     snapshots.NOUN,
     extending.NOUN,
     moving.NOUN,
+    metadata.NOUN,
     volumes.NOUN,
     types.NOUN,
+    quotas.NOUN,
     services.NOUN,
 )
 

@@ -160,12 +160,9 @@ def _on(address: str, facts: observed.Facts) -> Iterator[observed.SnapshotFact]:
 
 
 def _snapshot(client, volume_id):
-    """One more; its id, None: it is not known whether there is one."""
     status, answer = client.ask('POST', _PATH, {'snapshot': {'volume_id': volume_id}})
-    if status != 202:
-        return None
-    client.settled(answer['snapshot']['id'], 'snapshot')
-    return answer['snapshot']['id']
+    if status == 202:
+        client.settled(answer['snapshot']['id'], 'snapshot')
 
 
 def _prepared(client):

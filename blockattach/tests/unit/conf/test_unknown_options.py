@@ -67,6 +67,9 @@ class UnknownOptionsTest(unittest.TestCase):
         read(conf, '--config-file', str(self.path), *arguments)
         return options.find_unknown(conf)
 
+    def test_one_in_its_former_group_is_known(self):
+        self.assertEqual([], self.found('[control]\nquota_attachments = 7\n'))
+
     def test_the_nearest_is_named(self):
         for text, group, name, nearest in (
                 ('[volume]\nenabled_backends = a\n[a]\nvolume_dirr = /x', 'a', 'volume_dirr',

@@ -15,12 +15,17 @@ ROW = observed.AttachmentFact('a', 'v', 'p', 'server', 'attached', False, 1, 0, 
 GRANT = observed.GrantFact('v', 'iqn.a', '', 'name')
 POOL = observed.PoolFact(f'{HOST}#pool', 1, 10)
 TARGET = observed.TargetFact(HOST, frozenset({'v'}), (ACTUAL,))
-WHOLE = observed.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (TARGET,))
+SNAPSHOT = observed.SnapshotFact('s', 'v', 'available', False, f'{HOST}#pool')
+WHOLE = observed.Facts((VOLUME,), (ROW,), (GRANT,), (POOL,), (TARGET,), snapshots=(SNAPSHOT,))
 CONNECTING = {'state': 'connecting', 'rank': 2, 'overdue': -5.0}
 
 
 def volume(**changes):
     return dataclasses.replace(WHOLE, volumes=(dataclasses.replace(VOLUME, **changes),))
+
+
+def snapshot(of=WHOLE, **changes):
+    return dataclasses.replace(of, snapshots=(dataclasses.replace(SNAPSHOT, **changes),))
 
 
 def row(**changes):
@@ -68,6 +73,9 @@ BROKEN = {
         dataclasses.replace(WHOLE, grants=(GRANT, dataclasses.replace(GRANT, initiator='iqn.b')))),
     'work_has_an_end': (row(**{**CONNECTING, 'overdue': None}), row(overdue=-5.0),
                         volume(own_status='deleting'), work('volume', 'v'),
+                        volume(own_status='reverting', status='reverting'),
+                        snapshot(status='creating'), snapshot(status='deleting'),
+                        work('snapshot', 's'),
                         volume(own_status='creating', status='creating'),
                         work('volume', 'v', of=volume(own_status='creating', status='creating',
                                                       made=True))),
@@ -75,6 +83,9 @@ BROKEN = {
                            work('volume', 'v', 11.0, volume(own_status='creating'))),
     'attachments_have_volumes': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
     'initiators_are_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
+    'snapshots_have_a_volume': (snapshot(volume_id='w'), snapshot(pool=f'{HOST}#other'),
+                                volume(deleted=True)),
+    'snapshots_go_first': (volume(own_status='deleting', status='deleting'),),
     'offers_are_there': (volume(own_status='awaiting-transfer', status='awaiting-transfer'),),
     'row_is_whole': (row(state='gone'), row(rank=2), row(deleted=True),
                      row(state='gone', deleted=True, rank=None)),

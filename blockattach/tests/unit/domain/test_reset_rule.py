@@ -49,9 +49,13 @@ class TableTest(unittest.TestCase):
                 (7, _Outcome.NEVER_MADE, ('available', None), {'made': False}),
                 (8, _Outcome.UNTRUE, ('in-use', None), {}),
                 (8, _Outcome.UNTRUE, ('reserved', None), used),
+                (8, _Outcome.UNTRUE, ('attaching', None), {'lowest_rank': 4, 'shown': 'reserved'}),
                 (9, _Outcome.IN_USE, ('available', None), used),
                 (10, _Outcome.ALLOWED, ('available', 'detached'), used),
                 (10, _Outcome.ALLOWED, ('error', None), used),
+                (10, _Outcome.ALLOWED, ('attaching', None), {}),
+                (10, _Outcome.ALLOWED, ('reserved', None), {'made': False}),
+                (10, _Outcome.ALLOWED, ('error_backing-up', None), used),
                 (10, _Outcome.ALLOWED, ('detaching', None), {**used, 'shown': 'detaching'}),
                 (10, _Outcome.ALLOWED, ('available', None), {'own_status': _Own.ERROR})):
             with self.subTest(row=number, said=said, **changes):
@@ -69,12 +73,15 @@ class TableTest(unittest.TestCase):
             if row.outcome is not _Outcome.ALLOWED or one.requested.status is None:
                 continue
             with self.subTest(one):
-                own = one.requested.own_status
+                own = one.own_status_then
                 # Work under way is not contradicted; a volume that is being made may be given up.
                 self.assertTrue(not one.at_work or (
                     one.own_status is _Own.CREATING and own is _Own.ERROR))
                 # What others may attach has bytes.
                 self.assertTrue(one.made or own not in volume_lifecycle.RESERVABLE)
+                # A status that attachments imply is theirs, or nothing is attached.
+                self.assertTrue(not one.is_derived or one.lowest_rank is None
+                                or own is _Own.AVAILABLE)
                 # A volume that seems free has no attachment.
                 self.assertTrue(one.requested.status != 'available' or one.empties
                                 or one.lowest_rank is None)

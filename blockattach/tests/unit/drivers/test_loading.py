@@ -34,10 +34,11 @@ class LoadingTest(unittest.TestCase):
         self.assertEqual('iSCSI', report.capabilities['storage_protocol'])
         self.assertIs(True, report.capabilities['online_extend_support'])
         self.assertEqual(['clone', 'clone_snapshot', 'disks', 'host_reservations', 'live_resize',
-                          'revert', 'snapshots'], report.capabilities['driver_capabilities'])
+                          'manage', 'revert', 'snapshots'],
+                         report.capabilities['driver_capabilities'])
 
     def test_capabilities_are_those_of_both(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))
-        self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'disks', 'revert', 'snapshots',
-                          'unmap'},
+        self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'disks', 'manage', 'revert',
+                          'snapshots', 'unmap'},
                          backend.capabilities)

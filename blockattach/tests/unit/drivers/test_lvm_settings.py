@@ -10,7 +10,7 @@ from blockattach.drivers import base
 from blockattach.drivers.stores import lvm as lvm_stores
 from blockattach.tests.conformance import settings
 
-SNAPSHOTS = {'clone', 'clone_snapshot', 'revert', 'snapshots'}
+SNAPSHOTS = {'clone', 'clone_snapshot', 'manage', 'revert', 'snapshots'}
 
 
 class LvmSettingsTest(unittest.TestCase):

@@ -34,8 +34,10 @@ class CopyingTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         settings = backend.settings(folder.name, name=name)
+        made = file.FileStore(settings)
+        made.check()
         return backends.KeptBackend(loading.Backend(
-            name, settings, file.FileStore(settings), fake.FakeTarget(settings)))
+            name, settings, made, fake.FakeTarget(settings)))
 
     def write(self, kept, volume, pieces):
         with open(kept.store.device(backends._stored(volume)), 'r+b') as disk:

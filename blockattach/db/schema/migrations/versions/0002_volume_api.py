@@ -71,8 +71,10 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
 }
 
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'volumes': (('claimed_pool',), ('snapshot_id', 'own_status'), ('source_volid', 'own_status')),
+    'volumes': (('claimed_pool',), ('snapshot_id', 'own_status'), ('source_volid', 'own_status'),
+                ('deleted', 'project_id', 'volume_type_id', 'size_gb')),
     'snapshots': (('deleted', 'created_at', 'id'), ('deleted', 'project_id', 'created_at', 'id'),
+                  ('deleted', 'project_id', 'volume_type_id', 'size_gb'),
                   ('volume_id', 'deleted'), ('volume_type_id',)),
     'volume_type_projects': (('project_id',),),
     'default_volume_types': (('volume_type_id',),),

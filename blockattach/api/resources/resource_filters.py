@@ -1,0 +1,28 @@
+"""By what users may filter the lists of the API, as it is configured."""
+from typing import Any
+
+from blockattach.api import answers
+from blockattach.api import services as api_services
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import Operation
+from blockattach.http.operation import V
+
+_SINCE = V(3, 33)
+
+
+def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List the filters of each resource, or of the one that is asked for."""
+    wanted = call.query.get('resource')
+    return {'resource_filters': [
+        {'resource': resource, 'filters': list(names)}
+        for resource, names in services.filters.items() if wanted in (None, '', resource)]}
+
+
+_FILTERS = answers.whole({'resource': answers.TEXT, 'filters': schema.array(answers.TEXT)})
+
+OPERATIONS = (
+    Operation('GET', '/resource_filters', index, since=_SINCE,
+              answer={_SINCE: schema.wrapped('resource_filters', schema.array(_FILTERS))},
+              summary='List by what users may filter lists.'),
+)

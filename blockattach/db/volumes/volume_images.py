@@ -1,0 +1,257 @@
+"""Volumes and images: a volume is filled from one, uploaded as one, or filled anew. Each verb is
+one transaction under the volume's lock.
+
+What is known of the image stands in the progress of the work (``image``), and in the volume's
+image metadata once the volume has its bytes.
+"""
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import models
+from blockattach.db import rows
+from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_rows
+from blockattach.domain import images
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+
+LOG = oslo_log.getLogger(__name__)
+
+IMAGE = 'image'
+"""What the progress calls what is known of the image."""
+_Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
+_metadata = models.volume_image_metadata
+
+
+class Begun(NamedTuple):
+    """Work on a volume that its manager is to be asked for, and what the row said before."""
+
+    claim: records.Claim
+    host: str
+    was: Any
+
+
+def progress_of(image: images.Image) -> dict[str, Any]:
+    """What work remembers of an image."""
+    return {IMAGE: {**dataclasses.asdict(image), 'properties': dict(image.properties)}}
+
+
+def image_of(progress: Mapping[str, Any]) -> images.Image | None:
+    """The image that work is about; None: it is about none."""
+    return images.Image.of(progress[IMAGE]) if IMAGE in progress else None
+
+
+def about(found: records.Work) -> images.Image:
+    """The image that work is about, which is about one."""
+    image = image_of(found.progress)
+    assert image is not None
+    return image
+
+
+@engine.retried
+def begin_download(database: engine.Database, claim: records.Claim) -> records.Claim:
+    """The backend has made the volume, and it is to be filled: by the same owner.
+
+    :returns: the claim under which it goes on
+    :raises StaleGeneration: another process went on with it; what was made must be removed
+    """
+    next_claim = claim._replace(verb='download', generation=claim.generation + 1)
+    with database.writer(_stepped(claim, _Own.DOWNLOADING)) as connection:
+        row = _lock(connection, claim, _Own.CREATING)
+        work.read(connection, claim)
+        if row.pool is None:
+            raise _stale(claim)
+        volume_rows.move(connection, database, row, _Event.DOWNLOAD, shared_targets=False)
+        work.change(connection, claim, verb=next_claim.verb, generation=next_claim.generation,
+                    attempts=1)
+    LOG.info('Volume is being filled from an image%s', log.fields(volume_id=claim.resource_id))
+    return next_claim
+
+
+@engine.retried
+def downloaded(database: engine.Database, claim: records.Claim) -> None:
+    """The volume has the bytes of its image: it can be booted from.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    with database.writer(_stepped(claim, _Own.AVAILABLE)) as connection:
+        row = _lock(connection, claim, _Own.DOWNLOADING)
+        image = image_of(rows.from_json(work.read(connection, claim).progress))
+        assert image is not None
+        volume_rows.move(connection, database, row, _Event.DOWNLOADED, bootable=True)
+        connection.execute(_metadata.delete().where(_metadata.c.volume_id == row.id))
+        connection.execute(_metadata.insert(), [
+            {'volume_id': row.id, 'key': key, 'value': value}
+            for key, value in image.metadata.items()])
+        work.end(connection, claim)
+    LOG.info('Volume has the bytes of an image%s', log.fields(
+        volume_id=claim.resource_id, image_id=image.id))
+
+
+@engine.retried
+def download_failed(database: engine.Database, claim: records.Claim) -> None:
+    """The volume cannot have the bytes of its image: what it has is not whole.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    with database.writer(_stepped(claim, _Own.ERROR)) as connection:
+        row = _lock(connection, claim, _Own.DOWNLOADING)
+        work.end(connection, claim)
+        volume_rows.move(connection, database, row, _Event.DOWNLOAD_FAILED)
+    LOG.warning('Volume is in error%s', log.fields(volume_id=claim.resource_id))
+
+
+def download_cancelled(database: engine.Database, found: records.Work) -> None:
+    """Leave a volume as it is, in error."""
+    download_failed(database, found.claim)
+
+
+@engine.retried
+def start_reimage(database: engine.Database, volume_id: str, image: images.Image, reserved: bool,
+                  seconds: float, request_id: str | None) -> Begun:
+    """Begin to give a volume the bytes of another image.
+
+    :param reserved: also if it is reserved
+    :raises Conflict: more than one server is to use it
+    :raises InvalidVolume: its status does not allow it, or no backend has it
+    """
+    statuses = ('available', 'error', 'reserved') if reserved else ('available', 'error')
+    with database.writer(lambda again: _stepped(
+            begun.claim, _Own.DOWNLOADING, -1)(again)) as connection:
+        row = volume_rows.lock(connection, volume_id)
+        attachments = models.attachments
+        if connection.execute(sa.select(sa.func.count()).where(
+                attachments.c.volume_id == volume_id,
+                models.live(attachments))).scalar_one() > 1:
+            raise errors.Conflict(
+                'Cannot re-image a volume which is attached to more than one server.')
+        if row.status not in statuses or row.pool is None:
+            raise errors.InvalidVolume(
+                reason=f'Volume {volume_id} status must be {" or ".join(statuses)}, but current '
+                       f'status is {row.status}.')
+        begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
+                       request_id, progress_of(image))
+    LOG.info('Volume is to have the bytes of another image%s',
+             log.fields(volume_id=volume_id, image_id=image.id))
+    return begun
+
+
+@engine.retried
+def start_upload(database: engine.Database, volume_id: str, image: images.Image, in_use: bool,
+                 seconds: float, request_id: str | None) -> Begun:
+    """Begin to upload a volume as an image.
+
+    :param image: what it shall be
+    :param in_use: also if the volume is in use
+    :raises InvalidVolume: its status does not allow it
+    """
+    statuses = ('available', 'in-use') if in_use else ('available',)
+    with database.writer(lambda again: _stepped(
+            begun.claim, _Own.UPLOADING, -1)(again)) as connection:
+        row = volume_rows.lock(connection, volume_id)
+        if row.status not in statuses or row.pool is None:
+            raise errors.InvalidVolume(
+                reason=f'Volume {volume_id} status must be {" or ".join(statuses)}')
+        begun = _begin(connection, database, row, 'upload', _Event.UPLOAD, seconds, request_id,
+                       progress_of(image))
+    LOG.info('Volume is being uploaded%s', log.fields(volume_id=volume_id, image_id=image.id))
+    return begun
+
+
+@engine.retried
+def uploaded(database: engine.Database, claim: records.Claim) -> None:
+    """The upload has ended, well or not: the volume is what it was.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    with database.writer(_stepped(claim, _Own.AVAILABLE)) as connection:
+        row = _lock(connection, claim, _Own.UPLOADING)
+        work.end(connection, claim)
+        volume_rows.move(connection, database, row, _Event.UPLOADED)
+    LOG.info('Upload of a volume has ended%s', log.fields(volume_id=claim.resource_id))
+
+
+def upload_cancelled(database: engine.Database, found: records.Work) -> None:
+    """Let a volume be what it was; the image that it was to be stays without bytes."""
+    uploaded(database, found.claim)
+
+
+def hasten(database: engine.Database, begun: Begun) -> None:
+    """No message was sent: the manager finds it when it looks next, not at its deadline."""
+    work.hasten(database, begun.claim)
+
+
+def claimed(database: engine.Database,
+            claim: records.Claim) -> tuple[records.Volume, records.Work]:
+    """The volume that work is about, and the work.
+
+    :raises StaleGeneration: its owner has lost it
+    """
+    volume = volume_queries.claimed(database, claim)
+    found = work.of_resource(database, claim.noun, claim.resource_id)
+    if volume is None or found is None or found.claim != claim:
+        raise _stale(claim)
+    return volume, found
+
+
+def is_uploading(database: engine.Database, volume_id: str) -> bool:
+    """Whether a volume is being uploaded, by any process."""
+    with database.reader() as connection:
+        return connection.execute(sa.select(models.volumes.c.id).where(
+            models.volumes.c.id == volume_id, volume_rows.LIVE,
+            models.volumes.c.own_status == _Own.UPLOADING.value)).first() is not None
+
+
+def metadata(database: engine.Database, volume_id: str) -> dict[str, str]:
+    """What a volume keeps of the image that it was made of."""
+    with database.reader() as connection:
+        return {row.key: row.value for row in connection.execute(
+            sa.select(_metadata.c.key, _metadata.c.value)
+            .where(_metadata.c.volume_id == volume_id))}
+
+
+def _begin(connection: sa.Connection, database: engine.Database, row: Any, verb: str,
+           event: _Event, seconds: float, request_id: str | None,
+           progress: Mapping[str, Any]) -> Begun:
+    """Move a volume, and write down the work that its manager is to do."""
+    claim = records.Claim('volume', row.id, verb, row.generation + 1, None)
+    host = str(records.host_of(row.pool))
+    volume_rows.move(connection, database, row, event)
+    work.begin(connection, database, claim, seconds, host, request_id=request_id,
+               project_id=row.project_id, progress=dict(progress))
+    return Begun(claim, host, row)
+
+
+def _stepped(claim: records.Claim, own_status: volume_lifecycle.OwnStatus,
+             before: int = 0) -> engine.Happened:
+    """Whether the volume has gone on from the claim's generation to a status.
+
+    :param before: -1: to the claim's generation
+    """
+    return lambda connection: rows.holds(
+        volume_rows.await_others(connection, claim.resource_id),
+        {'generation': claim.generation + 1 + before, 'own_status': own_status})
+
+
+def _lock(connection: sa.Connection, claim: records.Claim,
+          own_status: volume_lifecycle.OwnStatus) -> Any:
+    row = volume_rows.lock(connection, claim.resource_id)
+    if row.generation != claim.generation or row.own_status != own_status:
+        raise _stale(claim)
+    return row
+
+
+def _stale(claim: records.Claim) -> errors.StaleGeneration:
+    return errors.StaleGeneration(noun=claim.noun, id=claim.resource_id,
+                                  generation=claim.generation)
+

@@ -1,0 +1,179 @@
+"""Bytes between Glance and disks.
+
+An image comes into a folder of its own first. What is in it is inspected there before any program
+opens it, and only what was found good is written onto a disk. The folder goes with the act.
+"""
+import contextlib
+import dataclasses
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import units
+from blockattach.conf import images as images_conf
+from blockattach.domain import images
+from blockattach.images import client
+from blockattach.images import conversion
+from blockattach.images import copying
+from blockattach.images import inspection
+from blockattach.images import signatures
+
+Copied = copying.Copied
+Note = Callable[[int], None]
+"""Called now and then with how much is done, in percent; what it raises ends the act."""
+_IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
+_MORE = 16 * units.MIB
+"""Room for what a format needs beside the disk."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImageMover:
+    """Fills disks from images and uploads them as images.
+
+    :ivar folder: in which each act has one of its own
+    :ivar certificate: the certificate (DER) of an id
+    :ivar punch: gives the room of a part of an open file back, which reads as zeros then
+    """
+
+    glance: client.ServiceImages
+    settings: images_conf.ImageSettings
+    folder: str
+    certificate: Callable[[str], bytes]
+    punch: Callable[[int, int, int], None]
+
+    def clear(self, disk: str, size_gb: int, copied: Copied) -> None:
+        """Let a disk read as zeros.
+
+        :raises OSError: it fails
+        """
+        copying.clear(disk, units.gib_to_bytes(size_gb), copied, self.punch)
+
+    def fill(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
+             copied: Copied) -> None:
+        """Write an image onto a disk that reads as zeros; a repeat writes the same.
+
+        :param name: of the act
+        :param disk: the path
+        :param copied: called with how many bytes of the disk are done, see `copying.Copied`
+        :raises ImageNotFound: there is no such image any more
+        :raises ImageUnacceptable, ConversionFailed: it cannot be used, and nothing was written
+        :raises GlanceUnavailable: it has not come
+        :raises OSError: the disk, or the folder, fails
+        """
+        size = units.gib_to_bytes(size_gb)
+        with self._own(name) as folder:
+            source = os.path.join(folder, _IMAGE)
+            self._fetch(image, source, copied,
+                        lambda done: note(_share(done, image.size or 0, 0, 50)))
+            failpoints.point('images.moving.after_fetch')
+            seen = inspection.inspect(source, image, self.settings.allowed_formats,
+                                      self.settings.vmdk_allowed_types)
+            if seen.virtual_size > size:
+                raise errors.ImageTooLarge(
+                    image_id=image.id, reason=f'its disk has {seen.virtual_size} bytes, and the '
+                                              f'volume {size}')
+            if seen.converted:
+                source = self._convert(image, folder, seen.virtual_size)
+            failpoints.point('images.moving.before_write')
+            copying.write(source, disk, copied,
+                          lambda done: note(_share(done, seen.virtual_size, 50, 100)))
+
+    def upload(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
+               copied: Copied, sized: Callable[[int], None]) -> None:
+        """Give an image the bytes of a disk.
+
+        :param sized: called before with the bytes that the image will have
+        :raises ImageNotFound, ImageRefused: there is no such image, or Glance does not take it
+        :raises ConversionFailed: it cannot have the image's format
+        :raises GlanceUnavailable: it may have the bytes
+        :raises OSError: the disk, or the folder, fails
+        """
+        size = units.gib_to_bytes(size_gb)
+        if image.disk_format == images.RAW:
+            sized(size)
+            self._send(image, size, copying.read(disk, size, copied), note, 0)
+            return
+        if self.settings.conversion_disabled:
+            raise errors.ConversionFailed(reason='it is disabled here')
+        with self._own(name) as folder, _room(image):
+            made = os.path.join(folder, _MADE)
+            copying.save(disk, size, os.path.join(folder, _DISK), copied,
+                         lambda done: note(_share(done, size, 0, 50)))
+            conversion.Converter(self.settings).convert(
+                folder, _DISK, images.RAW, _MADE, str(image.disk_format), size * 2 + _MORE)
+            length = os.path.getsize(made)
+            sized(length)
+            self._send(image, length, copying.read(made, length, lambda _: copied(0)), note, 50)
+
+    def _send(self, image: images.Image, size: int, pieces: Iterable[bytes], note: Note,
+              begin: int) -> None:
+        def noted() -> Iterator[bytes]:
+            done = 0
+            for piece in pieces:
+                yield piece
+                done += len(piece)
+                note(_share(done, size, begin, 100))
+
+        self.glance.upload(image.id, noted())
+
+    def _fetch(self, image: images.Image, path: str, copied: Copied,
+               note: Note) -> None:
+        """Bring the bytes of an image into a file, those that it says that it has."""
+        digest, signature = inspection.Digest(image), None
+        if self.settings.verify_signatures == 'enabled' and image.signature:
+            signature = signatures.Signature(image, self.certificate)
+        with _room(image), open(path, 'xb') as file, contextlib.closing(
+                self.glance.download(image.id)) as pieces:
+            for piece in pieces:
+                size = digest.add(piece)
+                if signature is not None:
+                    signature.add(piece)
+                file.write(piece)
+                copied(0)
+                note(size)
+        digest.check()
+        if signature is not None:
+            signature.check()
+
+    def _convert(self, image: images.Image, folder: str, size: int) -> str:
+        if self.settings.conversion_disabled:
+            raise errors.ImageUnacceptable(
+                image_id=image.id, reason='it is not raw, and conversion is disabled here')
+        with _room(image):
+            conversion.Converter(self.settings).convert(
+                folder, _IMAGE, str(image.disk_format), _DISK, images.RAW, size + _MORE)
+        return os.path.join(folder, _DISK)
+
+    @contextlib.contextmanager
+    def _own(self, name: str) -> Iterator[str]:
+        """A folder that nobody else looks into."""
+        path = os.path.join(self.folder, name)
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(self.folder, mode=0o711, exist_ok=True)
+        os.mkdir(path, mode=0o700)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _room(image: images.Image) -> Iterator[None]:
+    """Say of a full disk what was too large for it."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise errors.ImageTooLarge(
+            image_id=image.id, reason='there is no room left where images are converted') from exc
+
+
+def _share(done: int, whole: int, begin: int, end: int) -> int:
+    """Which part of the act is done, in percent, where this step is from ``begin`` to ``end``."""
+    return begin + (end - begin) * min(done, whole) // max(whole, 1)

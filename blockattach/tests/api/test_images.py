@@ -1,0 +1,363 @@
+"""Volumes of images and images of volumes, over HTTP, with a Glance and a store of files."""
+import os
+import tempfile
+
+from blockattach.tests.api import actions
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import disks
+from blockattach.tests.fixtures import glance
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+
+MISSING = 'not connected to an image service'
+UNKNOWN = 'Invalid image identifier or unable to access requested image.'
+GIB = 1024 ** 3
+LENGTH = len(disks.CONTENT)
+
+
+class ImageCase(actions.ActionsTestCase):
+    """``OPTIONS`` of [images]."""
+
+    OPTIONS = {}
+
+    def setUp(self):
+        self.glance = glance.GlanceStandIn()
+        self.addCleanup(self.glance.close)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        super().setUp()
+        self.http.close()
+        self.http = http.ApiFixture(**self.SETTINGS, options={
+            'glance': {'endpoint_override': self.glance.url, 'num_retries': 0},
+            'images': {'image_conversion_dir': self.folder, **self.OPTIONS}})
+        self.addCleanup(self.http.close)
+        self.disks = disks.FileBackend('fake', self.folder)
+        self.http.manager.backend = self.disks
+        self.http.manager.report()
+        self.http.work.settle()
+
+    def of_image(self, image_ref, persona=None, version=http.LATEST, **fields):
+        return (persona or self.http.as_member).post('/volumes', {'volume': {
+            'size': 1, 'imageRef': image_ref, **fields}}, version=version)
+
+    def made(self, image_ref, **fields):
+        reply = self.of_image(image_ref, **fields)
+        self.assert_status(202, reply)
+        return reply.body['volume']['id']
+
+    def upload(self, volume_id, persona=None, version=http.LATEST, **fields):
+        return self.act(volume_id, 'os-volume_upload_image', {'image_name': 'mine', **fields},
+                        persona=persona, version=version)
+
+    def content(self, volume_id, length=LENGTH):
+        with open(f'{self.folder}/volumes/volume-{volume_id}', 'rb') as file:
+            return file.read(length)
+
+    def metadata(self, volume_id):
+        with self.http.database.reader() as connection:
+            return dict(connection.exec_driver_sql(
+                'SELECT key, value FROM volume_image_metadata WHERE volume_id = '
+                f"'{volume_id}'").all())
+
+    def message(self, volume_id):
+        """Event and sentence of the only message about a volume."""
+        [found] = [one for one in self.http.as_member.get('/messages').body['messages']
+                   if one['resource_uuid'] == volume_id]
+        return found['event_id'], found['user_message']
+
+    def nothing_is_left(self):
+        left = [name for name in os.listdir(self.folder) if name != 'volumes']
+        self.assertEqual([], [os.listdir(f'{self.folder}/{name}') for name in left
+                              if os.listdir(f'{self.folder}/{name}')])
+
+
+class WithoutGlanceTest(actions.ActionsTestCase):
+
+    def test_the_verbs_say_so(self):
+        volume_id = self.volume()
+        for reply in (
+                self.http.as_member.post('/volumes', {'volume': {
+                    'size': 1, 'imageRef': base.ABSENT}}),
+                self.act(volume_id, 'os-volume_upload_image', {'image_name': 'mine'}),
+                self.act(volume_id, 'os-reimage', {'image_id': base.ABSENT},
+                         version=http.LATEST)):
+            self.assert_fault(400, MISSING, reply)
+        self.assertEqual('available', self.shown(volume_id)['status'])
+
+
+class CreateTest(ImageCase):
+
+    def test_each_format(self):
+        for ours, its in (('raw', 'raw'), ('iso', 'raw'), ('qcow2', 'qcow2'), ('vmdk', 'vmdk'),
+                          ('vhd', 'vpc'), ('vhdx', 'vhdx'), ('vdi', 'vdi')):
+            content = bytes(32768) + b'\x01CD001\x01' if ours == 'iso' else disks.CONTENT
+            with self.subTest(ours):
+                volume_id = self.made(self.glance.add(
+                    disks.image(its, content=content), disk_format=ours))
+                shown = self.shown(volume_id)
+                self.assertEqual(('available', 'true'), (shown['status'], shown['bootable']))
+                self.assertEqual(content, self.content(volume_id, len(content)))
+                self.nothing_is_left()
+
+    def test_what_is_known_of_the_image_is_kept(self):
+        image_id = self.glance.add(
+            disks.image('raw'), name='ours', min_ram=64, hw_disk_bus='scsi', os_type='linux')
+        kept = self.metadata(self.made(image_id))
+        self.assertEqual({
+            'image_id': image_id, 'image_name': 'ours', 'disk_format': 'raw',
+            'container_format': 'bare', 'min_disk': '0', 'min_ram': '64',
+            'size': str(disks.MIB), 'checksum': self.glance.images[image_id]['checksum'],
+            'hw_disk_bus': 'scsi', 'os_type': 'linux'}, kept)
+
+    def test_by_id_address_or_name(self):
+        image_id = self.glance.add(disks.image('raw'), name='ours')
+        for ref in (image_id, f'http://glance/v2/images/{image_id}', 'ours'):
+            self.assertEqual(image_id, self.metadata(self.made(ref))['image_id'])
+        reply = self.http.as_member.post('/volumes', {'volume': {
+            'size': 1, 'image_id': image_id}}, version='3.0')
+        self.assert_status(202, reply)
+        # With the token of the one who asks; bytes are read by the account of the service.
+        self.assertIn(self.http.as_member.token, self.glance.tokens)
+        self.assertIn('notused', self.glance.tokens)
+
+    def test_what_cannot_be_meant(self):
+        for ref in (base.ABSENT, 'no such name'):
+            self.assert_fault(400, UNKNOWN, self.of_image(ref))
+        for _ in range(2):
+            self.glance.add(b'1', name='twice')
+        self.assert_fault(409, "Multiple matches found for 'twice'", self.of_image('twice'))
+
+    def test_what_does_not_fit(self):
+        for sentence, shown in (
+                ('is not active', {'status': 'queued'}),
+                ('Size of specified image 2GB is larger than volume size 1GB.',
+                 {'size': GIB + 1}),
+                ('Volume size 1GB cannot be smaller than the image minDisk size 2GB.',
+                 {'min_disk': 2}),
+                ('Image virtual size is 3GB', {'virtual_size': 3 * GIB})):
+            self.assert_fault(400, sentence, self.of_image(self.glance.add(b'1', **shown)))
+        self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
+
+    def test_a_disk_larger_than_the_volume(self):
+        volume_id = self.made(self.glance.add(disks.image('qcow2', 2 * GIB), disk_format='qcow2'))
+        self.assertEqual('error', self.shown(volume_id)['status'])
+        event, sentence = self.message(volume_id)
+        self.assertEqual('VOLUME_VOLUME_005_007', event)
+        self.assertIn(str(2 * GIB), sentence)
+        self.nothing_is_left()
+
+    def test_a_malicious_image_never_reaches_the_volume(self):
+        for disk_format, data in (
+                ('qcow2', disks.qcow2(backing=b'/etc/passwd')),
+                ('qcow2', disks.qcow2(data_file=b'/etc/passwd')),
+                ('raw', disks.qcow2(backing=b'/etc/passwd')),
+                ('vmdk', disks.vmdk(b'/etc/passwd'))):
+            with self.subTest(disk_format):
+                volume_id = self.made(self.glance.add(data, disk_format=disk_format))
+                self.assertEqual('error', self.shown(volume_id)['status'])
+                self.assertEqual('VOLUME_VOLUME_005_029', self.message(volume_id)[0])
+                self.assertEqual(bytes(4096), self.content(volume_id, 4096))
+                self.nothing_is_left()
+                self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
+        self.assertEqual([], os.listdir(f'{self.folder}/volumes'))
+
+    def test_bytes_that_are_not_those_of_the_digest(self):
+        volume_id = self.made(self.glance.add(disks.image('raw'), os_hash_value='00'))
+        self.assertEqual('error', self.shown(volume_id)['status'])
+        self.assertIn('digest', self.message(volume_id)[1])
+
+    def test_an_image_names_the_type(self):
+        kind = make.volume_type(self.http.database, 'of-image')
+        other = make.volume_type(self.http.database, 'other')
+        for named, asked, expected in (
+                (kind.id, {}, kind), (kind.name, {}, kind),
+                (kind.name, {'volume_type': 'other'}, other), ('unknown', {}, None)):
+            image_id = self.glance.add(disks.image('raw'), cinder_img_volume_type=named)
+            shown = self.shown(self.made(image_id, **asked))
+            self.assertEqual('__DEFAULT__' if expected is None else expected.name,
+                             shown['volume_type'])
+
+    def test_glance_is_down(self):
+        self.glance.broken = '.'
+        reply = self.of_image(base.ABSENT)
+        self.assert_status(503, reply)
+        self.assertIn('cannot use the image service', reply.text)
+
+    def test_no_host_is_connected_while_the_volume_is_filled(self):
+        self.http.hold = True
+        volume_id = self.made(self.glance.add(disks.image('raw')))
+        self.sql(f"UPDATE volumes SET own_status = 'downloading', status = 'downloading' "
+                 f"WHERE id = '{volume_id}'")
+        attachment_id = self.reserve(volume_id)
+        self.assert_fault(400, 'is being filled from an image', self.http.as_member.put(
+            f'/attachments/{attachment_id}', {'attachment': {'connector': make.connector()}}))
+
+    def test_who_may(self):
+        self.assert_status(403, self.of_image(base.ABSENT, self.http.as_reader))
+
+
+class UploadTest(ImageCase):
+
+    def filled(self, **shown):
+        return self.made(self.glance.add(disks.image('raw'), **shown))
+
+    def test_the_image_has_the_bytes_of_the_volume(self):
+        volume_id = self.filled()
+        for disk_format in ('qcow2', 'vmdk', 'vdi', 'vhd', 'vhdx', 'raw'):
+            with self.subTest(disk_format):
+                reply = self.upload(volume_id, disk_format=disk_format)
+                self.assert_status(202, reply)
+                shown = reply.body['os-volume_upload_image']
+                image = self.glance.images[shown['image_id']]
+                self.assertEqual('active', image['status'])
+                self.assertEqual('available', self.shown(volume_id)['status'])
+                self.nothing_is_left()
+                data = self.glance.data[shown['image_id']]
+                if disk_format == 'raw':
+                    self.assertEqual(GIB, image['size'])
+                    self.assertEqual(disks.CONTENT, data.rstrip(b'\0'))
+                    continue
+                again = self.made(self.glance.add(
+                    data, disk_format=disk_format, checksum=None))
+                self.assertEqual('available', self.shown(again)['status'],
+                                 self.http.as_member.get('/messages').text)
+                self.assertEqual(disks.CONTENT, self.content(again))
+
+    def test_the_answer(self):
+        volume_id = self.filled()
+        for version, more in (('3.0', {'visibility': 'shared', 'protected': False}),
+                              ('3.1', {'visibility': 'private', 'protected': False})):
+            reply = self.upload(volume_id, version=version, disk_format='qcow2')
+            shown = reply.body['os-volume_upload_image']
+            kind = shown.pop('volume_type')
+            self.assertEqual('__DEFAULT__', kind['name'])
+            image_id = shown.pop('image_id')
+            shown.pop('updated_at')
+            self.assertEqual({
+                'id': volume_id, 'status': 'uploading', 'display_description': None, 'size': 1,
+                'container_format': 'bare', 'disk_format': 'qcow2', 'image_name': 'mine', **more},
+                shown)
+            self.assertEqual('mine', self.glance.images[image_id]['name'])
+
+    def test_what_the_image_says(self):
+        volume_id = self.filled(os_type='linux', os_glance_x='y')
+        reply = self.upload(volume_id, disk_format='qcow2', visibility='community',
+                            protected='true')
+        image = self.glance.images[reply.body['os-volume_upload_image']['image_id']]
+        self.assertEqual(('community', True, 'linux'),
+                         (image['visibility'], image['protected'], image['os_type']))
+        self.assertEqual(set(), {'os_glance_x', 'image_id'} & image.keys())
+
+    def test_a_public_image_is_for_administrators(self):
+        volume_id = self.volume()
+        self.assert_status(403, self.upload(volume_id, visibility='public'))
+        self.assert_status(202, self.upload(volume_id, self.http.as_admin, visibility='public',
+                                            disk_format='qcow2'))
+
+    def test_only_an_available_volume(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        for force in ({}, {'force': True}):
+            self.assert_fault(400, f'Invalid volume: Volume {volume_id} status must be available',
+                              self.upload(volume_id, **force))
+        self.assertEqual([], list(self.glance.images))
+        self.assertEqual('in-use', self.shown(volume_id)['status'])
+
+    def test_glance_refuses_the_image(self):
+        volume_id = self.volume()
+        self.glance.broken, self.glance.status = 'POST', 403
+        self.assert_fault(400, 'It is broken.', self.upload(volume_id))
+        self.glance.status = 500
+        self.assert_status(503, self.upload(volume_id))
+        self.assertEqual('available', self.shown(volume_id)['status'])
+
+    def test_glance_refuses_the_bytes(self):
+        volume_id = self.volume()
+        self.glance.broken, self.glance.status = 'PUT', 413
+        self.assert_status(202, self.upload(volume_id, disk_format='qcow2', protected=True))
+        self.assertEqual('available', self.shown(volume_id)['status'])
+        self.assertEqual({}, self.glance.images)
+        self.assertEqual('VOLUME_VOLUME_003_004', self.message(volume_id)[0])
+
+    def test_a_malformed_body(self):
+        volume_id = self.volume()
+        for fields in ({'disk_format': 'tape'}, {'force': 'perhaps'}, {'image_name': ''},
+                       {'visibility': 'all'}, {'more': 1}, {'container_format': 'ova'},
+                       {'disk_format': 'ploop'}):
+            self.assert_status(400, self.upload(volume_id, **fields))
+        self.assert_status(400, self.upload(volume_id, version='3.0', visibility='private'))
+
+    def test_who_may(self):
+        volume_id = self.volume()
+        self.assert_status(403, self.upload(volume_id, self.http.as_reader))
+        self.assert_status(404, self.upload(volume_id, self.http.as_stranger))
+
+
+class ForcedUploadTest(ImageCase):
+
+    OPTIONS = {'enable_force_upload': True}
+
+    def test_a_volume_in_use_where_that_is_said(self):
+        volume_id = self.volume()
+        self.attached(volume_id)
+        self.assert_status(400, self.upload(volume_id))
+        self.assert_status(202, self.upload(volume_id, force=True, disk_format='qcow2'))
+        self.assertEqual('in-use', self.shown(volume_id)['status'])
+        [image] = self.glance.images.values()
+        self.assertEqual('active', image['status'])
+
+
+class ReimageTest(ImageCase):
+
+    def reimage(self, volume_id, image_id, persona=None, version=http.LATEST, **fields):
+        return self.act(volume_id, 'os-reimage', {'image_id': image_id, **fields},
+                        persona=persona, version=version)
+
+    def test_nothing_is_left_of_the_bytes_before(self):
+        volume_id = self.made(self.glance.add(disks.image('raw', content=b'\1' * disks.MIB)))
+        image_id = self.glance.add(disks.image('qcow2'), disk_format='qcow2', name='second')
+        self.assert_status(202, self.reimage(volume_id, image_id))
+        self.assertEqual('available', self.shown(volume_id)['status'])
+        self.assertEqual(disks.CONTENT.ljust(2 * disks.MIB, b'\0'),
+                         self.content(volume_id, 2 * disks.MIB))
+        self.assertEqual('second', self.metadata(volume_id)['image_name'])
+
+    def test_a_reserved_volume_where_that_is_said(self):
+        volume_id, image_id = self.volume(), self.glance.add(disks.image('raw'))
+        self.reserve(volume_id)
+        self.assert_fault(400, f'Volume {volume_id} status must be available or error, but '
+                               'current status is reserved.', self.reimage(volume_id, image_id))
+        self.assert_status(202, self.reimage(volume_id, image_id, reimage_reserved=True))
+        self.assertEqual('reserved', self.shown(volume_id)['status'])
+        self.assertEqual(disks.CONTENT, self.content(volume_id))
+
+    def test_not_more_than_one_server(self):
+        volume_id = self.volume(multiattach=True)
+        for server in (base.SERVER, base.OTHER_SERVER):
+            self.reserve(volume_id, server)
+        self.assert_fault(409, 'Cannot re-image a volume which is attached to more than one '
+                               'server.', self.reimage(
+                                   volume_id, self.glance.add(b'1'), reimage_reserved=True))
+
+    def test_an_image_that_cannot_be_used(self):
+        volume_id = self.volume()
+        self.assert_status(404, self.reimage(volume_id, base.ABSENT))
+        self.assert_fault(400, 'minDisk', self.reimage(volume_id, self.glance.add(
+            b'1', min_disk=9)))
+        self.assertEqual('available', self.shown(volume_id)['status'])
+        self.assert_status(202, self.reimage(volume_id, self.glance.add(
+            disks.qcow2(backing=b'/etc/passwd'), disk_format='qcow2')))
+        self.assertEqual('error', self.shown(volume_id)['status'])
+        self.assertEqual('VOLUME_VOLUME_016_028', self.message(volume_id)[0])
+        # What is in error can be filled anew.
+        self.assert_status(202, self.reimage(volume_id, self.glance.add(disks.image('raw'))))
+        self.assertEqual('available', self.shown(volume_id)['status'])
+
+    def test_its_version(self):
+        self.assert_status(404, self.reimage(self.volume(), base.ABSENT, version='3.67'))
+
+    def test_who_may(self):
+        volume_id = self.volume()
+        self.assert_status(403, self.reimage(volume_id, base.ABSENT, self.http.as_reader))
+        self.assert_status(404, self.reimage(volume_id, base.ABSENT, self.http.as_stranger))

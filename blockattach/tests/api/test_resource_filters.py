@@ -1,0 +1,118 @@
+"""By what users may filter lists: the built-in table, and one of the operator's own."""
+import json
+import pathlib
+import tempfile
+
+from blockattach import errors
+from blockattach.conf import resource_filters
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+
+SAMPLE = pathlib.Path(__file__).parents[3] / 'etc' / 'blockattach' / 'resource_filters.json'
+OWN = {'volume': ['name~', 'size', 'host', 'colour', 'glance_metadata'], 'pool': ['name'],
+       'attachment': ['project_id', 'volume_id~'], 'message': []}
+
+
+class TableTest(base.ApiTestCase):
+
+    def listed(self, query='', version='3.33'):
+        reply = self.http.as_nobody.get(f'/resource_filters{query}', version=version)
+        self.assert_status(200, reply)
+        return {row['resource']: row['filters'] for row in reply.body['resource_filters']}
+
+    def test_what_is_built_in(self):
+        table = {resource: list(names) for resource, names in resource_filters.DEFAULT.items()}
+        self.assertEqual(table, self.listed())
+        self.assertEqual(table, self.listed('?resource='))
+        self.assertEqual({'pool': ['name', 'volume_type']}, self.listed('?resource=pool', '3.71'))
+        self.assertEqual({}, self.listed('?resource=zz'))
+
+    def test_it_is_there_from_3_33(self):
+        self.assert_status(404, self.http.as_admin.get('/resource_filters', version='3.32'))
+
+    def test_the_sample_is_what_is_built_in(self):
+        self.assertEqual(resource_filters.DEFAULT, resource_filters.read(str(SAMPLE)))
+
+
+class OwnTableTest(base.ApiTestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / 'filters.json'
+        path.write_text(json.dumps(OWN), encoding='utf-8')
+        self.SETTINGS = {'resource_query_filters_file': str(path)}
+        super().setUp()
+        self.plain = make.volume(self.http.database, name='plain', on_pool=http.POOL).id
+        self.other = make.volume(self.http.database, name='other', size_gb=2,
+                                 on_pool=http.POOL).id
+
+    def get(self, query, persona=None, version='3.71'):
+        return (persona or self.http.as_member).get(query, version=version)
+
+    def ids(self, query, *arguments):
+        reply = self.get(f'/volumes?{query}', *arguments)
+        self.assert_status(200, reply)
+        return {one['id'] for one in reply.body['volumes']}
+
+    def test_it_is_shown(self):
+        self.assertEqual([{'resource': name, 'filters': names} for name, names in OWN.items()],
+                         self.get('/resource_filters').body['resource_filters'])
+
+    def test_users_filter_by_it(self):
+        for query, expected in (('size=2', {self.other}), ('name=plain', {self.plain}),
+                                ('name~=lai', {self.plain}), ('host=x', set()),
+                                ("glance_metadata={'a':'b'}", set()), ('colour=red', set())):
+            with self.subTest(query=query):
+                self.assertEqual(expected, self.ids(query))
+
+    def test_what_is_not_in_it_is_unknown_to_them(self):
+        both = {self.plain, self.other}
+        for query in ('status=zz', 'size~=2', 'colour~=red', 'metadata=zz'):
+            with self.subTest(query=query):
+                self.assert_fault(400, f'Invalid filters {query.partition("=")[0]} are found',
+                                  self.get(f'/volumes?{query}'))
+                self.assertEqual(both, self.ids(query, None, '3.30'))
+        self.assert_fault(400, 'Invalid filters name~ are found',
+                          self.get('/volumes?name~=p', version='3.33'))
+
+    def test_administrators_are_not_bound_by_it(self):
+        for query, expected in (('status=available', {self.plain, self.other}),
+                                ('name~=the', {self.other}), ('name=plain', {self.plain})):
+            with self.subTest(query=query):
+                self.assertEqual(expected, self.ids(query, self.http.as_admin))
+
+    def test_other_lists_read_it(self):
+        reserved = self.reserve(self.plain)
+        for path, status in (('/messages?event_id=x', 400), ('/attachments?attach_status=x', 400),
+                             (f'/attachments?volume_id={self.plain}', 200),
+                             (f'/attachments?volume_id~={self.plain[:8]}', 200)):
+            with self.subTest(path=path):
+                reply = self.get(path)
+                self.assert_status(status, reply)
+                if status == 200:
+                    self.assertEqual([reserved], [one['id'] for one in reply.body['attachments']])
+        self.assertEqual([], self.get(
+            f'/attachments?project_id={http.OTHER_PROJECT}').body['attachments'])
+        pools = '/scheduler-stats/get_pools'
+        self.assert_status(200, self.get(f'{pools}?name={http.POOL.replace("#", "%23")}',
+                                         self.http.as_admin))
+        self.assert_fault(400, 'Invalid filters volume_type', self.get(
+            f'{pools}?volume_type=x', self.http.as_admin))
+
+
+class UnusableFileTest(base.ApiTestCase):
+
+    def test_it_is_named(self):
+        for text, sentence in (('{', 'cannot read'), ('[]', 'must be an object of lists'),
+                               ('{"volume": "name"}', 'must be an object of lists'),
+                               ('{"volume": [1]}', 'must be an object of lists'),
+                               (None, 'cannot read')):
+            with self.subTest(text=text), tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / 'filters.json'
+                if text is not None:
+                    path.write_text(text, encoding='utf-8')
+                with self.assertRaisesRegex(errors.ConfigurationError, sentence) as caught:
+                    http.ApiFixture(resource_query_filters_file=str(path))
+                self.assertIn('resource_query_filters_file', str(caught.exception))

@@ -1,0 +1,188 @@
+"""Snapshots: what two writers at once may do, and what is left of those that are gone, on every
+database.
+"""
+import datetime
+import threading
+
+from blockattach import errors
+from blockattach.db import derived
+from blockattach.db import models
+from blockattach.db import purging
+from blockattach.db import work
+from blockattach.db.engine import paging
+from blockattach.db.snapshots import reverts
+from blockattach.db.snapshots import snapshot_queries
+from blockattach.db.snapshots import snapshots
+from blockattach.db.volumes import volumes
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import make
+
+ROUNDS = 12
+WITH_SNAPSHOTS = volumes.WithSnapshots(True)
+
+
+class SnapshotCase(base.DatabaseTestCase):
+
+    def ask(self, volume, **more):
+        """A snapshot that nobody has made yet."""
+        return snapshots.create(self.database, snapshots.Draft(
+            volume.id, make.PROJECT, make.USER, None, None, {'k': 'v'}, **more), 60)
+
+    def made(self, volume):
+        """A snapshot that is available."""
+        found = self.ask(volume)
+        snapshots.created(self.database, snapshots.creation(found.id, found.generation))
+        return snapshot_queries.get(self.database, found.id)
+
+    def status(self, snapshot):
+        found = snapshot_queries.find(self.database, snapshot.id)
+        return 'gone' if found is None else found.status
+
+    def delete(self, snapshot):
+        """Begin to delete it; returns the claim."""
+        deleting = snapshots.start_delete(self.database, snapshot, 60)
+        return snapshots.deletion(deleting.id, deleting.generation)
+
+
+@base.on_every_server
+class RaceTest(SnapshotCase):
+
+    def at_once(self, *acts):
+        """What each of them came to: 'done', or the class of its error."""
+        barrier, outcomes = threading.Barrier(len(acts)), [None] * len(acts)
+
+        def run(number, act):
+            barrier.wait()
+            try:
+                act()
+                outcomes[number] = 'done'
+            except errors.BlockattachError as exc:
+                outcomes[number] = type(exc).__name__
+
+        threads = [threading.Thread(target=run, args=one) for one in enumerate(acts)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return outcomes
+
+    def test_a_volume_goes_or_gets_a_snapshot_and_never_both(self):
+        for _ in range(ROUNDS):
+            volume = make.volume(self.database)
+            outcomes = self.at_once(
+                lambda volume=volume: self.ask(volume),
+                lambda volume=volume: volumes.start_delete(self.database, volume.id, 60))
+            self.assertIn(outcomes, (['done', 'InvalidVolume'], ['InvalidVolume', 'done']))
+
+    def test_of_two_that_delete_it_one_does(self):
+        for _ in range(ROUNDS):
+            found = self.made(make.volume(self.database))
+            outcomes = self.at_once(*[lambda found=found: self.delete(found)] * 2)
+            self.assertEqual(['InvalidSnapshot', 'done'], sorted(outcomes))
+
+    def test_it_goes_by_itself_or_with_its_volume(self):
+        for _ in range(ROUNDS):
+            volume = make.volume(self.database)
+            found = self.made(volume)
+            outcomes = self.at_once(
+                lambda found=found: self.delete(found),
+                lambda volume=volume: volumes.start_delete(
+                    self.database, volume.id, 60, with_snapshots=WITH_SNAPSHOTS))
+            self.assertIn(outcomes, (['done', 'InvalidVolume'], ['InvalidSnapshot', 'done']))
+
+    def test_a_volume_is_reverted_to_a_snapshot_that_stays(self):
+        for _ in range(ROUNDS):
+            volume = make.volume(self.database)
+            found = self.made(volume)
+            outcomes = self.at_once(
+                lambda found=found: self.delete(found),
+                lambda volume=volume, found=found: reverts.start(
+                    self.database, volume.id, found.id, 60))
+            self.assertIn(outcomes, (['done', 'NotRevertible'], ['InvalidSnapshot', 'done']))
+
+    def test_metadata_of_two_is_all_there(self):
+        found = self.ask(make.volume(self.database))
+        self.at_once(*[lambda key=key: snapshots.change_metadata(
+            self.database, found.id, lambda now, key=key: {**now, key: '1'}) for key in 'abcd'])
+        self.assertEqual({'k', *'abcd'},
+                         snapshot_queries.get(self.database, found.id).metadata.keys())
+
+
+@base.on_every_database
+class OvertakenTest(SnapshotCase):
+
+    def test_who_has_lost_it_changes_nothing(self):
+        found = self.ask(make.volume(self.database))
+        old = snapshots.creation(found.id, found.generation)
+        work.take(self.database, work.of_resource(self.database, 'snapshot', found.id), 'b', 60)
+        with self.assertRaises(errors.StaleGeneration):
+            snapshots.created(self.database, old._replace(owner='a'))
+        snapshots.created(self.database, old._replace(owner='b'))
+        deletion = self.delete(snapshot_queries.get(self.database, found.id))
+        for verb in (snapshots.created, snapshots.create_failed):
+            with self.assertRaises(errors.StaleGeneration):
+                verb(self.database, old)
+        self.assertEqual('deleting', self.status(found))
+        snapshots.deleted(self.database, deletion)
+        for verb in (snapshots.deleted, snapshots.delete_failed, snapshots.created):
+            with self.assertRaises(errors.StaleGeneration):
+                verb(self.database, deletion)
+
+    def test_who_has_lost_the_volume_removes_none_of_its_snapshots(self):
+        volume = make.volume(self.database)
+        found = self.made(volume)
+        volumes.start_delete(self.database, volume.id, 60, with_snapshots=WITH_SNAPSHOTS)
+        claim = work.of_resource(self.database, 'volume', volume.id).claim
+        for other in (claim._replace(generation=claim.generation - 1),
+                      claim._replace(owner='x')):
+            with self.assertRaises(errors.StaleGeneration):
+                snapshots.deleted_with(self.database, other, found.id)
+        self.assertEqual('deleting', self.status(found))
+        snapshots.deleted_with(self.database, claim, found.id)
+        self.assertEqual('gone', self.status(found))
+
+    def test_deletion_by_force_stays_with_the_process_that_makes_it(self):
+        found = self.ask(make.volume(self.database))
+        work.claim(self.database, snapshots.creation(found.id, 1, 'a'), found.host, 60)
+        snapshots.start_delete(self.database, found, 600, force=True)
+        self.assertEqual('a', work.of_resource(self.database, 'snapshot', found.id).owner)
+
+    def test_what_is_gone_is_purged_before_its_volume(self):
+        past = self.fixture.open(clock.ManualClock())
+        volume = make.volume(past)
+        found = snapshots.create(past, snapshots.Draft(
+            volume.id, make.PROJECT, make.USER, None, None, {'k': 'v'}), 60)
+        snapshots.created(past, snapshots.creation(found.id, 1))
+        volumes.start_delete(past, volume.id, 60, with_snapshots=WITH_SNAPSHOTS)
+        claim = work.of_resource(past, 'volume', volume.id).claim
+        snapshots.deleted_with(past, claim, found.id)
+        volumes.deleted(past, volume.id, claim.generation)
+        purged = purging.purge(self.database, datetime.timedelta(days=0))
+        self.assertEqual([('snapshots', 1), ('volumes', 1)],
+                         [(one.table, one.rows) for one in purged])
+        with self.database.reader() as connection:
+            self.assertEqual([], connection.execute(
+                models.snapshot_metadata.select()).all())
+
+    def test_work_that_is_lost_is_derived(self):
+        volume = make.volume(self.database)
+        asked, idle = self.ask(volume), self.made(volume)
+        with self.database.writer() as connection:
+            connection.execute(models.work.update().values(resource_id=idle.id))
+        derived.volume_status(self.database, volume.id)
+        found = work.of_resource(self.database, 'snapshot', asked.id)
+        self.assertEqual(('create', 1), (found.verb, found.generation))
+        self.assertIsNone(work.of_resource(self.database, 'snapshot', idle.id))
+
+    def test_pages(self):
+        volume = make.volume(self.database)
+        found = [self.ask(volume) for _ in range(3)]
+        page = snapshot_queries.list_page(
+            self.database, snapshot_queries.Filters(make.PROJECT, {'volume_id': volume.id},
+                                                    metadata={'k': 'v'}),
+            paging.Page(limit=2, marker=found[2].id))
+        self.assertEqual([found[1].id, found[0].id], [one.id for one in page])
+        self.assertEqual({'k': 'v'}, page[0].metadata)
+        self.assertEqual(3, snapshot_queries.count(
+            self.database, snapshot_queries.Filters(None)))

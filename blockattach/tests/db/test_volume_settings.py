@@ -1,0 +1,83 @@
+"""Settings of a volume: what two writers at once leave, and what a change writes."""
+import functools
+import threading
+
+from blockattach import errors
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_settings
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
+
+WRITERS = 8
+
+
+def with_key(key, now):
+    return {**now, key: key}
+
+
+@base.on_every_database
+class ChangeTest(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.volume = make.volume(self.database, metadata={'a': 'b', 'c': 'd'})
+
+    def read(self):
+        return volume_queries.get(self.database, self.volume.id)
+
+    def test_what_several_add_at_once_is_all_there(self):
+        barrier = threading.Barrier(WRITERS)
+
+        def add(number):
+            barrier.wait()
+            volume_settings.change_metadata(self.database, self.volume.id,
+                                            functools.partial(with_key, f'k{number}'))
+
+        threads = [threading.Thread(target=add, args=(number,)) for number in range(WRITERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({'a', 'c', *(f'k{number}' for number in range(WRITERS))},
+                         self.read().metadata.keys())
+
+    def test_an_error_of_the_change_leaves_all_as_it_was(self):
+        def refuse(now):
+            self.assertEqual({'a': 'b', 'c': 'd'}, now)
+            raise errors.PreconditionFailed
+
+        self.assertRaises(errors.PreconditionFailed, volume_settings.change_metadata,
+                          self.database, self.volume.id, refuse)
+        self.assertEqual({'a': 'b', 'c': 'd'}, self.read().metadata)
+
+    def test_the_two_kinds_are_apart_and_of_one_volume(self):
+        other = make.volume(self.database, metadata={'a': 'b'})
+        volume_settings.change_image_metadata(self.database, self.volume.id,
+                                              lambda now: {'a': 'of the image', 'x': 'é' * 9000})
+        volume_settings.change_metadata(self.database, self.volume.id, lambda now: {'a': 'é'})
+        found = self.read()
+        self.assertEqual(({'a': 'é'}, {'a': 'of the image', 'x': 'é' * 9000}),
+                         (found.metadata, found.image_metadata))
+        found = volume_queries.get(self.database, other.id)
+        self.assertEqual(({'a': 'b'}, {}), (found.metadata, found.image_metadata))
+
+    def test_a_volume_that_is_gone(self):
+        gone = make.volume(self.database)
+        with self.database.writer() as connection:
+            connection.exec_driver_sql(
+                f"UPDATE volumes SET deleted = {'1' if self.KIND != 'postgresql' else 'true'} "
+                f"WHERE id = '{gone.id}'")
+        for act in (
+                lambda: volume_settings.update(self.database, gone.id, {'name': 'x'}),
+                lambda: volume_settings.change_metadata(self.database, gone.id, dict),
+                lambda: volume_settings.change_image_metadata(self.database, gone.id, dict)):
+            self.assertRaises(errors.VolumeNotFound, act)
+
+    def test_what_an_update_does_not_name_stays(self):
+        changed = volume_settings.update(self.database, self.volume.id, {'name': 'x'})
+        self.assertEqual(self.read(), changed)
+        self.assertEqual(('x', {'a': 'b', 'c': 'd'}), (changed.name, changed.metadata))
+        changed = volume_settings.update(self.database, self.volume.id,
+                                         {'description': 'y', 'bootable': True}, {'a': 'b'})
+        self.assertEqual(('x', 'y', True, {'a': 'b'}), (
+            changed.name, changed.description, changed.bootable, changed.metadata))

@@ -1,0 +1,254 @@
+"""Volumes are filled from images and uploaded while processes die and Glance fails: all agrees in
+the end."""
+import os
+import tempfile
+
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db import models
+from blockattach.db import work
+from blockattach.db.volumes import volume_images
+from blockattach.db.volumes import volumes
+from blockattach.tests.fixtures import disks
+from blockattach.tests.fixtures import glance
+from blockattach.tests.functional import instances
+
+RAW, QCOW2 = 'raw', 'qcow2'
+
+
+class ImageCase(instances.WorldTestCase):
+
+    def a_world(self, notifier=None):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.glance = glance.GlanceStandIn()
+        self.addCleanup(self.glance.close)
+        made = instances.World(notifier, {
+            'glance': {'endpoint_override': self.glance.url, 'num_retries': 0},
+            'images': {'image_conversion_dir': f'{self.folder}/conversion'},
+        }, disks.FileBackend('fake', self.folder))
+        self.addCleanup(made.close)
+        return made
+
+    def image(self, disk_format=QCOW2, data=None, **shown):
+        image_id = self.glance.add(data or disks.image(disk_format), disk_format=disk_format,
+                                   **shown)
+        return self.world.image_control.find(self.world.caller, image_id)
+
+    def ask(self, image):
+        return self.world.ask_volume(progress=volume_images.progress_of(image))
+
+    def dies_at(self, point, act):
+        """Let the process die there, in the act or after it, and a next one go on."""
+        failpoints.arm(point, instances.die)
+        try:
+            with self.assertRaises(instances.Death, msg=point):
+                act()
+                self.world.settle()
+        finally:
+            failpoints.disarm(point)
+        self.world.start_instance()
+        self.look_everywhere()
+
+    def look_everywhere(self):
+        """The manager, and a scheduler, once every deadline has passed."""
+        for _ in range(3):
+            self.world.expire()
+            self.world.waiting.look()
+            self.world.settle()
+            self.world.instance.look()
+            self.world.settle()
+
+    def assert_filled(self, volume):
+        now = self.world.shown(volume)
+        self.assertEqual(('available', True), (now.status, now.bootable))
+        self.assertEqual(disks.CONTENT, self.world.backend.content(now))
+        self.assert_agree()
+        self.nothing_is_left()
+
+    def nothing_is_left(self):
+        self.assertEqual([], [name for _, folders, files in os.walk(f'{self.folder}/conversion')
+                              for name in files])
+
+    def last_volume(self):
+        with self.world.database.reader() as reader:
+            rows = reader.execute(models.volumes.select().where(
+                models.volumes.c.deleted.is_(False))).all()
+        return self.world.shown(max(rows, key=lambda row: row.created_at))
+
+
+class CreateTest(ImageCase):
+
+    def test_a_death_at_each_point(self):
+        image = self.image()
+        for point in ('control.volumes.after_create', 'volume.volumes.before_create',
+                      'volume.volumes.after_create', 'work.volume.create.after',
+                      'work.volume.download.before', 'volume.images.before_fill',
+                      'images.moving.after_fetch', 'images.moving.before_write',
+                      'volume.images.after_fill', 'db.work.note.before'):
+            with self.subTest(point):
+                self.dies_at(point, lambda: self.ask(image))
+                self.assert_filled(self.last_volume())
+
+    def test_glance_breaks_off_and_comes_back(self):
+        image = self.image(RAW)
+        self.glance.cut = 1000
+        made = self.ask(image)
+        self.world.settle()
+        self.assertEqual('downloading', self.world.shown(made).status)
+        found = work.of_resource(self.world.database, 'volume', made.id)
+        self.assertEqual('volume.download', found.claim.name)
+        self.glance.cut = 0
+        self.look_everywhere()
+        self.assert_filled(made)
+
+    def test_glance_does_not_come_back(self):
+        image = self.image(RAW)
+        self.glance.broken = '/file'
+        made = self.ask(image)
+        self.world.settle()
+        self.look_everywhere()
+        now = self.world.shown(made)
+        self.assertEqual(('error', False), (now.status, now.bootable))
+        self.assert_agree()
+
+    def test_a_full_pool_is_left_for_another_as_ever(self):
+        """Only what concerns the image is final at once."""
+        image = self.image(RAW)
+        del self.glance.images[image.id]
+        made = self.ask(image)
+        self.world.settle()
+        self.assertEqual('error', self.world.shown(made).status)
+        self.world.volume_control.delete(self.world.caller, self.world.shown(made))
+        self.world.settle()
+        self.assertEqual({}, self.world.store.sizes())
+        self.assert_agree()
+
+    def test_how_far_it_is_stands_in_its_work(self):
+        seen = []
+        image = self.image(RAW, disks.image(RAW, 8 * disks.MIB, b'\1' * 8 * disks.MIB))
+
+        def look():
+            found = work.list_all(self.world.database)
+            seen.append(found[0].progress['percent'])
+
+        self.arm('db.work.note.after', look)
+        self.ask(image)
+        self.world.settle()
+        self.assertEqual(sorted(set(seen)), seen)
+        self.assertEqual((True, 100), (min(seen) < 50, max(seen)))
+
+    def test_it_is_deleted_by_force_while_it_is_filled(self):
+        image = self.image(RAW)
+        made = self.ask(image)
+
+        def delete():
+            failpoints.disarm('images.moving.after_fetch')
+            self.world.volume_control.delete(self.world.caller, self.world.shown(made), True)
+
+        self.arm('images.moving.after_fetch', delete)
+        self.world.settle()
+        self.look_everywhere()
+        with self.assertRaises(errors.VolumeNotFound):
+            self.world.shown(made)
+        self.assertEqual({}, self.world.store.sizes())
+        self.assert_agree()
+        self.nothing_is_left()
+
+    def test_it_is_cancelled(self):
+        image = self.image(RAW)
+        self.glance.broken = '/file'
+        made = self.ask(image)
+        self.world.settle()
+        volume_images.download_cancelled(
+            self.world.database, work.of_resource(self.world.database, 'volume', made.id))
+        self.assertEqual('error', self.world.shown(made).status)
+        self.assert_agree()
+
+    def test_what_an_earlier_process_has_left_goes(self):
+        left = f'{self.folder}/conversion/{instances.HOST}/other'
+        os.makedirs(left)
+        with open(f'{left}/image', 'w', encoding='ascii') as file:
+            file.write('left')
+        self.world.start_instance()
+        self.nothing_is_left()
+
+
+class UploadTest(ImageCase):
+
+    def upload(self, volume, disk_format=QCOW2):
+        return self.world.image_control.upload(
+            self.world.caller, self.world.shown(volume),
+            {'name': 'mine', 'disk_format': disk_format, 'container_format': 'bare'}, False)
+
+    def states(self):
+        return [image['status'] for image in self.glance.images.values()]
+
+    def test_a_death_at_each_point(self):
+        """Where the image was made, it has the bytes in the end; before, there is none."""
+        for point, expected in (
+                ('control.images.after_upload', []), ('control.images.after_image', ['active']),
+                ('work.volume.upload.before', ['active']),
+                ('volume.images.before_upload', ['active']), ('db.work.note.before', ['active']),
+                ('volume.images.after_upload', ['active']),
+                ('db.volume_images.uploaded.before', ['active'])):
+            with self.subTest(point):
+                self.glance.images.clear()
+                volume = self.world.volume()
+                self.dies_at(point, lambda volume=volume: self.upload(volume))
+                self.assertEqual('available', self.world.shown(volume).status)
+                self.assertEqual(expected, self.states())
+                self.assert_agree()
+                self.nothing_is_left()
+
+    def test_glance_fails_and_comes_back(self):
+        volume = self.world.volume()
+        self.glance.broken = 'PUT'
+        self.upload(volume)
+        self.world.settle()
+        self.assertEqual(('uploading', ['queued']),
+                         (self.world.shown(volume).status, self.states()))
+        self.glance.broken = ''
+        self.look_everywhere()
+        self.assertEqual(('available', ['active']),
+                         (self.world.shown(volume).status, self.states()))
+
+    def test_glance_never_takes_it(self):
+        volume = self.world.volume()
+        self.glance.broken = 'PUT'
+        self.upload(volume)
+        self.world.settle()
+        self.look_everywhere()
+        self.assertEqual(('available', []), (self.world.shown(volume).status, self.states()))
+        self.assert_agree()
+
+    def test_the_volume_goes_while_it_is_uploaded(self):
+        volume = self.world.volume()
+
+        def delete():
+            failpoints.disarm('volume.images.before_upload')
+            volumes.start_delete(self.world.database, volume.id, 60, force=True)
+
+        self.arm('volume.images.before_upload', delete)
+        self.upload(volume)
+        self.world.settle()
+        self.look_everywhere()
+        self.assertEqual([], self.states())
+        self.assertEqual({}, self.world.store.sizes())
+        self.assert_agree()
+
+
+class ReimageTest(ImageCase):
+
+    def test_a_death_at_each_point(self):
+        image = self.image()
+        for point in ('control.images.after_reimage', 'work.volume.reimage.before',
+                      'volume.images.before_clear', 'volume.images.before_fill',
+                      'images.moving.before_write', 'volume.images.after_fill',
+                      'volume.images.before_event'):
+            with self.subTest(point):
+                volume = self.world.volume()
+                self.dies_at(point, lambda volume=volume: self.world.image_control.reimage(
+                    self.world.caller, volume, image.id, False))
+                self.assert_filled(volume)

@@ -1,0 +1,61 @@
+"""The lifecycle of a snapshot, and of what one may be made."""
+import unittest
+
+from blockattach import errors
+from blockattach.domain import snapshots
+
+Status = snapshots.Status
+
+
+class LifecycleTest(unittest.TestCase):
+
+    def test_a_move_is_in_the_table_once_and_leads_where_it_says(self):
+        moves = {(move.source, move.event): move.target for move in snapshots.TRANSITIONS}
+        self.assertEqual(len(snapshots.TRANSITIONS), len(moves))
+        for status in Status:
+            for event in snapshots.Event:
+                with self.subTest(status=status, event=event):
+                    if (status, event) in moves:
+                        self.assertEqual(moves[status, event] or Status.ERROR,
+                                         snapshots.next_status(status, event, Status.ERROR))
+                    else:
+                        self.assertRaises(errors.InvalidSnapshot, snapshots.next_status, status,
+                                          event)
+
+    def test_nothing_happens_to_one_that_is_gone(self):
+        self.assertNotIn(Status.GONE, {move.source for move in snapshots.TRANSITIONS})
+
+    def test_from_each_status_a_deletion_leads_to_the_end(self):
+        for status in Status:
+            if status is not Status.GONE:
+                deleting = snapshots.next_status(status, snapshots.Event.FORCE_DELETE)
+                self.assertIs(Status.GONE,
+                              snapshots.next_status(deleting, snapshots.Event.DELETED))
+
+    def test_what_is_interrupted_is_in_error(self):
+        self.assertEqual(
+            [Status.ERROR, Status.AVAILABLE, Status.ERROR, Status.ERROR_DELETING],
+            [snapshots.settled(one) for one in ('creating', 'available', 'error', 'deleting')])
+
+
+class SourceTest(unittest.TestCase):
+
+    def test_of_which_volumes(self):
+        rows = (
+            ('available', 'available', 'h@b#p', False, None),
+            ('available', 'in-use', 'h@b#p', True, None),
+            ('available', 'in-use', 'h@b#p', False, 'but current status is: in-use'),
+            ('available', 'reserved', 'h@b#p', True, 'must be available, in-use, but current'),
+            ('available', 'available', None, True, 'not been scheduled to any host'),
+            ('maintenance', 'maintenance', 'h@b#p', True, 'in maintenance mode'),
+            ('error', 'error', 'h@b#p', True, 'in error status'),
+            ('migrating', 'available', 'h@b#p', True, 'while volume is migrating'),
+            ('deleting', 'deleting', 'h@b#p', True, 'but current status is: deleting'),
+        )
+        for own_status, shown, pool, in_use, sentence in rows:
+            with self.subTest(own_status=own_status, shown=shown, pool=pool):
+                if sentence is None:
+                    snapshots.check_source('v', own_status, shown, pool, in_use)
+                else:
+                    with self.assertRaisesRegex(errors.InvalidVolume, sentence):
+                        snapshots.check_source('v', own_status, shown, pool, in_use)

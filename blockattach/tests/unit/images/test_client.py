@@ -1,0 +1,104 @@
+"""What is asked of Glance, and what becomes of answers that are not as they should be."""
+import unittest
+
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import glance as glance_conf
+from blockattach.images import client
+from blockattach.tests.fixtures import glance
+from blockattach.tests.fixtures import nova
+
+ABSENT = '00000000-0000-4000-8000-000000000000'
+
+
+class ClientTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.glance = glance.GlanceStandIn()
+        self.addCleanup(self.glance.close)
+        settings = glance_conf.GlanceSettings(endpoint_override=self.glance.url, retries=0)
+        self.users, self.service = client.UserImages(settings), client.ServiceImages(settings)
+        self.caller = context.RequestContext(auth_token='token', project_id='p', overwrite=False)
+
+    def test_an_image(self):
+        image_id = self.glance.add(b'1234', name='ours', min_disk=2, os_type='linux')
+        found = self.users.show(self.caller, image_id)
+        self.assertEqual(('ours', 'active', 4, 2, {'os_type': 'linux'}), (
+            found.name, found.status, found.size, found.min_disk, dict(found.properties)))
+        self.assertEqual(found, self.service.show(image_id))
+        self.assertEqual([found], self.users.named(self.caller, 'ours'))
+        self.assertEqual(['token', 'notused', 'token'], self.glance.tokens)
+
+    def test_bytes_come_piece_by_piece(self):
+        data = bytes(range(256)) * 8192
+        pieces = list(self.service.download(self.glance.add(data)))
+        self.assertEqual((data, True), (b''.join(pieces), len(pieces) > 1))
+
+    def test_bytes_that_break_off(self):
+        image_id = self.glance.add(bytes(4096))
+        self.glance.cut = 1
+        with self.assertRaises(errors.GlanceUnavailable):
+            list(self.service.download(image_id))
+
+    def test_what_is_not_there(self):
+        for act in (lambda: self.users.show(self.caller, ABSENT),
+                    lambda: self.service.show(ABSENT),
+                    lambda: list(self.service.download(ABSENT)),
+                    lambda: list(self.service.download(self.glance.add(b''))),
+                    lambda: self.service.upload(ABSENT, [b'1'])):
+            with self.assertRaises(errors.ImageNotFound):
+                act()
+        self.service.delete(ABSENT)
+
+    def test_a_name_of_many_is_shown_twice_at_most(self):
+        for _ in range(3):
+            self.glance.add(b'1', name='a b&c')
+        self.assertEqual(2, len(self.users.named(self.caller, 'a b&c')))
+
+    def test_an_image_is_made_given_its_bytes_and_removed(self):
+        self.users.create(self.caller, ABSENT, {'name': 'mine', 'protected': True})
+        self.service.upload(ABSENT, iter([b'12', b'34']))
+        self.assertEqual(b'1234', self.glance.data[ABSENT])
+        with self.assertRaisesRegex(errors.ImageRefused, 'It has bytes'):
+            self.service.upload(ABSENT, [b'5'])
+        self.service.delete(ABSENT)
+        self.assertEqual({}, self.glance.images)
+
+    def test_glance_fails(self):
+        image_id = self.glance.add(b'1')
+        self.glance.broken = '.'
+        for status in (500, 502, 418):
+            self.glance.status = status
+            for act in (lambda: self.users.show(self.caller, image_id),
+                        lambda: self.users.named(self.caller, 'image'),
+                        lambda: list(self.service.download(image_id))):
+                with self.assertRaisesRegex(errors.GlanceUnavailable, str(status)):
+                    act()
+        self.glance.status = 409
+        with self.assertRaisesRegex(errors.ImageRefused, 'It is broken'):
+            self.users.create(self.caller, ABSENT, {})
+        # A token that is not taken any more says nothing of the image.
+        self.glance.status = 401
+        with self.assertRaises(errors.GlanceUnavailable):
+            self.service.upload(image_id, [b'1'])
+
+    def test_glance_is_not_there(self):
+        self.glance.close()
+        self.addCleanup(setattr, self.glance, 'close', lambda: None)
+        for act in (lambda: self.users.show(self.caller, ABSENT),
+                    lambda: self.service.show(ABSENT)):
+            with self.assertRaisesRegex(errors.GlanceUnavailable, 'cannot be reached'):
+                act()
+
+    def test_a_catalog_says_where_it_is(self):
+        with nova.NovaStandIn() as keystone:
+            for suffix in ('', '/', '/v2', '/v2/'):
+                keystone.publish('image', self.glance.url + suffix)
+                settings = glance_conf.GlanceSettings(
+                    auth_url=keystone.keystone_url, username='glance', password='x', retries=0)
+                image_id = self.glance.add(b'1')
+                self.assertEqual(image_id, client.UserImages(settings).show(
+                    self.caller, image_id).id)
+                self.assertEqual(image_id, client.ServiceImages(settings).show(image_id).id)
+        self.assertIn('glance:service', self.glance.tokens)

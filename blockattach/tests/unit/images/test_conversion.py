@@ -1,0 +1,69 @@
+"""qemu-img runs without rights and within limits."""
+import dataclasses
+import os
+import pwd
+import tempfile
+import unittest
+
+from blockattach import errors
+from blockattach.conf import images as images_conf
+from blockattach.images import conversion
+from blockattach.tests.fixtures import disks
+
+MOST = 64 * disks.MIB
+
+
+class ConversionTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = f'{folder.name}/own'
+        os.mkdir(self.folder, 0o700)
+
+    def convert(self, data, its, most=MOST, target='raw', **changed):
+        with open(f'{self.folder}/image', 'wb') as file:
+            file.write(data)
+        conversion.Converter(dataclasses.replace(
+            images_conf.ImageSettings(conversion_dir=self.folder), **changed)).convert(
+            self.folder, 'image', its, 'disk', target, most)
+        return f'{self.folder}/disk'
+
+    def failed(self, why, *arguments, **changed):
+        with self.assertRaisesRegex(errors.ConversionFailed, why):
+            self.convert(*arguments, **changed)
+
+    def test_it_is_converted(self):
+        path = self.convert(disks.image('qcow2'), 'qcow2')
+        with open(path, 'rb') as file:
+            self.assertEqual(disks.CONTENT.ljust(disks.MIB, b'\0'), file.read())
+
+    @unittest.skipUnless(os.geteuid() == 0, 'only root can become another user')
+    def test_it_runs_as_another_user(self):
+        path = self.convert(disks.image('qcow2'), 'qcow2')
+        self.assertEqual(pwd.getpwnam('nobody').pw_uid, os.stat(path).st_uid)
+        # What only root can read cannot be read, even where an image names it.
+        backing = f'{self.folder}/../secret'
+        with open(backing, 'wb') as file:
+            file.write(b'secret'.ljust(disks.MIB, b'\0'))
+        os.chmod(backing, 0o600)
+        self.failed('Permission denied', disks.qcow2(backing=backing.encode()), 'qcow2')
+
+    def test_an_account_that_does_not_exist(self):
+        if os.geteuid() == 0:
+            with self.assertRaisesRegex(errors.ConfigurationError, 'image_conversion_user'):
+                self.convert(b'', 'qcow2', conversion_user='no-such-account')
+
+    def test_what_is_no_image(self):
+        self.failed('qcow2', bytes(disks.MIB), 'qcow2')
+
+    def test_a_disk_that_becomes_larger_than_it_says(self):
+        data = disks.image('qcow2', 8 * disks.MIB, b'\1' * 8 * disks.MIB)
+        self.failed('.', data, 'qcow2', most=disks.MIB)
+
+    def test_a_limit_of_memory(self):
+        self.failed('.', disks.image('qcow2'), 'qcow2', address_space=16 * disks.MIB)
+
+    def test_a_limit_of_time(self):
+        self.failed('longer than 0 s', disks.image('qcow2'), 'qcow2', conversion_seconds=0)

@@ -1,0 +1,77 @@
+"""Bytes of disks: what is empty is not written, and what was there before goes."""
+import errno
+import os
+import tempfile
+import unittest
+
+from blockattach.drivers import devices
+from blockattach.images import copying
+from blockattach.tests.fixtures import disks
+
+
+class CopyingTest(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.source, self.target = f'{folder.name}/source', f'{folder.name}/target'
+        self.copied = []
+
+    def put(self, path, data, size):
+        with open(path, 'wb') as file:
+            file.write(data)
+            file.truncate(size)
+
+    def content(self):
+        with open(self.target, 'rb') as file:
+            return file.read()
+
+    def test_what_is_empty_is_not_written(self):
+        size, end = 8 * disks.MIB, b'the end'
+        self.put(self.source, disks.CONTENT, size - len(end))
+        with open(self.source, 'ab') as file:
+            file.write(end)
+        self.put(self.target, b'', 9 * disks.MIB)
+        notes = []
+        copying.write(self.source, self.target, self.copied.append, notes.append)
+        self.assertEqual(disks.CONTENT.ljust(size - len(end), b'\0') + end
+                         + bytes(disks.MIB), self.content())
+        self.assertLess(os.stat(self.target).st_blocks * 512, 4 * disks.MIB)
+        self.assertEqual(size, max(notes))
+        self.assertLessEqual(sum(self.copied), 3 * disks.MIB)
+
+    def test_a_disk_that_is_gone_does_not_become_a_file(self):
+        self.put(self.source, b'1', 1)
+        with self.assertRaises(FileNotFoundError):
+            copying.write(self.source, self.target, self.copied.append, lambda _: None)
+        self.assertFalse(os.path.exists(self.target))
+
+    def test_a_disk_is_saved(self):
+        self.put(self.source, disks.CONTENT, 3 * disks.MIB)
+        copying.save(self.source, 3 * disks.MIB, self.target, self.copied.append, lambda _: None)
+        self.assertEqual(disks.CONTENT.ljust(3 * disks.MIB, b'\0'), self.content())
+        self.assertEqual(3 * disks.MIB, sum(self.copied))
+
+    def test_a_disk_that_ends_too_early(self):
+        self.put(self.source, b'', disks.MIB)
+        with self.assertRaises(OSError):
+            list(copying.read(self.source, 2 * disks.MIB, self.copied.append))
+
+    def test_nothing_is_left_of_a_disk_that_is_cleared(self):
+        def cannot(file, offset, length):
+            raise OSError(errno.EOPNOTSUPP, 'no holes')
+
+        for punch in (devices.punch, cannot):
+            self.put(self.target, b'\1' * 3 * disks.MIB, 3 * disks.MIB)
+            copying.clear(self.target, 3 * disks.MIB, self.copied.append, punch)
+            self.assertEqual(bytes(3 * disks.MIB), self.content())
+        self.assertEqual(3 * disks.MIB, sum(self.copied))
+
+    def test_a_disk_that_fails_is_not_cleared(self):
+        def fails(file, offset, length):
+            raise OSError(errno.EIO, 'broken')
+
+        self.put(self.target, b'\1', 1)
+        with self.assertRaises(OSError):
+            copying.clear(self.target, 1, self.copied.append, fails)

@@ -1,0 +1,193 @@
+"""Fill volumes from images and upload them as images: acts that go on after the answer."""
+import contextlib
+import functools
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from oslo_log import log as oslo_log
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach import log
+from blockattach.db import work
+from blockattach.db.volumes import volume_images
+from blockattach.domain import messages
+from blockattach.domain import records
+from blockattach.volume import pacing
+from blockattach.volume import remains
+from blockattach.work import verbs
+
+if TYPE_CHECKING:
+    from blockattach.images import moving
+
+LOG = oslo_log.getLogger(__name__)
+
+_STEP = 5
+"""Percent between two notes of how far an act is."""
+_ATTEMPTS = 3
+"""After so many an act ends that may succeed at last: its user should learn that it does not."""
+_PERCENT, _SIZE = 'percent', 'uploaded_size'
+_SURE = (errors.ImageNotFound, errors.ImageUnacceptable, errors.ImageRefused,
+         errors.ConversionFailed, errors.GlanceMissing, errors.BackendRefused)
+"""What a repeat does not change."""
+_UNSURE = (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError, OSError)
+_MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
+    errors.ImageTooLarge: messages.IMAGE_TOO_LARGE,
+    errors.ImageSignatureWrong: messages.IMAGE_SIGNATURE_WRONG,
+    errors.ImageUnacceptable: messages.IMAGE_UNACCEPTABLE}
+
+
+class ImageWork:
+    """The acts on the volumes of one backend that have to do with images."""
+
+    def __init__(self, remains: remains.Remains, pace: pacing.Pace,
+                 mover: 'moving.ImageMover | None', reimaged: Callable[[str, bool], None]) -> None:
+        """
+        :param mover: None: there is no Glance
+        :param reimaged: lets the server of a volume know that it has the bytes of another image,
+            or not
+        """
+        self._database = remains.database
+        self._backend = remains.backend
+        self._leases = remains.leases
+        self._pace = pace
+        self._mover = mover
+        self._reimaged = reimaged
+
+    @verbs.work('volume.download', deadline='create_seconds',
+                done=lambda self, claim: volume_images.downloaded(self._database, claim),
+                failed=lambda self, claim: volume_images.download_failed(self._database, claim),
+                message=messages.DOWNLOAD_FAILED, cancel=volume_images.download_cancelled,
+                cancel_message=messages.DOWNLOAD_CANCELLED)
+    def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
+        """Fill a new volume."""
+        return self._slowly(claim, self._fill, _MESSAGES)
+
+    def _then_say_so(self, caller: context.RequestContext, claim: records.Claim,
+                     made: object) -> None:
+        self._reimaged(claim.resource_id, False)
+
+    def _done_and_said(self, claim: records.Claim) -> None:
+        volume_images.downloaded(self._database, claim)
+        failpoints.point('volume.images.before_event')
+        self._reimaged(claim.resource_id, True)
+
+    @verbs.work('volume.reimage', deadline='create_seconds', done=_done_and_said,
+                failed=lambda self, claim: volume_images.download_failed(self._database, claim),
+                message=messages.REIMAGE_FAILED, then=_then_say_so,
+                cancel=volume_images.download_cancelled, cancel_message=messages.REIMAGE_CANCELLED)
+    def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
+        """Give a volume the bytes of another image, and nothing of those that it had."""
+        return self._slowly(claim, self._refill, {})
+
+    @verbs.work('volume.upload', deadline='create_seconds',
+                done=lambda self, claim: volume_images.uploaded(self._database, claim),
+                failed=lambda self, claim: volume_images.uploaded(self._database, claim),
+                message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,
+                cancel_message=messages.UPLOAD_CANCELLED)
+    def upload(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
+        """Give an image the bytes of a volume; an image that cannot have them goes."""
+        return self._slowly(claim, self._upload, {}, shared=True)
+
+    def _slowly(self, claim: records.Claim, act: Callable[[records.Volume, records.Work], None],
+                texts: Mapping[type[errors.BlockattachError], messages.Text],
+                shared: bool = False) -> verbs.TakesLong:
+        """Act, by and by; what fails for good, or too often, is `verbs.Failed`.
+
+        :param texts: the message to the user by error, where it is not the verb's
+        :param shared: other threads may act on the volume
+        """
+        def rest() -> None:
+            volume, found = volume_images.claimed(self._database, claim)
+            try:
+                # A volume that is uploaded may be in use: others act on it meanwhile.
+                with contextlib.nullcontext() if shared else self._leases.alone(volume.id):
+                    act(volume, found)
+            except _SURE as exc:
+                text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
+                raise verbs.Failed(str(exc), message=text) from exc
+            except _UNSURE as exc:
+                if found.attempts >= _ATTEMPTS:
+                    raise verbs.Failed(str(exc)) from exc
+                raise errors.BackendUncertain(reason=str(exc)) from exc
+        return verbs.TakesLong(rest)
+
+    def _refill(self, volume: records.Volume, found: records.Work) -> None:
+        self._backend.target.unexport(volume.id)
+        failpoints.point('volume.images.before_clear')
+        self._moving().clear(self._disk(volume), volume.size_gb, self._copied(found.claim))
+        self._fill(volume, found)
+
+    def _fill(self, volume: records.Volume, found: records.Work) -> None:
+        failpoints.point('volume.images.before_fill')
+        self._moving().fill(volume.id, volume_images.about(found), self._disk(volume),
+                            volume.size_gb, self._note(found.claim), self._copied(found.claim))
+        failpoints.point('volume.images.after_fill')
+
+    def _upload(self, volume: records.Volume, found: records.Work) -> None:
+        try:
+            self._give_bytes(volume, found)
+        except (*_SURE, *_UNSURE) as exc:
+            if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:
+                self._discard(found)
+            raise
+        except errors.StaleGeneration:
+            if not volume_images.is_uploading(self._database, volume.id):
+                self._discard(found)
+            raise
+
+    def _give_bytes(self, volume: records.Volume, found: records.Work) -> None:
+        """A repeat finds what an earlier attempt has uploaded."""
+        mover, image = self._moving(), volume_images.about(found)
+        expected: int | None = found.progress.get(_SIZE)
+        now = mover.glance.show(image.id)
+        if now.status == 'queued':
+            failpoints.point('volume.images.before_upload')
+            sizes: list[int] = []
+
+            def sized(size: int) -> None:
+                sizes.append(size)
+                work.note(self._database, found.claim, **{_SIZE: size})
+
+            mover.upload(volume.id, image, self._disk(volume), volume.size_gb,
+                         self._note(found.claim), self._copied(found.claim), sized)
+            failpoints.point('volume.images.after_upload')
+            now, expected = mover.glance.show(image.id), sizes[0]
+        if now.status != 'active':
+            raise errors.GlanceUnavailable(reason=f'image {image.id} is {now.status}')
+        if now.size != expected:
+            raise errors.ImageRefused(reason=f'it has kept {now.size} bytes of {expected}')
+
+    def _discard(self, found: records.Work) -> None:
+        try:
+            self._moving().glance.delete(volume_images.about(found).id)
+        except (errors.GlanceMissing, errors.GlanceUnavailable, errors.ImageRefused) as exc:
+            LOG.warning('Cannot remove an image that has not got its bytes%s', log.fields(
+                volume_id=found.resource_id, image_id=volume_images.about(found).id, reason=exc))
+
+    def _note(self, claim: records.Claim) -> 'moving.Note':
+        """Writes down how far it is; ends the act where the claim is lost."""
+        last = -_STEP
+
+        def note(percent: int) -> None:
+            nonlocal last
+            if percent >= last + _STEP:
+                work.note(self._database, claim, **{_PERCENT: percent})
+                last = percent
+        return note
+
+    def _copied(self, claim: records.Claim) -> 'moving.Copied':
+        return self._pace.of(claim.resource_id, functools.partial(self._holds, claim))
+
+    def _holds(self, claim: records.Claim) -> bool:
+        return bool(volume_images.claimed(self._database, claim))
+
+    def _moving(self) -> 'moving.ImageMover':
+        if self._mover is None:
+            raise errors.GlanceMissing()
+        return self._mover
+
+    def _disk(self, volume: records.Volume) -> str:
+        return self._backend.export_of(volume).device

@@ -1,0 +1,29 @@
+"""What the API asks Glance by; nothing where there is no Glance."""
+from typing import TYPE_CHECKING
+
+from blockattach.conf import glance as glance_conf
+from blockattach.conf import images as images_conf
+from blockattach.control import images
+from blockattach.rpc import volume as volume_rpc
+from blockattach.wiring import dependencies
+
+if TYPE_CHECKING:
+    from blockattach.images import client
+
+
+def build(base: dependencies.Dependencies,
+          volume_services: volume_rpc.VolumeClients) -> images.ImageControl:
+    """What may be asked of volumes that has to do with images."""
+    return images.ImageControl(
+        base.database, _user_images(glance_conf.settings(base.conf)),
+        images_conf.settings(base.conf), volume_services, base.control.delete_seconds,
+        base.telemetry)
+
+
+def _user_images(settings: glance_conf.GlanceSettings) -> 'client.UserImages | None':
+    """Images as callers see them. Loaded only where there is a Glance: keystoneauth is large."""
+    if not settings.configured:
+        return None
+    from blockattach.images import client
+
+    return client.UserImages(settings)

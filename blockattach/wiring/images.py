@@ -1,0 +1,74 @@
+"""What moves the bytes of images; nothing where there is no Glance."""
+import functools
+import os
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from blockattach import errors
+from blockattach.conf import glance as glance_conf
+from blockattach.conf import images as images_conf
+from blockattach.conf import nova as nova_conf
+from blockattach.db.attachments import attachment_queries
+from blockattach.drivers import devices
+from blockattach.wiring import dependencies
+
+if TYPE_CHECKING:
+    from blockattach.images import moving
+
+
+def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMover | None':
+    """What fills volumes from images, and uploads them.
+
+    :param owner: its folder is below the name of this process on its backend
+    """
+    glance = glance_conf.settings(base.conf)
+    if not glance.configured:
+        return None
+    from blockattach.images import client
+    from blockattach.images import moving
+
+    settings = images_conf.settings(base.conf)
+    return moving.ImageMover(
+        client.ServiceImages(glance), settings,
+        _folder(settings, owner.partition('/')[0]),
+        functools.partial(_certificate, base), devices.punch)
+
+
+def sweep(base: dependencies.Dependencies, name: str) -> None:
+    """Remove what an earlier process has left of images.
+
+    :param name: of this process on its backend
+    """
+    if glance_conf.settings(base.conf).configured:
+        shutil.rmtree(_folder(images_conf.settings(base.conf), name), ignore_errors=True)
+
+
+def _folder(settings: images_conf.ImageSettings, name: str) -> str:
+    return os.path.join(settings.conversion_dir, name)
+
+
+def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
+    """What lets the server of a volume know that it has the bytes of another image."""
+    settings = nova_conf.settings(base.conf)
+    if not settings.knows_hosts:
+        return lambda volume_id, done: None
+    from blockattach.nova import client
+
+    events = client.ReimageEvents(settings)
+
+    def send(volume_id: str, done: bool) -> None:
+        for row in attachment_queries.of_volume(base.database, volume_id):
+            if row.instance_uuid is not None:
+                events.send(row.instance_uuid, volume_id, done)
+    return send
+
+
+def _certificate(base: dependencies.Dependencies, certificate_id: str) -> bytes:
+    try:
+        # An extra that few need, and long to load.
+        from blockattach.secrets import key_manager
+    except ImportError as exc:
+        raise errors.ConfigurationError(
+            reason=f'cannot verify signatures: {exc}: install blockattach[castellan]') from exc
+    return key_manager.certificate(base.conf, certificate_id)
