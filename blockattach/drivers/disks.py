@@ -33,11 +33,14 @@ class Device:
 
     def __init__(self, path: str, size: int, writes: bool) -> None:
         """
-        :raises OSError: it cannot be opened
+        :raises OSError: it cannot be opened, or is smaller
         """
         self._size = size
         # A device that is gone must not become a file.
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
+        if os.lseek(self._file, 0, os.SEEK_END) < size:
+            os.close(self._file)
+            raise OSError(errno.EIO, 'it ends before its size', path)
         # What a target has written past this machine's cache is not in what was read before.
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
