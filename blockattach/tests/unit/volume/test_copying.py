@@ -24,7 +24,7 @@ class CopyingTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.here, self.there = self.backend('here'), self.backend('there')
-        self.volume = samples.volume(pool='storage-1@here#tested')
+        self.volume = samples.volume(size_gb=1, pool='storage-1@here#tested')
         self.copy = dataclasses.replace(self.volume, pool='storage-1@there#tested')
         self.here.create(self.volume)
         self.there.create(self.copy)
