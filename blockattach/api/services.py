@@ -11,6 +11,7 @@ from blockattach.control import extending
 from blockattach.control import images
 from blockattach.control import legacy
 from blockattach.control import log_levels
+from blockattach.control import moving
 from blockattach.control import reservations
 from blockattach.control import snapshots
 from blockattach.control import volumes
@@ -27,6 +28,7 @@ class ApiServices:
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
     extending: extending.ExtendControl
+    moving: moving.MoveControl
     snapshots: snapshots.SnapshotControl
     images: images.ImageControl
     legacy: legacy.LegacyControl

@@ -9,6 +9,7 @@ from blockattach.cmd import manage_db
 from blockattach.db import work
 from blockattach.volume import extend_work
 from blockattach.volume import image_work
+from blockattach.volume import move_work
 from blockattach.volume import revert_work
 from blockattach.volume import server_notices
 from blockattach.volume import snapshot_work
@@ -18,7 +19,8 @@ from blockattach.work import recover
 from blockattach.work import verbs
 
 _ACTORS = (volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices,
-           snapshot_work.SnapshotWork, revert_work.RevertWork, image_work.ImageWork)
+           snapshot_work.SnapshotWork, revert_work.RevertWork, image_work.ImageWork,
+           move_work.MoveWork)
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
