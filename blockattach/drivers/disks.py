@@ -9,7 +9,7 @@ from blockattach import units
 
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
-_ZEROS = bytes(PIECE)
+_ZEROS = b'\0' * PIECE
 
 
 class Disk(Protocol):
