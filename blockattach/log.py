@@ -34,7 +34,7 @@ FIELDS: Mapping[str, str] = {
     'group': 'group of options in a configuration file',
     'health': 'health of a thin pool, as LVM says it',
     'host': '``host@backend`` of a volume manager, or host of another service',
-    'image_id': 'id of an image',
+    'image_id': 'id of an image in Glance',
     'initiator': 'name of an initiator (IQN); several are separated by commas',
     'instance_uuid': 'id of the server that an attachment is for',
     'key': 'key of an extra spec',

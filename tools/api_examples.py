@@ -52,6 +52,8 @@ REFUSED = {
     'PUT /os-services/failover_host': 'no backend is replicated',
     'PUT /os-services/failover': 'no backend is replicated',
     'POST /volumes/{id}/action (os-extend_volume_completion)': 'no extension waits for it',
+    'POST /volumes/{id}/action (os-migrate_volume)': 'there is one backend here',
+    'POST /volumes/{id}/action (os-migrate_volume_completion)': 'no migration waits for it',
     **{row.name: row.summary for row in not_offered.OPERATIONS if row.answer is None},
 }
 """Operations that are answered with a failure only, and why."""
@@ -263,6 +265,10 @@ def _actions(player: Player) -> None:
     act('os-extend', {'new_size': 2})
     player.ask('POST /volumes/{id}/action (os-extend_volume_completion)', volume,
                {'os-extend_volume_completion': {'error': False}})
+    kind = player.ask('POST /types', body={'volume_type': {'name': 'other'}}, keep=False)
+    act('os-retype', {'new_type': kind['volume_type']['id'], 'migration_policy': 'never'})
+    act('os-migrate_volume', {'host': 'storage-2@disks', 'lock_volume': True})
+    act('os-migrate_volume_completion', {'new_volume': volume['id'], 'error': False})
     act('os-set_image_metadata', {'metadata': {'os_type': 'linux'}})
     act('os-show_image_metadata')
     act('os-unset_image_metadata', {'key': 'os_type'})

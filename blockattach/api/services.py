@@ -12,6 +12,7 @@ from blockattach.control import images
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import managing
+from blockattach.control import moving
 from blockattach.control import reservations
 from blockattach.control import snapshots
 from blockattach.control import volumes
@@ -28,6 +29,7 @@ class ApiServices:
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
     extending: extending.ExtendControl
+    moving: moving.MoveControl
     snapshots: snapshots.SnapshotControl
     images: images.ImageControl
     managing: managing.ManageControl

@@ -27,6 +27,7 @@ _grants = models.grants
 _volumes = models.volumes
 _pools = models.pools
 _Own = volume_lifecycle.OwnStatus
+_MOVING = (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
 _VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 
 
@@ -55,7 +56,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
         # Work on a volume that is there remembers what for, and cannot be written anew.
-        if row.own_status not in (_Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING):
+        if row.own_status not in (_Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING, *_MOVING):
             _derive_work(connection, database, row, at_work)
         snapshot_rows.derive_work(connection, database, row)
         if row.own_status not in volume_lifecycle.CLAIMING:

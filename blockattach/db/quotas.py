@@ -131,6 +131,15 @@ def check_growth(connection: sa.Connection, database: engine.Database, of: Limit
         volume.volume_type_id, size_gb, size_gb - volume.size_gb))
 
 
+def check_retype(connection: sa.Connection, database: engine.Database, of: Limits, volume: Any,
+                 type_id: str) -> None:
+    """`check` of a volume, whose row is locked, that gets another type.
+
+    :raises QuotaExceeded: nothing was changed
+    """
+    check(connection, database, of, quotas.retype(type_id, volume.size_gb))
+
+
 def lock_if_near(connection: sa.Connection, database: engine.Database, of: Limits,
                  asked: quotas.Asked) -> bool:
     """Lock a project, unless what is asked for is far from all of its limits; whether that was

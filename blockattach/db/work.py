@@ -124,6 +124,13 @@ def change(connection: sa.Connection, claim: records.Claim, seconds: float | Non
     ).values(**values))
 
 
+def place_again(connection: sa.Connection, claim: records.Claim, seconds: float,
+                progress: dict[str, Any]) -> None:
+    """Let work, whose resource is locked and takes its next generation, be any scheduler's."""
+    change(connection, claim, generation=claim.generation + 1, host=None, owner=None,
+           progress=rows.to_json(progress), deadline=clock.now(seconds))
+
+
 def find(connection: sa.Connection, noun: str, resource_id: str) -> sa.Row[Any] | None:
     """The row of the work on a resource."""
     return connection.execute(_work.select().where(
@@ -139,6 +146,11 @@ def read(connection: sa.Connection, claim: records.Claim) -> sa.Row[Any]:
     if row is None or claim.owner not in (None, row.owner):
         raise _stale(claim)
     return row
+
+
+def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
+    """The removal of what may remain of a volume on a pool that it is not on."""
+    return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
 
 @engine.retried

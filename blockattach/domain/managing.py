@@ -43,8 +43,13 @@ class Stored:
 
     @property
     def size_gb(self) -> int:
-        """What a volume of it has: whole GiB, one at least."""
-        return max(-(-self.size_bytes // units.GIB), 1)
+        """What a volume of it has."""
+        return whole_gb(self.size_bytes)
+
+
+def whole_gb(size_bytes: int) -> int:
+    """In so many whole GiB it fits; one at least."""
+    return max(-(-size_bytes // units.GIB), 1)
 
 
 def volume_id(name: str) -> str | None:

@@ -41,6 +41,14 @@ SNAPSHOT_CANCELLED = Text('009', 'create snapshot', '053', 'An administrator has
                           'VOLUME_SNAPSHOT')
 REVERT_FAILED = Text('055', 'revert volume to snapshot',
                      '055', 'Backend could not revert the volume.')
+MIGRATE_NO_POOL = Text('056', 'migrate volume',
+                       '003', 'Could not find any available weighted backend.')
+MIGRATE_FAILED = Text('056', 'migrate volume', '056', 'Backend failed to take the volume.')
+MIGRATE_CANCELLED = Text('056', 'migrate volume', '053', 'An administrator has cancelled it.')
+RETYPE_NO_POOL = Text('057', 'retype volume',
+                      '003', 'Could not find any available weighted backend.')
+RETYPE_FAILED = Text('057', 'retype volume', '056', 'Backend failed to take the volume.')
+RETYPE_CANCELLED = Text('057', 'retype volume', '053', 'An administrator has cancelled it.')
 ATTACH_FAILED = Text('002', 'attach volume', '021', 'Failed to attach volume.')
 DETACH_FAILED = Text('002', 'attach volume', '022', 'Failed to detach volume.')
 EXTEND_NO_POOL = Text('007', 'extend volume',
@@ -73,7 +81,6 @@ IMAGE_SIGNATURE_WRONG = Text(*_FROM_IMAGE, '011', 'Image signature verification 
 IMAGE_UNACCEPTABLE = Text(*_FROM_IMAGE,
                           '029', 'The image disk format must be the same as the volume format for '
                           'the volume type you are requesting.')
-REIMAGE_FAILED = Text('016', 'reimage volume',
-                      '028', 'Compute service failed to reimage volume.')
-REIMAGE_CANCELLED = REIMAGE_FAILED._replace(detail_id='053',
-                                            detail='An administrator has cancelled it.')
+_REIMAGE = ('016', 'reimage volume')
+REIMAGE_FAILED = Text(*_REIMAGE, '028', 'Compute service failed to reimage volume.')
+REIMAGE_CANCELLED = Text(*_REIMAGE, '053', 'An administrator has cancelled it.')

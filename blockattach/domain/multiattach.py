@@ -118,6 +118,10 @@ def mode_of(volume: records.VolumeFacts, another_writes: bool,
 def _not_reservable(volume: records.VolumeFacts) -> errors.InvalidVolume:
     allowed = ('available or in-use or downloading' if volume.multiattach
                else 'available or downloading')
+    status = volume.status
+    if volume.own_status == volume_lifecycle.OwnStatus.MIGRATING:
+        # It is shown as available.
+        status = volume.own_status
     return errors.InvalidVolume(
         reason=f'Volume {volume.id} status must be {allowed} to reserve, but the current '
-               f'status is {volume.status}.')
+               f'status is {status}.')

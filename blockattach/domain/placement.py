@@ -22,6 +22,7 @@ _UNSUITABLE = 'it does not take such a volume'
 # of a filter that is not our own they read no more than that it refuses.
 _WORDS = {
     'alive': 'it is out of service',
+    'beside': 'it is on another host than the volume, or on the same backend',
     'tried': 'it could not make the volume',
     'availability': 'it is in another availability zone',
     'multiattach': 'it cannot attach one volume to several hosts',
@@ -126,6 +127,20 @@ def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
         'what the volume is made of is gone'
 
 
+def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool to which the bytes of a volume cannot be copied: that is done by a process
+    that serves both backends.
+    """
+    if request.home is None or request.home == pool.name:
+        return None
+    here, there = request.home.partition('#')[0], pool.host
+    if here == there:
+        return 'the volume is on this backend already'
+    if here.partition('@')[0] != there.partition('@')[0]:
+        return 'it is on another host than the volume'
+    return None
+
+
 def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that failed this volume before."""
     if pool.name in request.tried:
@@ -160,7 +175,7 @@ def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """
     if math.isinf(pool.limit_gb):
         return None
-    left, room_gb = left_gb(pool), request.room_gb
+    left, room_gb = left_gb(pool), request.room_gb(pool.name)
     if left < room_gb:
         return f'it has {max(left, 0):g} GiB left of {room_gb} GiB asked for'
     if pool.thin and _free_virtual_gb(pool) < room_gb:
@@ -178,6 +193,7 @@ def _free_virtual_gb(pool: pools.Pool) -> float:
 
 FILTERS: Mapping[str, Filter] = {
     'source': source,
+    'beside': beside,
     'alive': alive,
     'tried': tried,
     'availability': availability,
@@ -186,5 +202,5 @@ FILTERS: Mapping[str, Filter] = {
     'capacity': capacity,
 }
 """Our own filters by name; `[scheduler] scheduler_default_filters` says which are asked."""
-ALWAYS = ('source',)
+ALWAYS = ('source', 'beside')
 """Asked first, whatever is configured: no other pool could make the volume."""

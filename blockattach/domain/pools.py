@@ -97,9 +97,11 @@ class VolumeRequest:
     ``facts`` are not sent: the scheduler reads them for each choice.
 
     :ivar size_gb: what it shall have
-    :ivar verb: the work that is placed: ``create``, ``extend``, ``manage``
-    :ivar held_gb: what it has of the pool already
-    :ivar pool: the only one that will do, by name; None: any
+    :ivar verb: the work that is placed: ``create``, ``extend``, ``manage``, ``migrate``,
+        ``retype``
+    :ivar held_gb: what it has already, of ``home`` or of the only pool that will do
+    :ivar pool: the only one that will do, by name, or the ``host@backend`` of those; None: any
+    :ivar home: the pool that has it, if it may move; that one is preferred
     """
 
     volume_id: str
@@ -112,12 +114,12 @@ class VolumeRequest:
     verb: str = 'create'
     held_gb: int = 0
     pool: str | None = None
+    home: str | None = None
     facts: Facts = Facts()
 
-    @property
-    def room_gb(self) -> int:
-        """What the pool must have left."""
-        return self.size_gb - self.held_gb
+    def room_gb(self, pool_name: str) -> int:
+        """What a pool must have left."""
+        return self.size_gb - (self.held_gb if self.home in (None, pool_name) else 0)
 
 
 def request_for(kind: records.VolumeType, size_gb: int, availability_zone: str,
@@ -147,6 +149,12 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str
     if verb == 'manage':
         # Its bytes are there already; how many is not known yet.
         return dataclasses.replace(request, size_gb=0, pool=volume.pool)
+    if verb == 'migrate':
+        return dataclasses.replace(request, pool=progress['destination'], home=volume.pool)
+    if verb == 'retype':
+        return dataclasses.replace(
+            request, pool=None if progress['moves'] else volume.pool, home=volume.pool,
+            held_gb=volume.size_gb, multiattach=volume_type.is_multiattach(extra_specs))
     return request
 
 

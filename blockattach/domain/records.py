@@ -112,10 +112,10 @@ class Volume:
     generation: int
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+    migration_status: str | None = None
     snapshot_id: str | None = None
     """The snapshot that it was made of; it may be gone since, as may be ``source_volid``."""
     source_volid: str | None = None
-    migration_status: str | None = None
     attached: tuple[AttachedServer, ...] = ()
     image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What is known of the image that it was made from."""

@@ -29,6 +29,8 @@ class OwnStatus(enum.StrEnum):
     """It is being given another type."""
     MIGRATING = 'migrating'
     """It is being moved to another backend; clients see it as available."""
+    MIGRATING_LOCKED = 'migrating-locked'
+    """The same; clients see it in maintenance."""
     BACKING_UP = 'backing-up'
     """It is being copied into a backup."""
     REVERTING = 'reverting'
@@ -94,8 +96,13 @@ class Event(enum.StrEnum):
     RETYPED = 'retyped'
     """Also: it failed, which leaves the volume as it was."""
     MIGRATE = 'migrate'
+    MIGRATE_LOCKED = 'migrate locked'
     MIGRATED = 'migrated'
     """Also: it failed, which leaves the volume where it was."""
+    MOVE_CLAIMED = 'move claimed'
+    """A pool of another backend has given the room, for a migration or a new type."""
+    MOVE_UNCLAIMED = 'move unclaimed'
+    """That backend could not take it: it waits for another pool."""
     BACK_UP = 'back up'
     BACKED_UP = 'backed up'
     """Also: it failed, which leaves the volume as it was."""
@@ -132,6 +139,8 @@ class Move(NamedTuple):
 
 _LIVE = tuple(status for status in OwnStatus if status is not OwnStatus.GONE)
 
+_MIGRATING = (OwnStatus.MIGRATING, OwnStatus.MIGRATING_LOCKED)
+
 TRANSITIONS = (
     Move(OwnStatus.CREATING, Event.CREATED, OwnStatus.AVAILABLE),
     Move(OwnStatus.CREATING, Event.UNCLAIM, OwnStatus.CREATING),
@@ -166,7 +175,10 @@ TRANSITIONS = (
     Move(OwnStatus.AVAILABLE, Event.RETYPE, OwnStatus.RETYPING),
     Move(OwnStatus.RETYPING, Event.RETYPED, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.MIGRATE, OwnStatus.MIGRATING),
-    Move(OwnStatus.MIGRATING, Event.MIGRATED, OwnStatus.AVAILABLE),
+    Move(OwnStatus.AVAILABLE, Event.MIGRATE_LOCKED, OwnStatus.MIGRATING_LOCKED),
+    *(Move(status, Event.MIGRATED, OwnStatus.AVAILABLE) for status in _MIGRATING),
+    *(Move(status, event, status) for status in (*_MIGRATING, OwnStatus.RETYPING)
+      for event in (Event.MOVE_CLAIMED, Event.MOVE_UNCLAIMED)),
     Move(OwnStatus.AVAILABLE, Event.BACK_UP, OwnStatus.BACKING_UP),
     Move(OwnStatus.BACKING_UP, Event.BACKED_UP, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.REVERT, OwnStatus.REVERTING),
@@ -207,14 +219,18 @@ RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
                 OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING,
                 OwnStatus.REVERTING: OwnStatus.ERROR,
-                OwnStatus.UNMANAGING: OwnStatus.ERROR}
+                OwnStatus.UNMANAGING: OwnStatus.ERROR,
+                OwnStatus.RETYPING: OwnStatus.AVAILABLE, OwnStatus.MIGRATING: OwnStatus.AVAILABLE,
+                OwnStatus.MIGRATING_LOCKED: OwnStatus.AVAILABLE}
 """What a volume in the middle of work is where that work is given up."""
 
 CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,
-                      OwnStatus.MANAGING})
+                      OwnStatus.MIGRATING_LOCKED, OwnStatus.MANAGING})
 """Work that may have claimed room besides what the volume has."""
 
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
+_SHOWN: dict[str, str] = {OwnStatus.MIGRATING_LOCKED: OwnStatus.MAINTENANCE.value}
+"""Others that are not shown by their own words."""
 
 
 def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) -> OwnStatus:
@@ -262,7 +278,7 @@ def derive_status(own_status: str, lowest_rank: int | None,
     """
     status = RANK_STATUSES[lowest_rank]
     if own_status not in _SHOWN_AS_AVAILABLE:
-        return Derived(own_status, status.attach_status)
+        return Derived(_SHOWN.get(own_status, own_status), status.attach_status)
     if announced and lowest_rank == ATTACHED_RANK:
         return Derived(DETACHING, status.attach_status)
     return status

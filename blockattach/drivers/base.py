@@ -35,6 +35,7 @@ from blockattach import units
 from blockattach.conf import backend
 from blockattach.domain import connection
 from blockattach.domain import reservation
+from blockattach.drivers import disks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -285,6 +286,18 @@ class Discard(Protocol):
 
 
 @runtime_checkable
+class Disks(Protocol):
+    """A store whose volumes are no devices of this machine: it gives their bytes by itself."""
+
+    def disk(self, volume: StoredVolume, writes: bool) -> disks.Disk:
+        """The bytes of a volume that is there.
+
+        :param writes: they will be written
+        :raises BackendRefused: there is no such volume
+        """
+
+
+@runtime_checkable
 class Clone(Protocol):
     """A store that makes a volume from another one's bytes by itself."""
 
@@ -384,7 +397,7 @@ class Wipe(Protocol):
 
 
 CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemon,
-                'discard': Discard, 'host_reservations': HostReservations,
+                'discard': Discard, 'disks': Disks, 'host_reservations': HostReservations,
                 'live_resize': LiveResize, 'manage': Manage, 'native_blocks': NativeBlocks,
                 'revert': Revert, 'snapshots': Snapshots, 'unmap': Unmap, 'wipe': Wipe}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from blockattach import units
 
 PIECE = units.MIB
-_ZEROS = bytes(PIECE)
+_ZEROS = b'\0' * PIECE
 
 
 Copied = Callable[[int], None]

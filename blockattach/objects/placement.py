@@ -29,6 +29,7 @@ class VolumeRequest(base.BlockattachObject):
         'verb': fields.StringField(),
         'held_gb': fields.IntegerField(),
         'pool': fields.StringField(nullable=True),
+        'home': fields.StringField(nullable=True),
     }
 
     @classmethod

@@ -40,6 +40,11 @@ EXTEND_ATTACHED = base.Rule(
     'volume:extend is asked too.', f'POST {_ONE}/action (os-extend)')
 EXTEND_COMPLETION = _admin_action('extend_volume_completion', 'Say how the extension of a volume '
                                   'has ended that waits for its consumer.')
+RETYPE = base.action('volume', base.MEMBER, 'retype', 'Give a volume another type. For one that '
+                     'several servers can use at once volume:multiattach is asked too.')
+MIGRATE = _admin_action('migrate_volume', 'Move a volume to another backend.')
+MIGRATE_COMPLETION = _admin_action('migrate_volume_completion', 'Complete a migration that waits '
+                                   'for the consumer of its volume.')
 _METADATA = f'{_ONE}/metadata'
 _ITEM = f'{_METADATA}/{{key}}'
 GET_METADATA = base.Rule('volume:get_volume_metadata', base.READER, 'See the metadata of a volume '

@@ -6,6 +6,7 @@ claim and each return raises it, so that a manager that hears of a claim late fi
 What differs between verbs is in `blockattach.scheduler.placed`.
 """
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from oslo_log import log as oslo_log
@@ -38,8 +39,11 @@ class _NotTakenOn(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Claim:
+    """``stays``: the pool has it already, and nothing is left to do."""
+
     pool: pools.Pool
     generation: int
+    stays: bool = False
 
 
 class _AnotherPool(retry.Retry):
@@ -116,6 +120,8 @@ class PlacingFlow:
         """
         reasons = dict(choice.reasons)
         for pool in choice.accepted:
+            if pool.name == self._request.home and self._verb.stay is not None:
+                return self._stay(pool, self._verb.stay)
             generation = self._verb.claim(self._database, self._request, pool)
             if generation is not None:
                 return _Claim(pool, generation)
@@ -123,12 +129,21 @@ class PlacingFlow:
             reasons[pool.name] = placement.Reason('its last room was taken meanwhile')
         raise self._refusal(reasons)
 
+    def _stay(self, pool: pools.Pool,
+              stay: Callable[[engine.Database, str, int], int]) -> _Claim:
+        """The pool that has the volume already will do."""
+        try:
+            return _Claim(pool, stay(self._database, self._request.volume_id,
+                                     self._request.generation), True)
+        except (errors.VolumeTypeNotFound, errors.VolumeTypeChanged) as exc:
+            raise self._refusal({pool.name: str(exc)}) from exc
+
     def _give_back(self, **results: Any) -> None:
         """Give the room back, unless another process has gone on with the volume: it waits for
         another pool, under a new generation.
         """
         claim = results['result']
-        if not isinstance(claim, _Claim) or self._verb.give_back is None:
+        if not isinstance(claim, _Claim) or claim.stays or self._verb.give_back is None:
             return
         try:
             generation = self._verb.give_back(self._database, self._request.volume_id,
@@ -142,6 +157,8 @@ class PlacingFlow:
     def _hand_over(self, claim: _Claim) -> None:
         """Returns when the manager has written itself down as the volume's owner."""
         failpoints.point('scheduler.flows.after_claim')
+        if claim.stays:
+            return
         volume_id = self._request.volume_id
         fields = log.fields(volume_id=volume_id, pool=claim.pool.name,
                             generation=claim.generation)

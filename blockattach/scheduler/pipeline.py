@@ -77,7 +77,8 @@ def choose(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
     scores = _scores(request, [verdict.pool for verdict in fit], weighers)
     ranked = sorted((dataclasses.replace(verdict, score=score)
                      for verdict, score in zip(fit, scores, strict=True)),
-                    key=lambda verdict: (-verdict.score, verdict.pool.name))
+                    key=lambda verdict: (verdict.pool.name != request.home, -verdict.score,
+                                         verdict.pool.name))
     refused = sorted((verdict for verdict in judged if verdict.reason is not None),
                      key=lambda verdict: verdict.pool.name)
     return Choice((*ranked, *refused))
@@ -151,7 +152,7 @@ class PoolChooser:
         :param request: as `with_facts` makes it
         """
         candidates = [pool for pool in stored_pools.list_all(self._database, self.down_after)
-                      if request.pool in (None, pool.name)]
+                      if request.pool in (None, pool.name, pool.host)]
         choice = choose(request, candidates, self._filters, self._weighers)
         for verdict in choice.verdicts:
             if verdict.refused_by is not None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from blockattach.db.engine import engine
 from blockattach.db.volumes import extending
 from blockattach.db.volumes import managing
+from blockattach.db.volumes import moving
 from blockattach.db.volumes import volumes
 from blockattach.domain import messages
 from blockattach.domain import pools
@@ -25,12 +26,21 @@ class Placed(NamedTuple):
         is no other pool; it is handed over once more at its deadline
     :ivar refuse: no pool will do: the end of the work, given the volume and the generation
     :ivar message: to the user then
+    :ivar stay: ends the work on the pool that has the volume, in the place of ``claim``: no
+        manager is needed. None: it never stays there
     """
 
     claim: Callable[[engine.Database, pools.VolumeRequest, pools.Pool], int | None]
     give_back: Callable[[engine.Database, str, int, float], int] | None
     refuse: Callable[[engine.Database, str, int], None]
     message: messages.Text
+    stay: Callable[[engine.Database, str, int], int] | None = None
+
+
+def _claim_move(database: engine.Database, request: pools.VolumeRequest,
+                pool: pools.Pool) -> int | None:
+    return moving.claim(database, request.volume_id, request.generation, pool.name,
+                        pool.service_uuid)
 
 
 PLACED: Mapping[str, Placed] = {
@@ -40,10 +50,14 @@ PLACED: Mapping[str, Placed] = {
         volumes.unclaim, volumes.failed, messages.NO_VALID_POOL),
     'extend': Placed(
         lambda database, request, pool: extending.claim(
-            database, request.volume_id, request.generation, pool.name, request.room_gb),
+            database, request.volume_id, request.generation, pool.name,
+            request.room_gb(pool.name)),
         None, extending.refused, messages.EXTEND_NO_POOL),
     'manage': Placed(
         lambda database, request, pool: managing.claim(
             database, request.volume_id, request.generation),
         None, managing.refused, messages.MANAGE_NO_POOL),
+    'migrate': Placed(_claim_move, moving.unclaim, moving.refused, messages.MIGRATE_NO_POOL),
+    'retype': Placed(_claim_move, moving.unclaim, moving.refused, messages.RETYPE_NO_POOL,
+                     moving.retyped),
 }

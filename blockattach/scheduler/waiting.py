@@ -4,10 +4,10 @@ import functools
 from blockattach import context
 from blockattach.db.engine import engine
 from blockattach.db.services import services
+from blockattach.db.volumes import moving
 from blockattach.db.volumes import placing_facts
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
-from blockattach.domain import binaries
 from blockattach.domain import records
 from blockattach.scheduler import placement
 from blockattach.work import recover
@@ -15,7 +15,7 @@ from blockattach.work import runner
 from blockattach.work import verbs
 
 # What may have begun on a manager that is dead, and can be taken from it.
-_PORTABLE = frozenset({'volume.create'})
+_PORTABLE = frozenset({'volume.create', 'volume.migrate', 'volume.retype'})
 
 
 class WaitingVolumes:
@@ -31,7 +31,7 @@ class WaitingVolumes:
         self._placing_seconds = placing_seconds
         running = runner.Runner(database, [self], None, owner, lambda option: placing_seconds)
         self._recovery = recover.Recovery([recover.of_work(database, running, functools.partial(
-            services.silent, database, binaries.VOLUME, down_after), _PORTABLE)], owner)
+            services.silent_managers, database, down_after), _PORTABLE)], owner)
         self._first = True
 
     @verbs.work('volume.create', deadline='placing_seconds')
@@ -57,6 +57,21 @@ class WaitingVolumes:
         """Let the pool of a volume that shall be managed be judged, or hand it over once more."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
+
+    @verbs.work('volume.migrate', deadline='placing_seconds')
+    def migrate(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Find a pool for a volume that shall go elsewhere; it is taken first from one whose
+        manager is dead, or has not claimed it.
+        """
+        volume = volume_queries.get_bare(self._database, claim.resource_id)
+        generation = moving.unclaim(self._database, volume.id, volume.generation,
+                                    self._placing_seconds, claim, tried=False)
+        self._place(caller, volume, generation)
+
+    @verbs.work('volume.retype', deadline='placing_seconds')
+    def retype(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """The same for one that shall have another type."""
+        self.migrate(caller, claim)
 
     def _place(self, caller: context.RequestContext, volume: records.Volume,
                generation: int) -> None:

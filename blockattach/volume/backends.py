@@ -2,6 +2,7 @@
 import abc
 import dataclasses
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,13 @@ from oslo_log import log as oslo_log
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
+from blockattach import units
 from blockattach.domain import connection
-from blockattach.domain import managing
 from blockattach.domain import records
 from blockattach.domain import reservation
 from blockattach.domain import snapshots
 from blockattach.drivers import base
+from blockattach.drivers import disks
 from blockattach.drivers import loading
 from blockattach.telemetry import acts
 
@@ -112,6 +114,17 @@ class KeptBackend:
         LOG.info('Volume is made of a snapshot%s', log.fields(
             volume_id=volume.id, pool=volume.pool, snapshot_id=snapshot_id))
 
+    def disk(self, volume: records.Volume, writes: bool = False) -> disks.Disk:
+        """The volume's bytes.
+
+        :raises BackendRefused: there is no such volume
+        :raises OSError: they cannot be reached
+        """
+        if isinstance(self.store, base.Disks):
+            return self.store.disk(_stored(volume), writes)
+        return disks.Device(self.store.device(_stored(volume)), volume.size_gb * units.GIB,
+                            writes)
+
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
@@ -134,14 +147,13 @@ class KeptBackend:
             raise errors.BackendRefused(reason=f'backend {self.name} reverts no volumes')
         self.store.revert(_stored_snapshot(snapshot, volume))
 
-    def manageable(self, noun: str) -> list[managing.Stored]:
+    def manageable(self, noun: str) -> list[base.Manageable]:
         """What lies in the pools; errors: `base.Manage.manageable`.
 
         :param noun: ``volume`` or ``snapshot``: all of these that lie there
         :raises BackendRefused: the store cannot do that
         """
-        return [managing.Stored(one.name, one.size_bytes, one.origin, one.in_use)
-                for one in self._managing().manageable()
+        return [one for one in self._managing().manageable()
                 if one.is_snapshot == (noun == 'snapshot')]
 
     def manage(self, name: str, volume: records.Volume) -> None:
@@ -186,6 +198,19 @@ class KeptBackend:
             return None
         found = self.target.reservations(volume_id)
         return None if found is None else found.of(initiator)
+
+
+def is_one_disk(one: KeptBackend, here: records.Volume, other: KeptBackend,
+                there: records.Volume) -> bool:
+    """Whether two backends keep a volume at the same place, as with one volume group for both."""
+    try:
+        paths = one.store.device(_stored(here)), other.store.device(_stored(there))
+    except errors.BackendRefused:
+        return False
+    try:
+        return os.path.samefile(*paths)
+    except OSError:
+        return False
 
 
 def _stored(volume: records.Volume) -> base.StoredVolume:

@@ -8,6 +8,7 @@ from blockattach.db.volumes import managing as db_managing
 from blockattach.db.volumes import stored_names
 from blockattach.db.volumes import unmanaging
 from blockattach.db.volumes import volume_queries
+from blockattach.domain import managing
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.volume import remains
@@ -73,4 +74,4 @@ class ManageWork:
         if found is None:
             raise verbs.Failed(f'there is no volume {name} on the backend')
         stored_names.check_unknown(self._database, name, 'volume')
-        return found.size_gb
+        return managing.whole_gb(found.size_bytes)

@@ -7,6 +7,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import work
 from blockattach.db.engine import engine
+from blockattach.db.volumes import claims
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes as db_volumes
 from blockattach.domain import records
@@ -43,7 +44,7 @@ class Remains:
             if here in (None, _Own.DELETING) and not self.removed(volume):
                 db_volumes.leave_remains(self.database, volume, self._retry_seconds)
                 return
-            self.forget(db_volumes.remains(volume.id, volume.pool or ''))
+            self.forget(work.remains(volume.id, volume.pool or ''))
 
     def removed(self, volume: records.Volume) -> bool:
         """Remove a volume's bytes; whether they are gone."""
@@ -77,9 +78,14 @@ class Remains:
         work.forget(self.database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:
-        """What a volume is in by itself; None: it is gone, or not on that pool."""
+        """What a volume is in by itself; None: it is gone, or not on that pool; one that is on its
+        way there is being made there.
+        """
         try:
             now = volume_queries.get_bare(self.database, volume.id)
         except errors.VolumeNotFound:
             return None
-        return _Own(now.own_status) if now.pool == volume.pool else None
+        if now.pool == volume.pool:
+            return _Own(now.own_status)
+        awaited = claims.pool_of(self.database, volume.id) == volume.pool
+        return _Own.CREATING if awaited else None

@@ -14,6 +14,7 @@ from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import managing
+from blockattach.control import moving
 from blockattach.control import pool_check
 from blockattach.control import reservations
 from blockattach.control import snapshots
@@ -96,6 +97,7 @@ def build_handling(base: dependencies.Dependencies,
         volumes=volumes.VolumeControl(parts),
         images=image_control.build(base, volume_services),
         extending=extending.ExtendControl(parts, base.service.service_down_time),
+        moving=moving.MoveControl(parts, base.service.service_down_time),
         snapshots=snapshots.SnapshotControl(parts),
         managing=managing.ManageControl(parts, base.service.service_down_time),
         settings=settings,

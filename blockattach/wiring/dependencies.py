@@ -5,6 +5,7 @@ import functools
 import os
 from collections.abc import Callable
 from collections.abc import Iterator
+from typing import Any
 
 import oslo_messaging
 import sqlalchemy as sa
@@ -105,6 +106,9 @@ class Dependencies:
     attachment_notifications: notifications.AttachmentNotifications
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
+    backends: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """The `blockattach.volume.backends.KeptBackend` that this process serves, by ``host@backend``:
+    volumes move between them."""
     abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
     """Called right before the process is cut off, so that others can resume its work."""
 

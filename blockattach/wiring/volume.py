@@ -44,7 +44,9 @@ from blockattach.volume import making
 from blockattach.volume import manage_snapshot_work
 from blockattach.volume import manage_work
 from blockattach.volume import manager as managers
+from blockattach.volume import move_work
 from blockattach.volume import pacing
+from blockattach.volume import placing
 from blockattach.volume import remains
 from blockattach.volume import repair
 from blockattach.volume import revert_work
@@ -205,15 +207,19 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     parts = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
     pace = pacing.Pace(loaded.settings.volume_copy_bps_limit, base.clock)
     of_snapshots = snapshot_work.SnapshotWork(parts, settings.reconcile_seconds)
+    scheduler = scheduler_rpc.client(base.bus)
     acting = volume_work.VolumeWork(
-        parts, making.Maker(base.database, backend, pace), scheduler_rpc.client(base.bus),
+        parts, making.Maker(base.database, backend, pace), scheduler,
         base.control.schedule_seconds, of_snapshots.delete_of)
+    base.backends[host] = backend
+    moves = move_work.MoveWork(parts, pace, move_work.Others(
+        base.backends, functools.partial(placing.place_again, base.database, scheduler),
+        base.control.schedule_seconds))
     notices = server_notices.ServerNotices(
         base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
     actors = [acting, of_snapshots, revert_work.RevertWork(parts),
-              extend_work.ExtendWork(parts, notices), notices,
-               manage_work.ManageWork(parts),
-               manage_snapshot_work.ManageSnapshotWork(parts),
+              extend_work.ExtendWork(parts, notices), notices, moves,
+              manage_work.ManageWork(parts), manage_snapshot_work.ManageSnapshotWork(parts),
               image_work.ImageWork(parts, pace, images.build_mover(base, owner),
                                    images.build_event(base))]
     running = runner.Runner(base.database, actors, host, owner,

@@ -114,6 +114,11 @@ def silent(database: engine.Database, binary: str, down_after: float) -> list[st
     return sorted({service.backend for service in found} - living)
 
 
+def silent_managers(database: engine.Database, down_after: float) -> list[str]:
+    """The same of volume managers."""
+    return silent(database, binaries.VOLUME, down_after)
+
+
 def of_releases(database: engine.Database, down_after: float,
                 releases: Collection[str]) -> list[str]:
     """The services of some releases that send heartbeats, by name."""

@@ -8,7 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach.db import models
+from blockattach.db import work
+from blockattach.db.engine import engine
 from blockattach.db.engine import prepared
+from blockattach.domain import records
 
 _volumes = models.volumes
 _pools = models.pools
@@ -47,3 +50,36 @@ def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
         return {}
     _GIVE.change(connection, pool=row.claimed_pool, gb=row.claimed_gb)
     return NONE
+
+
+def release(connection: sa.Connection, pool: str, gb: int) -> None:
+    """Give back the room of a volume that has left a pool."""
+    _GIVE.change(connection, pool=pool, gb=gb)
+
+
+def withdraw(connection: sa.Connection, database: engine.Database, row: Any) -> dict[str, Any]:
+    """The same as `give_back`, before the volume's work ends or changes: what a manager may have
+    made on another pool is removed, as work.
+    """
+    if row.claimed_pool not in (None, row.pool):
+        now = work.find(connection, 'volume', row.id)
+        if now is None or now.owner is None:
+            leave(connection, database, row.id, row.claimed_pool)
+        else:
+            # As long as that manager may be at it, the work is that manager's.
+            work.replace(connection, database, work.remains(row.id, row.claimed_pool, now.owner),
+                         now.deadline, records.host_of(row.claimed_pool))
+    return give_back(connection, row)
+
+
+def leave(connection: sa.Connection, database: engine.Database, volume_id: str,
+          pool: str) -> None:
+    """Let what may be left of a volume on a pool be removed, as work."""
+    work.replace(connection, database, work.remains(volume_id, pool), 0, records.host_of(pool))
+
+
+def pool_of(database: engine.Database, volume_id: str) -> str | None:
+    """The pool that has given a volume room besides, as one to which it moves; None: none has."""
+    with database.reader() as connection:
+        return connection.execute(sa.select(_volumes.c.claimed_pool).where(
+            _volumes.c.id == volume_id)).scalar_one_or_none()

@@ -67,7 +67,7 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
             attempts=0 if is_made else len(_progress(row).get('tried', ())) + (
                 row.pool is not None),
             refusal_reported=bool(row.refusal_reported),
-            source_host=None if row.source_id is None else
+            source_host=None if is_made or row.source_id is None else
             records.host_of(row.source_pool) or '',
             placed=_placed(connection, row.of_project_id, _named(hints)),
             volumes=_counts(connection) if count else {})
@@ -81,14 +81,14 @@ def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
     specs = models.volume_type_extra_specs
     found = volume_queries.get_bare(database, volume_id)
     with database.reader() as connection:
-        rows_of_type = connection.execute(
-            sa.select(specs.c.key, specs.c.value)
-            .where(specs.c.volume_type_id == found.volume_type_id)).all()
         at_work = connection.execute(sa.select(_work.c.verb, _work.c.progress).where(
             _work.c.noun == 'volume', _work.c.resource_id == volume_id)).one_or_none()
+        progress = _progress(at_work)
+        rows_of_type = connection.execute(
+            sa.select(specs.c.key, specs.c.value).where(
+                specs.c.volume_type_id == progress.get('type_id', found.volume_type_id))).all()
     verb = 'create' if at_work is None else at_work.verb
-    return pools.request_of(found, {row.key: row.value for row in rows_of_type}, verb,
-                            _progress(at_work))
+    return pools.request_of(found, {row.key: row.value for row in rows_of_type}, verb, progress)
 
 
 def _progress(row: Any) -> dict[str, Any]:

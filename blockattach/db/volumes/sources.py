@@ -54,6 +54,9 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
     """
     if source.snapshot_id is None:
         row = volume_rows.lock(connection, source.volume_id)
+        if row.own_status == volume_lifecycle.OwnStatus.MIGRATING:
+            raise errors.InvalidVolume(
+                reason=f'Volume {row.id} is being migrated: repeat the request when it is there.')
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:
         # Reads that lock: after any other one MariaDB shows the type as it was by then.

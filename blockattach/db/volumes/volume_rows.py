@@ -116,16 +116,21 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     derived = volume_lifecycle.derive_status(own_status, None)
     row = {
         'bootable': False, **values, 'own_status': own_status.value, **derived._asdict(),
-        'volume_type_id': kind.id,
-        'multiattach': volume_type.is_multiattach(kind.extra_specs),
-        'single_writer': volume_type.is_single_writer(kind.extra_specs),
-        'encrypted': kind.encryption is not None, 'shared_targets': True,
+        **of_type(kind), 'shared_targets': True,
         'generation': 1, 'created_at': database.clock.utcnow()}
     prepared.insert(connection, _volumes, row)
     if near:
         # Not before the type is held, which must not have been looked at before.
         quotas.count(connection, database, of_project, asked, written=True)
     return row
+
+
+def of_type(kind: records.VolumeType) -> dict[str, Any]:
+    """The columns that a volume has of its type, written with it."""
+    return {'volume_type_id': kind.id,
+            'multiattach': volume_type.is_multiattach(kind.extra_specs),
+            'single_writer': volume_type.is_single_writer(kind.extra_specs),
+            'encrypted': kind.encryption is not None}
 
 
 def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
@@ -162,7 +167,7 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
     """
     own_status = volume_lifecycle.next_status(row.own_status, event, chosen)
     if own_status not in volume_lifecycle.CLAIMING and 'claimed_pool' not in values:
-        values |= claims.give_back(connection, row)
+        values |= claims.withdraw(connection, database, row)
     derived = volume_lifecycle.derive_status(
         own_status, row.lowest_rank, row.detach_announced > 0)
     prepared.update(connection, _volumes, {'id': row.id}, {

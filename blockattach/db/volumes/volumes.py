@@ -168,7 +168,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         work.change(connection, mine, lease_seconds, generation=generation + 1, host=None,
                     owner=None, progress=rows.to_json(progress))
         if now.host is not None and row.pool is not None:
-            work.replace(connection, database, remains(volume_id, row.pool, now.owner),
+            work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
@@ -324,7 +324,7 @@ def leave_remains(database: engine.Database, volume: records.Volume,
     """What was made of a volume on its pool is not the volume's any more, and is there still."""
     pool = volume.pool or ''
     with database.writer() as connection:
-        work.replace(connection, database, remains(volume.id, pool), retry_seconds,
+        work.replace(connection, database, work.remains(volume.id, pool), retry_seconds,
                      records.host_of(pool))
 
 
@@ -352,11 +352,6 @@ def creation(volume_id: str, generation: int, owner: str | None = None) -> recor
 def deletion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """Its removal."""
     return records.Claim('volume', volume_id, 'delete', generation, owner)
-
-
-def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """The removal of what may remain of a volume on a pool that it is not on."""
-    return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:

@@ -13,7 +13,9 @@ _State = attachment_lifecycle.State
 _Own = volume_lifecycle.OwnStatus
 
 # Written once more here: a check must not rely on the code that it checks.
-_CLAIMING = frozenset({_Own.EXTENDING, _Own.RETYPING, _Own.MIGRATING, _Own.MANAGING})
+_CLAIMING = frozenset({_Own.EXTENDING, _Own.RETYPING, _Own.MIGRATING, _Own.MIGRATING_LOCKED,
+                       _Own.MANAGING})
+_WORDS: dict[str, str] = {_Own.MIGRATING_LOCKED: 'maintenance'}
 _STATUSES = (({_State.ATTACHED}, 'in-use', 'attached'),
              ({_State.CONNECTING, _State.CONNECTED}, 'attaching', 'attaching'),
              ({_State.DISCONNECTING}, 'detaching', 'detaching'),
@@ -49,8 +51,8 @@ def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFac
             break
     if _State.ATTACHED in states and volume.detach_announced:
         status = 'detaching'
-    if volume.own_status != _Own.AVAILABLE:
-        status = volume.own_status
+    if volume.own_status not in (_Own.AVAILABLE, _Own.MIGRATING):
+        status = _WORDS.get(volume.own_status, volume.own_status)
     return rank, status, attach_status
 
 
@@ -88,7 +90,21 @@ def _made_beside_its_source(facts: observed.Facts) -> Iterator[_Found]:
             yield _Found(volume.id, None, f'is being made on {volume.host} of what is on {host}')
 
 
+def _moves_between_backends(facts: observed.Facts) -> Iterator[_Found]:
+    for volume in facts.volumes:
+        there = records.host_of(volume.claimed_pool)
+        moves = volume.own_status in (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
+        if moves and there is not None and (volume.host or '').partition('@')[0] != \
+                there.partition('@')[0]:
+            yield _Found(volume.id, None, f'is on {volume.host}, and on its way to {there}')
+        if moves and there == volume.host:
+            yield _Found(volume.id, None, f'is on its way to {there}, where it is')
+
+
 INVARIANTS = (
+    observed.Row('moves_between_backends', 'P4', 'A volume moves to another backend of the same '
+                 'host only: nothing else can copy it.', _Severity.SERVICE, False,
+                 observed.RECONCILE, _moves_between_backends),
     observed.Row('source_stays', 'P4', 'What a volume is being made of is there until the end.',
                  _Severity.DATA, False, observed.RECONCILE, _source_stays),
     observed.Row('made_beside_its_source', 'P2', 'A volume is made on the backend that has what '

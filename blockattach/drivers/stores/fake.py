@@ -1,10 +1,12 @@
 """A store in memory: for tests and trials. It can be made to fail, to be slow, to lose all."""
 import threading
+from collections.abc import Iterator
 
 from blockattach import errors
 from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
+from blockattach.drivers import disks
 from blockattach.drivers import faults
 
 _SNAPSHOT = 'snapshot-'
@@ -13,7 +15,7 @@ _SNAPSHOT = 'snapshot-'
 class FakeStore(base.VolumeStore):
     """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time.
 
-    Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert` and `Manage`.
+    Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`, `Manage` and `Disks`.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -24,11 +26,17 @@ class FakeStore(base.VolumeStore):
         # Of volumes and snapshots, by name.
         self._sizes: dict[str, int] = {}
         self._origins: dict[str, str] = {}
+        self._contents: dict[str, dict[int, bytes]] = {}
 
     def lose_everything(self) -> None:
         """As after a disk that was swapped: nothing is there any more."""
         with self.lock:
             self._sizes.clear()
+
+    def contents(self, name: str) -> dict[int, bytes]:
+        """The pieces of a volume that were written, by their offsets; may be changed."""
+        with self.lock:
+            return self._contents.setdefault(name, {})
 
     def sizes(self) -> dict[str, int]:
         """What is there, by name, in GiB."""
@@ -50,6 +58,7 @@ class FakeStore(base.VolumeStore):
             self._make_room(volume.size_gb)
             self._sizes[volume.name] = volume.size_gb
             self._origins.pop(volume.name, None)
+            self._contents.pop(volume.name, None)
 
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
@@ -115,6 +124,7 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def delete(self, volume: base.StoredVolume) -> None:
         self._sizes.pop(volume.name, None)
+        self._contents.pop(volume.name, None)
 
     @faults.faulty
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
@@ -129,6 +139,12 @@ class FakeStore(base.VolumeStore):
     def device(self, volume: base.StoredVolume) -> str:
         self._existing(volume.name)
         return f'/dev/fake/{self._settings.pool_name}/{volume.name}'
+
+    @faults.faulty
+    def disk(self, volume: base.StoredVolume, writes: bool) -> disks.Disk:
+        """See `base.Disks`."""
+        self._existing(volume.name)
+        return _Disk(self.contents(volume.name))
 
     @faults.faulty
     def pools(self) -> tuple[base.PoolReport, ...]:
@@ -146,6 +162,7 @@ class FakeStore(base.VolumeStore):
         self._make_room(volume.size_gb)
         self._sizes[volume.name] = volume.size_gb
         self._origins[volume.name] = source
+        self._contents[volume.name] = dict(self.contents(source))
 
     def _existing(self, name: str) -> int:
         if name not in self._sizes:
@@ -155,3 +172,24 @@ class FakeStore(base.VolumeStore):
     def _make_room(self, size_gb: int) -> None:
         base.check_room(self._settings, 'the fake pool', self.total_gb,
                         sum(self._sizes.values()), size_gb)
+
+
+class _Disk:
+    """What was written of a volume, in memory."""
+
+    def __init__(self, contents: dict[int, bytes]) -> None:
+        self._contents = contents
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """See `disks.Disk`."""
+        yield from sorted(self._contents.items())
+
+    def write(self, offset: int, piece: bytes) -> None:
+        """See `disks.Disk`."""
+        self._contents[offset] = piece
+
+    def sync(self) -> None:
+        """See `disks.Disk`: it is there already."""
+
+    def close(self) -> None:
+        """See `disks.Disk`."""

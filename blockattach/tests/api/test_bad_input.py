@@ -18,6 +18,8 @@ ACTIONS = {
     'os-terminate_connection': {'connector': None},
     'os-attach': {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdc'},
     'os-reset_status': {'status': 'error'},
+    'os-retype': {'new_type': 'x'}, 'os-migrate_volume': {'host': 'x'},
+    'os-migrate_volume_completion': {'new_volume': base.ABSENT},
     'os-extend': {'new_size': 9}, 'os-extend_volume_completion': {'error': False},
 }
 

@@ -60,13 +60,15 @@ def die():
 class Instance:
     """One instance of a volume manager: nothing of it is handed to the next."""
 
-    def __init__(self, world, host=HOST, service=None, clock=None):
-        """``service``: its own name in the cluster ``host``, which others serve too."""
+    def __init__(self, world, host=HOST, service=None, clock=None, loaded=None):
+        """``service``: its own name in the cluster ``host``, which others serve too; ``loaded``:
+        another backend than that of the world.
+        """
         name, (home, _, backend_name) = (service or host).partition('@')[0], host.partition('@')
         self.work = bus.Work()
         built = volume.build_manager(
             world.deployment.process(name, home if service else None, self.work, clock),
-            backend_name, world.loaded)
+            backend_name, loaded or world.loaded)
         self.service, kept = built
         self.manager, self.recovery, self.truth, self.repairer, self.runner = kept
 
@@ -101,7 +103,7 @@ class World:
         handling = self.deployment.handling()
         self.control, self.volume_control = handling.attachments, handling.volumes
         self.snapshot_control = handling.snapshots
-        self.extend_control = handling.extending
+        self.extend_control, self.move_control = handling.extending, handling.moving
         self.image_control = handling.images
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         self._types = {}

@@ -75,6 +75,7 @@ REPEATABLE = {
     ('db/work.py', 'interrupt'): AGAIN,
     ('db/work.py', 'hand_over'): NOTHING_LEFT,
     ('db/work.py', 'hasten'): AGAIN,
+    ('db/work.py', 'note'): AGAIN,
     ('db/work.py', 'forget'): NOTHING_LEFT,
 }
 

@@ -39,6 +39,7 @@ EXCEPTIONS = {
     'functional/base.py': (2, 'what system tests and the laboratory wait by'),
     'functional/test_reconcile.py': (1, _NOTHING),
     'functional/test_one_shot.py': (2, _NOTHING),
+    'functional/test_extend_faults.py': (1, _NOTHING),
     'functional/test_volume_faults.py': (1, _NOTHING),
     'unit/control/test_detach_rule.py': (2, f'{_ALWAYS}; and an option that is only read'),
     'unit/drivers/test_tgt_socket.py': (2, _ALWAYS),

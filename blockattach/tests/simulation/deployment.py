@@ -206,7 +206,8 @@ class Wanted:
     """What is deployed.
 
     ``total_gb``: what a store has. ``quota``: of attachments. ``clustered``: two volume managers
-    serve one storage; ``apart``: each has its own. ``control``: so many APIs, and so many
+    serve one storage; ``apart``: each has its own; ``beside``: each process has a second backend,
+    with a storage of its own. ``control``: so many APIs, and so many
     schedulers. ``buses``: so many that serve consumers on the bus. ``settings``: more of them.
     """
 
@@ -218,6 +219,7 @@ class Wanted:
     control: int = 2
     buses: int = 0
     settings: Settings = ()
+    beside: bool = False
 
 
 class Deployment:
@@ -244,12 +246,17 @@ class Deployment:
         self.volumes = [Part(world, f'volume-{number}', lambda base: None, f'storage-{number}',
                              cluster, wrong())
                         for number in ((1, 2) if wanted.clustered or wanted.apart else (1,))]
+        beside: tuple[storage.Storage, ...] = ()
+        if wanted.beside:
+            more = storage.Storage(world.baton, world.faults, wanted.total_gb, storage.BESIDE)
+            self.storages[f'{cluster or "storage-1"}@{storage.BESIDE}'] = more
+            beside = (more,)
         for part in self.volumes:
             kept = world.storage
             if wanted.apart and part is not self.volumes[0]:
                 kept = storage.Storage(world.baton, world.faults, wanted.total_gb)
                 self.storages[f'storage-2@{storage.NAME}'] = kept
-            part._build = functools.partial(_build_volume, part, kept)
+            part._build = functools.partial(_build_volume, part, (kept, *beside))
         buses = [Part(world, f'control-{number}', control.build_control, f'control-{number}')
                  for number in range(1, wanted.buses + 1)]
         self.parts = [*self.apis, *self.schedulers, *self.volumes, *buses]
@@ -285,6 +292,8 @@ def _build_scheduler(base: dependencies.Dependencies) -> _Together:
     return _Together(scheduler.build_scheduler(base), scheduler.build_own(base))
 
 
-def _build_volume(part: Part, kept: storage.Storage, base: dependencies.Dependencies) -> _Together:
-    return _Together(volume.build_manager(base, storage.NAME, kept.loaded(part.touch)).service,
+def _build_volume(part: Part, storages: tuple[storage.Storage, ...],
+                  base: dependencies.Dependencies) -> _Together:
+    return _Together(*(volume.build_manager(base, kept.settings.name, kept.loaded(part.touch)
+                                            ).service for kept in storages),
                      volume.build_own(base))

@@ -13,7 +13,7 @@ from typing import Protocol
 from blockattach import clock
 
 REPEATED = (409, 500, 503, 504)
-AT_WORK = ('creating', 'deleting', 'extending', 'reverting')
+AT_WORK = ('creating', 'deleting', 'extending', 'reverting', 'retyping')
 """Statuses that end by themselves."""
 GUEST = 'guest'
 """The host that comes and goes; others stay."""

@@ -20,6 +20,8 @@ from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import overtaken
 
 NAME = 'disks'
+BESIDE = 'more'
+"""A second backend of the same processes."""
 TOTALS_GB = (60, 60, 7)
 """One of these: for all that clients make, or for less."""
 STRANGER = 'iqn.2026-01.org.example:stranger'
@@ -34,11 +36,12 @@ _COPIES = frozenset({'clone', 'clone_snapshot'})
 class Storage:
     """What there is in truth."""
 
-    def __init__(self, baton: batons.Baton, trouble: faults.Faults, total_gb: int) -> None:
+    def __init__(self, baton: batons.Baton, trouble: faults.Faults, total_gb: int,
+                 name: str = NAME) -> None:
         self.baton = baton
         self.faults = trouble
         self.settings = backend.settings(
-            '/nonexistent', name=NAME, volume_backend_name=NAME, store='fake', target='fake',
+            '/nonexistent', name=name, volume_backend_name=name, store='fake', target='fake',
             pool_name='pool', max_over_subscription_ratio=1.0)
         self.store = fake_store.FakeStore(self.settings)
         self.store.total_gb = total_gb
@@ -50,7 +53,7 @@ class Storage:
 
     def loaded(self, touch: Callable[[str], None]) -> loading.Backend:
         """As one process has it."""
-        return loading.Backend(NAME, self.settings,
+        return loading.Backend(self.settings.name, self.settings,
                                self._reached(base.VolumeStore, self.store, touch),
                                self._reached(base.ExportTarget, self.target, touch))
 

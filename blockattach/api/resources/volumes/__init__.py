@@ -10,6 +10,7 @@ from blockattach.api.resources.volumes import handlers
 from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import lists
 from blockattach.api.resources.volumes import managing
+from blockattach.api.resources.volumes import moving
 from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
@@ -115,6 +116,19 @@ OPERATIONS = (
             since=extending.COMPLETED, policy=policies.EXTEND_COMPLETION,
             summary='Say how an extension has ended that waits for its consumer. Refused: here '
                     'none does.'),
+    _action('os-retype', moving.retype, moving.RETYPE, policy=policies.RETYPE,
+            faults=(errors.VolumeTypeNotFound, errors.VolumeTypeNameNotFound,
+                    errors.VolumeTypeChanged, errors.QuotaExceeded),
+            summary='Give a volume another type; with migration_policy on-demand on another '
+                    'backend, if its own one cannot serve that type.'),
+    _of('POST', '/volumes/{id}/action', moving.migrate, action='os-migrate_volume',
+        policy=policies.MIGRATE, status=202, body=moving.MIGRATE,
+        answer={operation.BASE: answers.EMPTY},
+        summary='Move a volume to another backend of its host.'),
+    _action('os-migrate_volume_completion', moving.complete, moving.COMPLETION,
+            policy=policies.MIGRATE_COMPLETION,
+            summary='Complete a migration that waits for the consumer of its volume. Refused: '
+                    'here none does.'),
     _of('POST', '/volumes/{id}/action', images.upload, action='os-volume_upload_image',
         policy=policies.UPLOAD_IMAGE, status=202, body=images.UPLOAD, answer=images.UPLOADED,
         faults=(errors.GlanceUnavailable,), summary='Make an image of a volume.'),

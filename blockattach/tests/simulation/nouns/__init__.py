@@ -6,6 +6,7 @@ from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import extending
 from blockattach.tests.simulation.nouns import legacy
 from blockattach.tests.simulation.nouns import metadata
+from blockattach.tests.simulation.nouns import moving
 from blockattach.tests.simulation.nouns import quotas
 from blockattach.tests.simulation.nouns import services
 from blockattach.tests.simulation.nouns import snapshots
@@ -21,6 +22,7 @@ NOUNS = (
     copies.NOUN,
     snapshots.NOUN,
     extending.NOUN,
+    moving.NOUN,
     metadata.NOUN,
     volumes.NOUN,
     types.NOUN,

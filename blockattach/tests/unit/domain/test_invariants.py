@@ -91,6 +91,9 @@ BROKEN = {
                      row(state='gone', deleted=True, rank=None)),
     'status_is_derived': (volume(status='available'), volume(lowest_rank=2),
                           volume(attach_status='detached'), volume(detach_announced=1)),
+    'moves_between_backends': tuple(
+        volume(own_status='retyping', status='retyping', claimed_pool=f'{there}#pool',
+               claimed_gb=0) for there in ('storage-2@disks', 'storage-1@disks')),
     'source_stays': (volume(is_copy=True),),
     'made_beside_its_source': (volume(is_copy=True, source_pool='storage-2@disks#pool'),),
     'nothing_deleted_is_exported': (target(ACTUAL, exported=('v', 'w')),),

@@ -21,6 +21,7 @@ class DeriveStatusTest(unittest.TestCase):
                     # Clients see nothing of a migration but where the volume is.
                     status = (STATUS_WHEN_AVAILABLE[rank]
                               if own_status in (Own.AVAILABLE, Own.MIGRATING)
+                              else 'maintenance' if own_status is Own.MIGRATING_LOCKED
                               else own_status.value)
                     self.assertEqual((status, ATTACH_STATUS[rank]),
                                      lifecycle.derive_status(own_status, rank))

@@ -33,12 +33,12 @@ class LoadingTest(unittest.TestCase):
         self.assertIs(True, report.capabilities['multiattach'])
         self.assertEqual('iSCSI', report.capabilities['storage_protocol'])
         self.assertIs(True, report.capabilities['online_extend_support'])
-        self.assertEqual(['clone', 'clone_snapshot', 'host_reservations', 'live_resize',
-                          'manage', 'revert',
-                          'snapshots'], report.capabilities['driver_capabilities'])
+        self.assertEqual(['clone', 'clone_snapshot', 'disks', 'host_reservations', 'live_resize',
+                          'manage', 'revert', 'snapshots'],
+                         report.capabilities['driver_capabilities'])
 
     def test_capabilities_are_those_of_both(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))
-        self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'manage', 'revert', 'snapshots',
-                          'unmap'},
+        self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'disks', 'manage', 'revert',
+                          'snapshots', 'unmap'},
                          backend.capabilities)

@@ -22,13 +22,13 @@ FINGERPRINTS = {
     'AttachmentPayload': '1.0-c30790d5bca7cedd5125d0c08f0d87d6',
     'PoolsReport': '1.0-ae691864c3f5295cb3b321c02bc74a35',
     'VolumeAttachmentPayload': '1.0-7b855eb6a83f46d0f19da78880a945e0',
-    'VolumeRequest': '1.0-e07b428b9b5ef8201e195cd753329a69',
+    'VolumeRequest': '1.0-1f5a1fe82297e4e23be17ea1a32ec41c',
 }
 
 REQUEST = pools.VolumeRequest(
     volume_id='v', generation=3, size_gb=10, multiattach=True, availability_zone='nova',
     extra_specs={'multiattach': '<is> True'}, tried=('h@b#p', 'h@b#q'), verb='extend', held_gb=4,
-    pool='h@b#p')
+    pool='h@b#p', home='h@b#q')
 
 
 INFO = {'target_lun': 1, 'target_portals': ['a', 'b'], 'encrypted': False,

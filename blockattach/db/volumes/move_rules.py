@@ -1,0 +1,74 @@
+"""Whether a volume may go elsewhere or get another type now: judged under its lock."""
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import models
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import snapshot_rows
+from blockattach.db.volumes import sources
+from blockattach.db.volumes import volume_rows
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+from blockattach.domain import volume_type
+
+_specs = models.qos_specs
+_AVAILABLE = volume_lifecycle.OwnStatus.AVAILABLE.value
+_IN_USE = volume_lifecycle.RANK_STATUSES[volume_lifecycle.ATTACHED_RANK].status
+
+
+def check_migration(connection: sa.Connection, row: Any, destination: str) -> None:
+    """Return if a volume may go to another backend.
+
+    :raises InvalidVolume: it may not
+    """
+    if row.own_status == _AVAILABLE and row.lowest_rank is not None:
+        raise errors.InvalidVolume(
+            reason=f'Volume {row.id} is {row.status}: this service does not migrate volumes in '
+                   f'use yet. Detach it first.')
+    if (row.own_status != _AVAILABLE or row.migration_status in volume_lifecycle.MOVING
+            or row.pool is None or records.host_of(row.pool) == records.host_of(destination)
+            or snapshot_rows.are_there(connection, row.id)):
+        raise errors.InvalidVolume(
+            reason=f'Volume {row.id} status must be available or in-use, must not be migrating, '
+                   f'have snapshots, be replicated, be part of a group and destination '
+                   f'host/cluster must be different than the current one')
+    if sources.is_copied(connection, row.id):
+        raise errors.InvalidVolume(
+            reason=f'A volume is being made of volume {row.id}: repeat the request when it is '
+                   f'there.')
+
+
+def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) -> None:
+    """Return if a volume may get another type; one in use if its attachments do not see that.
+
+    :raises InvalidVolume: it may not
+    """
+    if row.own_status != _AVAILABLE or row.status not in (_AVAILABLE, _IN_USE) \
+            or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == kind.id \
+            or (row.lowest_rank is not None and not _is_unseen(connection, row, kind)):
+        raise errors.InvalidVolume(
+            reason='Retype needs volume to be in available or in-use state, not be part of an '
+                   'active migration or a consistency group, requested type has to be different '
+                   'that the one from the volume, and for in-use volumes front-end qos specs '
+                   'cannot change.')
+
+
+def _is_unseen(connection: sa.Connection, row: Any, kind: records.VolumeType) -> bool:
+    """Whether what attachments depend on stays as it is."""
+    own = volume_types.read(connection, row.volume_type_id)
+    now = {name: getattr(row, name) for name in volume_rows.of_type(own)}
+    if now | {'volume_type_id': kind.id} != volume_rows.of_type(kind) \
+            or own.encryption != kind.encryption:
+        return False
+    consumers = connection.execute(sa.select(_specs.c.consumer).where(_specs.c.id.in_(
+        {own.qos_specs_id, kind.qos_specs_id} - {None}))).scalars()
+    return own.qos_specs_id == kind.qos_specs_id or all(
+        consumer == volume_type.BACK_END for consumer in consumers)
+
+
+def may_leave(connection: sa.Connection, row: Any) -> bool:
+    """Whether its bytes may be moved: nobody uses them, and nothing hangs on them."""
+    return row.lowest_rank is None and not snapshot_rows.are_there(connection, row.id) \
+        and not sources.is_copied(connection, row.id)

@@ -1,0 +1,272 @@
+"""Volumes that go to another backend, or get another type: each verb is one transaction under the
+volume's lock.
+
+A scheduler claims the room on a pool, the manager there copies the bytes; until the row names that
+pool, the volume is where it was, whole. What is then left on either pool is removed as work of its
+own. A type for which the volume may stay where it is needs no manager.
+"""
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_log import log as oslo_log
+
+from blockattach import errors
+from blockattach import log
+from blockattach.db import quotas
+from blockattach.db import rows
+from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import claims
+from blockattach.db.volumes import move_rules
+from blockattach.db.volumes import volume_rows
+from blockattach.domain import records
+from blockattach.domain import volume_lifecycle
+
+LOG = oslo_log.getLogger(__name__)
+
+_Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
+_MOVING = (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Retyping:
+    """The type that a volume shall have, as it was judged.
+
+    :ivar may_move: whether another backend may take the volume, if its own one cannot
+    """
+
+    kind: records.VolumeType
+    may_move: bool
+
+
+@engine.retried
+def migrate(database: engine.Database, volume_id: str, destination: str, lock: bool,
+            lease_seconds: float, request_id: str | None = None) -> int:
+    """Write down that a volume shall go to another backend; nothing has been asked of any yet.
+
+    :param destination: ``host@backend``, or the name of a pool
+    :param lock: clients see it in maintenance meanwhile
+    :returns: the volume's new generation
+    :raises InvalidVolume: its status, its attachments, its snapshots or its place do not allow it
+    """
+    with database.writer(lambda again: _stepped(
+            volume_id, row.generation, migration_status='starting')(again)) as connection:
+        row = volume_rows.lock(connection, volume_id)
+        move_rules.check_migration(connection, row, destination)
+        volume_rows.move(connection, database, row,
+                         _Event.MIGRATE_LOCKED if lock else _Event.MIGRATE,
+                         migration_status='starting')
+        work.begin(connection, database, act(volume_id, 'migrate', row.generation + 1),
+                   lease_seconds, request_id=request_id, project_id=row.project_id,
+                   progress={'destination': destination})
+    LOG.info('Volume is to be migrated%s', log.fields(volume_id=volume_id, pool=row.pool))
+    return int(row.generation) + 1
+
+
+@engine.retried
+def retype(database: engine.Database, volume_id: str, project_id: str, wanted: Retyping,
+           lease_seconds: float, request_id: str | None = None) -> int:
+    """Write down that a volume shall have another type; it has the one that it had until then.
+
+    :returns: the volume's new generation
+    :raises InvalidVolume: its status or its attachments do not allow it
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the type is not what was judged
+    :raises QuotaExceeded: the project may not have so much of the type
+    :raises VolumeNotFound: it is no more, or of another project
+    """
+    limits = quotas.limits(database, project_id)
+    with database.writer(lambda again: _stepped(
+            volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
+        row = volume_rows.lock(connection, volume_id)
+        if row.project_id != project_id:
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        quotas.check_retype(connection, database, limits, row, wanted.kind.id)
+        volume_types.hold(connection, wanted.kind)
+        move_rules.check_retype(connection, row, wanted.kind)
+        volume_rows.move(connection, database, row, _Event.RETYPE)
+        work.begin(connection, database, act(volume_id, 'retype', row.generation + 1),
+                   lease_seconds, request_id=request_id, project_id=row.project_id, progress={
+                       'type_id': wanted.kind.id, 'specs': dict(wanted.kind.extra_specs),
+                       'encrypted': wanted.kind.encryption is not None,
+                       'moves': wanted.may_move and move_rules.may_leave(connection, row)})
+    LOG.info('Volume is to have another type%s',
+             log.fields(volume_id=volume_id, volume_type_id=wanted.kind.id))
+    return int(row.generation) + 1
+
+
+@engine.retried
+def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
+          service_uuid: str | None) -> int | None:
+    """Claim the room of the whole volume on another pool.
+
+    :returns: the volume's new generation; None when the pool has no room left
+    :raises StaleGeneration: it is not waiting for a pool
+    """
+    with database.writer(_stepped(volume_id, generation, claimed_pool=pool)) as connection:
+        row = _lock(connection, volume_id, generation)
+        if row.claimed_pool is not None:
+            raise _stale(volume_id, generation)
+        claimed = claims.take(connection, pool, row.size_gb)
+        if claimed is None:
+            connection.rollback()
+            return None
+        found = act(volume_id, _verb(row), generation)
+        progress = rows.from_json(work.read(connection, found).progress)
+        work.change(connection, found, progress=rows.to_json(
+            {**progress, 'service_uuid': service_uuid}))
+        volume_rows.move(connection, database, row, _Event.MOVE_CLAIMED,
+                         migration_status='migrating', **claimed)
+    return generation + 1
+
+
+@engine.retried
+def unclaim(database: engine.Database, volume_id: str, generation: int, lease_seconds: float,
+            held: records.Claim | None = None, tried: bool = True) -> int:
+    """Give the claimed room back; the volume waits for another pool, and what a manager may have
+    made on this one is removed.
+
+    :param held: only if that owner has the work; None: whichever has it
+    :param tried: False: the pool may be chosen again, unless a manager has taken it on
+    :returns: the volume's generation from then on; nothing claimed: the same
+    :raises StaleGeneration: another process has gone on with it
+    """
+    with database.writer(_stepped(volume_id, generation, claimed_pool=None)) as connection:
+        row = _lock(connection, volume_id, generation)
+        mine = held or act(volume_id, _verb(row), generation)
+        now = work.read(connection, mine)
+        if row.claimed_pool is None:
+            return generation
+        progress = rows.from_json(now.progress)
+        if tried or now.host is not None:
+            progress['tried'] = [*progress.get('tried', ()), row.claimed_pool]
+        volume_rows.move(connection, database, row, _Event.MOVE_UNCLAIMED,
+                         **claims.withdraw(connection, database, row))
+        work.place_again(connection, mine, lease_seconds, progress)
+    LOG.warning('Volume waits for a pool to go to%s',
+                log.fields(volume_id=volume_id, pool=row.claimed_pool))
+    return generation + 1
+
+
+@engine.retried
+def refused(database: engine.Database, volume_id: str, generation: int | None = None) -> None:
+    """No pool takes it: it is what it was, where it was.
+
+    :param generation: None: whichever it has
+    :raises StaleGeneration: a manager has taken it on
+    """
+    with database.writer(lambda again: _stepped(
+            volume_id, row.generation, own_status=_Own.AVAILABLE)(again)) as connection:
+        row = _lock(connection, volume_id, generation)
+        work.end_unbegun(connection, act(volume_id, _verb(row), row.generation))
+        _end(connection, database, row, **_shown(row, 'error'))
+    LOG.warning('Volume stays what it is, and where it is%s',
+                log.fields(volume_id=volume_id, pool=row.pool))
+
+
+@engine.retried
+def moved(database: engine.Database, held: records.Claim) -> None:
+    """Another backend has all its bytes: the volume is there from now on, and has its type. What
+    is left where it was is removed as work.
+
+    :raises StaleGeneration: another process went on with it; what was made must be removed
+    :raises VolumeTypeNotFound, VolumeTypeChanged: its new type is not what was judged
+    """
+    volume_id, generation = held.resource_id, held.generation
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        progress, kind = _hold_type(connection, held)
+        row = _lock(connection, volume_id, generation)
+        work.read(connection, held)
+        work.end(connection, held)
+        values = {} if kind is None else volume_rows.of_type(kind)
+        claims.release(connection, row.pool, row.size_gb)
+        _end(connection, database, row, **values, **claims.NONE, pool=row.claimed_pool,
+             service_uuid=progress.get('service_uuid'), migration_status='success')
+        claims.leave(connection, database, volume_id, row.pool)
+    LOG.info('Volume is on another backend%s',
+             log.fields(volume_id=volume_id, pool=row.claimed_pool))
+
+
+@engine.retried
+def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
+    """Its own pool does what the new type asks for: the volume has it.
+
+    :returns: the volume's new generation
+    :raises StaleGeneration: it is not waiting for a pool
+    """
+    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        mine = act(volume_id, 'retype', generation)
+        _, kind = _hold_type(connection, mine)
+        row = _lock(connection, volume_id, generation)
+        work.end_unbegun(connection, mine)
+        assert kind is not None
+        _end(connection, database, row, **volume_rows.of_type(kind))
+    LOG.info('Volume has another type%s',
+             log.fields(volume_id=volume_id, volume_type_id=kind.id))
+    return generation + 1
+
+
+def cancelled(database: engine.Database, found: records.Work) -> None:
+    """Leave a volume what and where it is that no backend has begun to take.
+
+    :raises Conflict: one has
+    """
+    try:
+        refused(database, found.resource_id)
+    except errors.StaleGeneration as exc:
+        raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it has begun') from exc
+
+
+def act(volume_id: str, verb: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The act: ``migrate``, or ``retype``."""
+    return records.Claim('volume', volume_id, verb, generation, owner)
+
+
+def _hold_type(connection: sa.Connection, held: records.Claim,
+               ) -> tuple[Mapping[str, Any], records.VolumeType | None]:
+    """What the act remembers, and the type that the volume gets, if any, kept as it is."""
+    found = work.find(connection, held.noun, held.resource_id)
+    progress = {} if found is None else rows.from_json(found.progress)
+    if 'type_id' not in progress:
+        return progress, None
+    volume_types.lock(connection, progress['type_id'])
+    kind = volume_types.read(connection, progress['type_id'])
+    if (dict(kind.extra_specs), kind.encryption is not None) != (
+            progress['specs'], progress['encrypted']):
+        raise errors.VolumeTypeChanged(volume_type_id=kind.id)
+    return progress, kind
+
+
+def _end(connection: sa.Connection, database: engine.Database, row: Any, **values: Any) -> None:
+    volume_rows.move(connection, database, row, _Event.RETYPED if row.own_status == _Own.RETYPING
+                     else _Event.MIGRATED, **values)
+
+
+def _shown(row: Any, status: str) -> dict[str, str]:
+    """What became of a migration; a new type that asked for none says nothing of one."""
+    begun = row.own_status != _Own.RETYPING or row.migration_status in volume_lifecycle.MOVING
+    return {'migration_status': status} if begun else {}
+
+
+def _verb(row: Any) -> str:
+    return 'retype' if row.own_status == _Own.RETYPING else 'migrate'
+
+
+def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
+    """Whether the volume has gone from a generation to the next one, in this way."""
+    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
+                                         {'generation': generation + 1, **values})
+
+
+def _lock(connection: sa.Connection, volume_id: str, generation: int | None) -> Any:
+    row = volume_rows.lock(connection, volume_id)
+    if generation not in (None, row.generation) or row.own_status not in _MOVING:
+        raise _stale(volume_id, row.generation)
+    return row
+
+
+def _stale(volume_id: str, generation: int) -> errors.StaleGeneration:
+    return errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)

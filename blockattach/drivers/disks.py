@@ -1,0 +1,113 @@
+"""The bytes of a volume, to be copied to another backend: read, written, and compared."""
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from typing import Protocol
+
+from blockattach import units
+
+PIECE = units.MIB
+"""Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
+_ZEROS = b'\0' * PIECE
+
+
+class Disk(Protocol):
+    """The bytes of one volume. Any I/O raises OSError."""
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """Each piece as it is on the medium now, by its offset; holes are left out."""
+
+    def write(self, offset: int, piece: bytes) -> None:
+        """Write a piece."""
+
+    def sync(self) -> None:
+        """Return when all that was written is on the medium, and is read from there again."""
+
+    def close(self) -> None:
+        """End the use."""
+
+
+class Device:
+    """A block device, or a file that is one."""
+
+    def __init__(self, path: str, size: int, writes: bool) -> None:
+        """
+        :raises OSError: it cannot be opened, or is smaller
+        """
+        self._size = size
+        # A device that is gone must not become a file.
+        self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
+        if os.lseek(self._file, 0, os.SEEK_END) < size:
+            os.close(self._file)
+            raise OSError(errno.EIO, 'it ends before its size', path)
+        # What a target has written past this machine's cache is not in what was read before.
+        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """See `Disk`."""
+        offset = 0
+        while offset < self._size:
+            offset = self._data(offset)
+            piece = self._read(offset, min(PIECE, self._size - offset))
+            if piece:
+                yield offset, piece
+            offset += len(piece)
+
+    def write(self, offset: int, piece: bytes) -> None:
+        """See `Disk`."""
+        while piece:
+            done = os.pwrite(self._file, piece, offset)
+            piece, offset = piece[done:], offset + done
+
+    def sync(self) -> None:
+        """See `Disk`."""
+        os.fsync(self._file)
+        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        """See `Disk`."""
+        os.close(self._file)
+
+    def _data(self, offset: int) -> int:
+        """Where the next bytes are, rounded down; a device has no holes."""
+        try:
+            found = os.lseek(self._file, offset, os.SEEK_DATA)
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:
+                return self._size
+            if exc.errno == errno.EINVAL:
+                return offset
+            raise
+        return max(offset, min(found, self._size) // PIECE * PIECE)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        found = b''
+        while len(found) < length:
+            part = os.pread(self._file, length - len(found), offset + len(found))
+            if not part:
+                raise OSError(errno.EIO, 'it ends before its size')
+            found += part
+        return found
+
+
+def is_empty(piece: bytes) -> bool:
+    """Whether a piece is nothing but zeros, as a new volume is everywhere."""
+    return piece == _ZEROS[:len(piece)]
+
+
+class Digest:
+    """A checksum of the pieces that are not empty, and of where they are."""
+
+    def __init__(self) -> None:
+        self._sum = hashlib.sha256()
+
+    def add(self, offset: int, piece: bytes) -> None:
+        """Take a piece into account."""
+        if not is_empty(piece):
+            self._sum.update(b'%d:%d:' % (offset, len(piece)))
+            self._sum.update(piece)
+
+    def value(self) -> bytes:
+        """The checksum of all until now."""
+        return self._sum.digest()

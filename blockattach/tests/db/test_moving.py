@@ -1,0 +1,202 @@
+"""Volumes that move, or get another type: the room ahead, who takes them, and what two writers at
+once may do."""
+import threading
+
+from blockattach import errors
+from blockattach.db import work
+from blockattach.db.attachments import attachments
+from blockattach.db.services import pools
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import claims
+from blockattach.db.volumes import moves
+from blockattach.db.volumes import moving
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
+from blockattach.tests.db import base
+from blockattach.tests.db import test_lost_commits
+from blockattach.tests.fixtures import make
+
+HERE = make.POOL
+THERE = f"{HERE.partition('@')[0]}@other#pool"
+HOST = THERE.partition('#')[0]
+OWNER = f'{HOST}/1'
+ROUNDS = 12
+
+
+def accept(database, volume_id, verb, generation):
+    """A manager that takes it on; its claim."""
+    held = moving.act(volume_id, verb, generation, OWNER)
+    return held if work.claim(database, held, HOST, 60) else None
+
+
+class MovingCase(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        make.pool(self.database, HERE)
+        make.pool(self.database, THERE, 10)
+        self.kind = volume_types.create(self.database, 'shared', None, True,
+                                        {'multiattach': '<is> True'})
+
+    def begin(self, verb='migrate', **fields):
+        """A volume that shall move, and its generation."""
+        volume = make.volume(self.database, **fields)
+        return volume, self.start(verb, volume)
+
+    def start(self, verb, volume):
+        if verb == 'migrate':
+            return moving.migrate(self.database, volume.id, HOST, False, 60, 'req-1')
+        return moving.retype(self.database, volume.id, volume.project_id,
+                             moving.Retyping(self.kind, True), 60, 'req-1')
+
+    def claim(self, volume, generation):
+        return moving.claim(self.database, volume.id, generation, THERE, 'uuid-there')
+
+    def outcome(self, volume):
+        """What it is, where, to where, and what both pools have given away."""
+        now = volume_queries.get(self.database, volume.id)
+        return (now.own_status, now.pool, claims.pool_of(self.database, volume.id),
+                now.multiattach, *(pools.get(self.database, name, 60).allocated_gb
+                                   for name in (HERE, THERE)))
+
+    def cleanups(self):
+        return sorted(found.resource_id.partition('@')[2]
+                      for found in work.list_all(self.database)
+                      if found.claim.name == 'volume.cleanup')
+
+
+@base.on_chosen_databases
+class StepsTest(MovingCase):
+
+    def test_there(self):
+        for verb, status in (('migrate', 'migrating'), ('retype', 'retyping')):
+            with self.subTest(verb):
+                before = self.cleanups()
+                volume, generation = self.begin(verb)
+                room = pools.get(self.database, HERE, 60).allocated_gb
+                ahead = pools.get(self.database, THERE, 60).allocated_gb
+                generation = self.claim(volume, generation)
+                self.assertEqual((status, HERE, THERE, False, room, ahead + 1),
+                                 self.outcome(volume))
+                held = accept(self.database, volume.id, verb, generation)
+                found = moves.claimed(self.database, held)
+                self.assertEqual((HERE, THERE), (found.here.pool, found.there.pool))
+                moving.moved(self.database, held)
+                self.assertEqual(('available', THERE, None, verb == 'retype', room - 1,
+                                  ahead + 1), self.outcome(volume))
+                self.assertEqual(sorted((*before, HERE)), self.cleanups())
+                for late in ((moving.moved, held), (moves.claimed, held),
+                             (moving.unclaim, volume.id, generation, 60, held)):
+                    with self.assertRaises(errors.StaleGeneration):
+                        late[0](self.database, *late[1:])
+
+    def test_back(self):
+        for verb in ('migrate', 'retype'):
+            for taken in (False, True):
+                volume, generation = self.begin(verb)
+                before = (HERE, None, False, *self.outcome(volume)[4:])
+                generation = self.claim(volume, generation)
+                if taken:
+                    accept(self.database, volume.id, verb, generation)
+                    self.assertRaises(errors.StaleGeneration, moving.refused, self.database,
+                                      volume.id, generation)
+                generation = moving.unclaim(self.database, volume.id, generation, 60)
+                self.assertEqual(before, self.outcome(volume)[1:])
+                found = work.of_resource(self.database, 'volume', volume.id)
+                self.assertEqual((generation, None, [THERE]), (
+                    found.generation, found.host, found.progress['tried']))
+                moving.refused(self.database, volume.id, generation)
+                self.assertEqual(('available', *before), self.outcome(volume))
+        self.assertEqual([THERE] * 4, self.cleanups())
+
+    def test_a_pool_without_room(self):
+        volume, generation = self.begin(size_gb=11)
+        self.assertIsNone(self.claim(volume, generation))
+        self.assertEqual(generation,
+                         volume_queries.get(self.database, volume.id).generation)
+
+    def test_it_stays(self):
+        volume, generation = self.begin('retype')
+        moving.retyped(self.database, volume.id, generation)
+        self.assertEqual(('available', HERE, None, True), self.outcome(volume)[:4])
+        self.assertRaises(errors.StaleGeneration, moving.retyped, self.database, volume.id,
+                          generation)
+        self.assertEqual([], self.cleanups())
+
+    def test_a_forced_deletion_lets_what_was_made_ahead_be_removed(self):
+        volume, generation = self.begin('retype')
+        with self.database.writer() as connection:
+            connection.exec_driver_sql('UPDATE volumes SET migration_status = NULL')
+        generation = self.claim(volume, generation)
+        accept(self.database, volume.id, 'retype', generation)
+        self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database, volume.id,
+                          60, force=True)
+        with self.database.writer() as connection:
+            connection.exec_driver_sql('UPDATE volumes SET migration_status = NULL')
+        volumes.start_delete(self.database, volume.id, 60, force=True)
+        self.assertEqual(('deleting', HERE, None), self.outcome(volume)[:3])
+        self.assertEqual([THERE], self.cleanups())
+
+
+@base.on_every_server
+class RaceTest(MovingCase):
+
+    def test_moved_once_or_attached(self):
+        for _ in range(ROUNDS):
+            volume = make.volume(self.database)
+            barrier, outcomes = threading.Barrier(3), []
+
+            def run(act, barrier=barrier, outcomes=outcomes):
+                barrier.wait()
+                try:
+                    act()
+                    outcomes.append('done')
+                except errors.InvalidVolume:
+                    outcomes.append('refused')
+
+            threads = [threading.Thread(target=run, args=(act,)) for act in (
+                lambda volume=volume: self.start('migrate', volume),
+                lambda volume=volume: self.start('retype', volume),
+                lambda volume=volume: attachments.reserve(self.database, attachments.Wish(
+                    volume.id, make.PROJECT, 'a-server'), 0))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(['done', 'refused', 'refused'], sorted(outcomes))
+
+
+@base.on_every_server
+class LostCommitTest(test_lost_commits.Case):
+
+    def test_each_step_happens_once(self):
+        self.both_ways(self.check)
+
+    def check(self, where):
+        for pool in (HERE, THERE):
+            make.pool(self.database, pool)
+        kind = volume_types.create(self.database, f'kind {where}', None, True, {})
+        volume = make.volume(self.database)
+
+        def step(verb, *arguments):
+            return self.cut(where, lambda: verb(self.broken, *arguments))
+
+        def now():
+            found = volume_queries.get(self.database, volume.id)
+            return found.own_status, found.pool, claims.pool_of(self.database, volume.id)
+
+        generation = step(moving.migrate, volume.id, HOST, False, 60)
+        generation = step(moving.claim, volume.id, generation, THERE, None)
+        self.assertEqual(('migrating', HERE, THERE), now())
+        generation = step(moving.unclaim, volume.id, generation, 60)
+        self.assertEqual(('migrating', HERE, None), now())
+        step(moving.refused, volume.id, generation)
+        self.assertEqual(('available', HERE, None), now())
+        generation = step(moving.retype, volume.id, volume.project_id,
+                          moving.Retyping(kind, True), 60)
+        step(moving.retyped, volume.id, generation)
+        self.assertEqual(('available', HERE, None), now())
+        generation = moving.migrate(self.database, volume.id, HOST, True, 60)
+        generation = moving.claim(self.database, volume.id, generation, THERE, None)
+        step(moving.moved, accept(self.database, volume.id, 'migrate', generation))
+        self.assertEqual(('available', THERE, None), now())

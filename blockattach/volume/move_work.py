@@ -1,0 +1,122 @@
+"""Take volumes from other backends of the same process: migrations, and types that need one."""
+import dataclasses
+import functools
+from collections.abc import Callable
+from collections.abc import Mapping
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db.volumes import moves
+from blockattach.db.volumes import moving
+from blockattach.domain import messages
+from blockattach.domain import records
+from blockattach.volume import backends
+from blockattach.volume import copying
+from blockattach.volume import pacing
+from blockattach.volume import remains
+from blockattach.work import verbs
+
+_UNSAID = (errors.VolumeNotFound, errors.DatabaseUnavailable, verbs.Left)
+"""What says nothing of the copy: others go on with it, or this process does later."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Others:
+    """What a backend takes volumes from, and who finds another one where it cannot.
+
+    :ivar backends: of this process, by ``host@backend``
+    :ivar place_again: asks a scheduler for another pool (`blockattach.volume.placing`)
+    :ivar schedule_seconds: how long that may take before it is asked again
+    """
+
+    backends: Mapping[str, backends.KeptBackend]
+    place_again: Callable[[context.RequestContext, records.Claim], None]
+    schedule_seconds: float
+
+
+class MoveWork:
+    """The acts that bring volumes to one backend.
+
+    The source is only read, and removed as work of its own once the row says that the volume is
+    here: it is whole whenever this is interrupted. Each attempt begins anew.
+    """
+
+    def __init__(self, parts: remains.Remains, pace: pacing.Pace, others: Others) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._leases = parts.leases
+        self._remains = parts
+        self._pace = pace
+        self._others = others
+
+    def _unclaim(self, claim: records.Claim) -> None:
+        moving.unclaim(self._database, claim.resource_id, claim.generation,
+                       self._others.schedule_seconds, claim)
+
+    def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
+                          made: records.Volume | None) -> None:
+        self._others.place_again(caller, claim)
+        # Not before it waits for another pool: until then others may go on with it here.
+        if made is not None:
+            self._remains.remove_if_elsewhere(made)
+
+    @verbs.work(
+        'volume.migrate', deadline='create_seconds', failed=_unclaim,
+        message=messages.MIGRATE_FAILED, then=_then_place_again,
+        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
+        cancel=moving.cancelled, cancel_message=messages.MIGRATE_CANCELLED)
+    def migrate(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
+        """Take a volume from another backend."""
+        return verbs.TakesLong(functools.partial(self._take, claim))
+
+    @verbs.work(
+        'volume.retype', deadline='create_seconds', failed=_unclaim,
+        message=messages.RETYPE_FAILED, then=_then_place_again,
+        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
+        cancel=moving.cancelled, cancel_message=messages.RETYPE_CANCELLED)
+    def retype(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
+        """The same for the sake of a type that its own backend cannot serve."""
+        return verbs.TakesLong(functools.partial(self._take, claim))
+
+    def _take(self, claim: records.Claim) -> None:
+        found = moves.claimed(self._database, claim)
+        try:
+            with self._leases.alone(claim.resource_id):
+                self._copy(claim, found)
+                moving.moved(self._database, claim)
+        except errors.StaleGeneration:
+            self._remains.remove_if_elsewhere(found.there)
+            raise
+        except _UNSAID:
+            raise
+        except Exception as exc:
+            # Whatever it is: the volume is whole where it was.
+            raise verbs.Failed(f'Pool {found.there.pool}: {exc}', found.there) from exc
+        failpoints.point('volume.moving.after_move')
+
+    def _copy(self, claim: records.Claim, found: moves.Move) -> None:
+        source = self._others.backends.get(found.here.host or '')
+        if source is None:
+            raise errors.BackendRefused(
+                reason=f'its process does not serve {found.here.host}, which has the volume')
+        if backends.is_one_disk(source, found.here, self._backend, found.there):
+            raise errors.BackendRefused(
+                reason=f'it keeps volume {found.here.id} where {found.here.host} keeps it')
+        # Of hosts that were connected once; both backends may have one target.
+        source.target.unexport(found.here.id)
+        failpoints.point('volume.moving.before_create')
+        # What an earlier attempt has left may have other bytes, or another size.
+        self._backend.delete(found.there)
+        self._backend.create(found.there)
+        failpoints.point('volume.moving.before_copy')
+        copying.copy_volume(source, found.here, self._backend, found.there, self._pace.of(
+            claim.resource_id, functools.partial(self._holds, claim)))
+        failpoints.point('volume.moving.after_copy')
+
+    def _holds(self, claim: records.Claim) -> bool:
+        try:
+            moves.claimed(self._database, claim)
+        except errors.StaleGeneration:
+            return False
+        return True
