@@ -21,7 +21,8 @@ _SERVICE_PROJECT = 'service'
 _PEOPLE = (
     (ADMINISTRATOR, PROJECT, ('admin', 'member')),
     (MEMBER, PROJECT, ('member',)),
-    (_SERVICE_USER, _SERVICE_PROJECT, ('service',)),
+    # Glance shows the images of all projects to administrators only.
+    (_SERVICE_USER, _SERVICE_PROJECT, ('service', 'admin')),
 )
 """An account: a name, a project, and roles in it."""
 
@@ -47,14 +48,16 @@ class Identity:
         return ''.join(f'export {name}={shlex.quote(value)}\n'
                        for name, value in variables.items())
 
-    def middleware(self) -> dict[str, str]:
-        """How the service itself logs in: a group [keystone_authtoken]."""
+    def account(self) -> dict[str, str]:
+        """How the service itself logs in."""
         return {
-            'auth_type': 'password', 'auth_url': self.auth_url,
-            'www_authenticate_uri': self.auth_url, 'region_name': self.name,
-            'username': _SERVICE_USER, 'password': self.passwords[_SERVICE_USER],
-            'project_name': _SERVICE_PROJECT, 'user_domain_name': self.name,
-            'project_domain_name': self.name}
+            'auth_url': self.auth_url, 'region_name': self.name, 'username': _SERVICE_USER,
+            'password': self.passwords[_SERVICE_USER], 'project_name': _SERVICE_PROJECT,
+            'user_domain_name': self.name, 'project_domain_name': self.name}
+
+    def middleware(self) -> dict[str, str]:
+        """The same, as the group [keystone_authtoken]."""
+        return {'auth_type': 'password', 'www_authenticate_uri': self.auth_url, **self.account()}
 
 
 def fill(cloud: connection.Connection, name: str, auth_url: str,

@@ -193,6 +193,8 @@ def _common(state: records.StateDirectory, name: str,
         'quota': stack.LIMITLESS}
     for (group, option), value in rabbit.RabbitFixture(ground.broker, name).options().items():
         groups.setdefault(group, {})[option] = value
+    if ground.images is not None:
+        groups['glance'] = ground.identity.account()
     if ground.memcached is not None:
         groups['keystone_authtoken'] |= {
             'memcached_servers': ground.memcached, 'memcache_security_strategy': 'ENCRYPT',

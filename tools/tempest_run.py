@@ -121,7 +121,8 @@ def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str
         'volume': {
             'catalog_type': 'block-storage', 'region': region, 'min_microversion': '3.0',
             'max_microversion': 'latest', 'backend_names': ','.join(BACKENDS),
-            'storage_protocol': 'iSCSI', 'vendor_name': 'Open Source', 'volume_size': '1',
+            'manage_snapshot_ref': 'source-name,snapshot-%s', 'storage_protocol': 'iSCSI',
+            'vendor_name': 'Open Source', 'volume_size': '1',
             'volume_type_multiattach': 'multiattach', 'build_timeout': '120',
             'build_interval': '1'},
         'volume-feature-enabled': {

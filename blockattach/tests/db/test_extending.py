@@ -305,7 +305,7 @@ class LostCommitTest(test_lost_commits.Case):
             return (now.own_status, now.size_gb,
                     pools.get(self.database, make.POOL, 60).allocated_gb - before)
 
-        generation = step(extending.start, volume.id, 3, 'available', 60)
+        generation = step(extending.start, volume.id, make.PROJECT, 3, 'available', 60)
         generation = step(extending.claim, volume.id, generation, make.POOL, 2)
         self.assertEqual(('extending', 1, 2), taken())
         step(extending.refused, volume.id, generation)

@@ -51,6 +51,9 @@ OF_VOLUME = ('ix_attachments_volume_id_deleted_initiator', 'ix_attachments_volum
              'ix_attachments_volume_id_previous_initiator', 'uq_attachments_volume_id_slot')
 OF_PROJECT = 'ix_attachments_deleted_project_id_created_at_id'
 METADATA = 'pk_volume_metadata'
+OF_A_VOLUME = 'ix_snapshots_volume_id_deleted'
+# There is none.
+IMAGE_METADATA = ('none', 'pk_volume_image_metadata')
 ON_HOST = 'ix_volumes_deleted_pool'
 WORK_DUE = ('ix_work_deadline', 'ix_work_host_deadline')
 PAGE = paging.Page(limit=10)
@@ -90,6 +93,7 @@ QUERIES = {
     'the lifecycle of a volume': (lifecycle_of_a_volume, {
         'volumes': (ONE_VOLUME, 'ix_volumes_source_volid_own_status'), 'grants': ONE_GRANT,
         'attachments': OF_VOLUME, 'volume_metadata': METADATA,
+        'volume_image_metadata': IMAGE_METADATA, 'snapshots': ('none', OF_A_VOLUME),
         'work': 'uq_work_noun_resource_id'}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
@@ -135,13 +139,14 @@ QUERIES = {
     'sealed by another key': (lambda db: next(key_rotation.resealed(db, 1), None), {
         'grants': ('ix_grants_key_id', *ONE_GRANT)}),
     'volume': (lambda db: volume_queries.get(db, VOLUME), {
-        'volumes': ONE_VOLUME, 'volume_metadata': METADATA, 'attachments': OF_VOLUME}),
+        'volumes': ONE_VOLUME, 'volume_metadata': METADATA, 'attachments': OF_VOLUME,
+        'volume_image_metadata': IMAGE_METADATA}),
     'volumes of a project': (lambda db: volume_page(db, PROJECT), {
         'volumes': 'ix_volumes_deleted_project_id_created_at_id', 'volume_metadata': METADATA,
-        'attachments': OF_VOLUME}),
+        'volume_image_metadata': IMAGE_METADATA, 'attachments': OF_VOLUME}),
     'volumes of all': (lambda db: volume_page(db, None), {
         'volumes': 'ix_volumes_deleted_created_at_id', 'volume_metadata': METADATA,
-        'attachments': OF_VOLUME}),
+        'volume_image_metadata': IMAGE_METADATA, 'attachments': OF_VOLUME}),
     'what a project has': (lambda db: quotas.show(db, PROJECT), {
         'volumes': ('ix_volumes_deleted_project_id_volume_type_id_size_gb',
                     'ix_volumes_claimed_pool'),

@@ -108,7 +108,7 @@ class Acts(volume_work.VolumeWork):
                             instances.LEASE_SECONDS),
             making.Maker(world.database, manager.backend,
                          pacing.Pace(0, world.database.clock)),
-            world.schedulers, instances.LEASE_SECONDS)
+            world.schedulers, instances.LEASE_SECONDS, lambda claim, volume: None)
         self.acts = {}
 
     @verbs.work('thing.test', deadline='create_seconds')

@@ -17,6 +17,7 @@ from blockattach.tests.simulation import hunting
 from blockattach.tests.simulation import many
 from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import play
+from blockattach.tests.simulation import unreached
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = 200
@@ -75,7 +76,8 @@ class SoundTest(unittest.TestCase):
 
     def test_what_a_request_passes_is_reached(self):
         left = {name for name in failpoint_names.everywhere()
-                if name.startswith(PASSED) and not name.startswith(RARE)}
+                if name.startswith(PASSED) and not name.startswith(RARE)
+                and not unreached.has_reason(name)}
         for wanted in hunting.FIXED:
             left -= played(*wanted).points
         for seed in range(MOST_SEEDS):

@@ -114,10 +114,10 @@ OPERATIONS = (
                     errors.VolumeTypeChanged, errors.QuotaExceeded),
             summary='Give a volume another type; with migration_policy on-demand on another '
                     'backend, if its own one cannot serve that type.'),
-    _action('os-migrate_volume', moving.migrate, moving.MIGRATE, until=moving.BEFORE_CLUSTERS,
-            policy=policies.MIGRATE, summary='Move a volume to another backend of its host.'),
-    _action('os-migrate_volume', moving.migrate, moving.MIGRATE_ANYWHERE, since=moving.CLUSTERS,
-            policy=policies.MIGRATE, summary='Move a volume to another backend of its host.'),
+    _of('POST', '/volumes/{id}/action', moving.migrate, action='os-migrate_volume',
+        policy=policies.MIGRATE, status=202, body=moving.MIGRATE,
+        answer={operation.BASE: answers.EMPTY},
+        summary='Move a volume to another backend of its host.'),
     _action('os-migrate_volume_completion', moving.complete, moving.COMPLETION,
             policy=policies.MIGRATE_COMPLETION,
             summary='Complete a migration that waits for the consumer of its volume. Refused: '

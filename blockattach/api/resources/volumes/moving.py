@@ -15,7 +15,6 @@ from blockattach.policy import volumes as policies
 
 CLUSTERS = V(3, 16)
 """Since when a migration names a host or a cluster."""
-BEFORE_CLUSTERS = V(3, 15)
 _ON_DEMAND = 'on-demand'
 _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _HOW = {'force_host_copy': views.BOOLEAN, 'lock_volume': views.BOOLEAN}
@@ -23,8 +22,10 @@ _HOW = {'force_host_copy': views.BOOLEAN, 'lock_volume': views.BOOLEAN}
 RETYPE = schema.obj({'new_type': {'type': 'string', 'maxLength': 255},
                      'migration_policy': {'enum': [None, _ON_DEMAND, 'never']}},
                     required=['new_type'])
-MIGRATE = schema.obj({'host': {'type': 'string', 'maxLength': 255}, **_HOW}, required=['host'])
-MIGRATE_ANYWHERE = schema.obj({'host': _NAME, 'cluster': _NAME, **_HOW})
+MIGRATE = {version: schema.wrapped('os-migrate_volume', body) for version, body in (
+    (operation.BASE, schema.obj({'host': {'type': 'string', 'maxLength': 255}, **_HOW},
+                                required=['host'])),
+    (CLUSTERS, schema.obj({'host': _NAME, 'cluster': _NAME, **_HOW})))}
 COMPLETION = schema.obj({'new_volume': schema.UUID,
                          'error': {'type': ['string', 'null', 'boolean']}},
                         required=['new_volume'])
