@@ -11,6 +11,7 @@ from blockattach.control import extending
 from blockattach.control import images
 from blockattach.control import legacy
 from blockattach.control import log_levels
+from blockattach.control import managing
 from blockattach.control import moving
 from blockattach.control import reservations
 from blockattach.control import snapshots
@@ -31,6 +32,7 @@ class ApiServices:
     moving: moving.MoveControl
     snapshots: snapshots.SnapshotControl
     images: images.ImageControl
+    managing: managing.ManageControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     logs: log_levels.LogControl

@@ -7,20 +7,10 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.db import work
-from blockattach.volume import extend_work
-from blockattach.volume import image_work
-from blockattach.volume import move_work
-from blockattach.volume import revert_work
-from blockattach.volume import server_notices
-from blockattach.volume import snapshot_work
-from blockattach.volume import volume_work
+from blockattach.volume import actors
 from blockattach.wiring import dependencies
 from blockattach.work import recover
 from blockattach.work import verbs
-
-_ACTORS = (volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices,
-           snapshot_work.SnapshotWork, revert_work.RevertWork, image_work.ImageWork,
-           move_work.MoveWork)
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
@@ -42,7 +32,7 @@ def cancel(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: there is none, or it cannot be cancelled
     """
-    known = {name: verb for actor in _ACTORS for name, verb in verbs.declared(actor).items()}
+    known = {name: verb for actor in actors.ACTORS for name, verb in verbs.declared(actor).items()}
     try:
         found = recover.cancel(dependencies.open_database(conf), known, conf.noun.work_id)
     except (errors.NotFound, errors.Conflict) as exc:

@@ -41,7 +41,8 @@ class SnapshotControl:
         made = snapshots.create(self._parts.database, draft,
                                 self._parts.settings.schedule_seconds, within)
         failpoints.point('control.snapshots.after_create')
-        self._parts.start_work(caller, snapshots.creation(made.id, made.generation), made.host)
+        claim = snapshots.creation if draft.reference is None else snapshots.management
+        self._parts.start_work(caller, claim(made.id, made.generation), made.host)
         return made
 
     def delete(self, caller: context.RequestContext, snapshot: domain.Snapshot,

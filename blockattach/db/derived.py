@@ -56,7 +56,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
         # Work on a volume that is there remembers what for, and cannot be written anew.
-        if row.own_status not in (_Own.REVERTING, *_MOVING):
+        if row.own_status not in (_Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING, *_MOVING):
             _derive_work(connection, database, row, at_work)
         snapshot_rows.derive_work(connection, database, row)
         if row.own_status not in volume_lifecycle.CLAIMING:

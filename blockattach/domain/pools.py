@@ -97,7 +97,8 @@ class VolumeRequest:
     ``facts`` are not sent: the scheduler reads them for each choice.
 
     :ivar size_gb: what it shall have
-    :ivar verb: the work that needs the room: ``create``, ``extend``, ``migrate``, ``retype``
+    :ivar verb: the work that is placed: ``create``, ``extend``, ``manage``, ``migrate``,
+        ``retype``
     :ivar held_gb: what it has already, of ``home`` or of the only pool that will do
     :ivar pool: the only one that will do, by name, or the ``host@backend`` of those; None: any
     :ivar home: the pool that has it, if it may move; that one is preferred
@@ -145,6 +146,9 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str
         return dataclasses.replace(request, size_gb=progress['new_size'],
                                    held_gb=volume.size_gb, pool=volume.pool,
                                    availability_zone=None)
+    if verb == 'manage':
+        # Its bytes are there already; how many is not known yet.
+        return dataclasses.replace(request, size_gb=0, pool=volume.pool)
     if verb == 'migrate':
         return dataclasses.replace(request, pool=progress['destination'], home=volume.pool)
     if verb == 'retype':

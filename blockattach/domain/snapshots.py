@@ -40,6 +40,8 @@ class Event(enum.StrEnum):
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
+    UNMANAGE = 'unmanage'
+    """It is left to its backend, which keeps its bytes."""
     STATE = 'state'
     """A consumer says how far it is, as `STATED` allows."""
     RESET = 'reset'
@@ -67,6 +69,8 @@ TRANSITIONS = (
     Move(Status.DELETING, Event.DELETE_FAILED, Status.ERROR_DELETING),
     # Where it was before.
     Move(Status.DELETING, Event.DELETE_CANCELLED, None),
+    Move(Status.AVAILABLE, Event.UNMANAGE, Status.GONE),
+    Move(Status.ERROR, Event.UNMANAGE, Status.GONE),
     Move(Status.CREATING, Event.STATE, None),
     Move(Status.DELETING, Event.STATE, None),
     *(Move(status, Event.RESET, None) for status in _LIVE),
@@ -77,6 +81,9 @@ _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
 """A snapshot may be deleted only from these."""
+
+UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
+"""A snapshot may be left to its backend only from these."""
 
 STATED = {Status.CREATING: (Status.CREATING, Status.AVAILABLE, Status.ERROR),
           Status.DELETING: (Status.DELETING, Status.ERROR_DELETING)}

@@ -41,6 +41,8 @@ class OwnStatus(enum.StrEnum):
     """It is being taken from storage that was made elsewhere."""
     ERROR_MANAGING = 'error_managing'
     """The backend refused finally to take it."""
+    UNMANAGING = 'unmanaging'
+    """It is being left to its backend, with its bytes."""
     ERROR = 'error'
     """It could not be made, or its bytes are not whole; a message says why."""
     DELETING = 'deleting'
@@ -113,8 +115,14 @@ class Event(enum.StrEnum):
     """The transfer is deleted."""
     ACCEPT = 'accept'
     """Another project takes it."""
+    MANAGE_CLAIMED = 'manage claimed'
+    """Its pool will do."""
     MANAGED = 'managed'
     MANAGE_FAILED = 'manage failed'
+    UNMANAGE = 'unmanage'
+    UNMANAGED = 'unmanaged'
+    UNMANAGE_FAILED = 'unmanage failed'
+    """Also: it was cancelled."""
     RESET = 'reset'
     """An administrator says what it is, as `blockattach.domain.reset_rule` allows."""
 
@@ -143,7 +151,9 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR_EXTENDING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_RESTORING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_MANAGING, Event.DELETE, OwnStatus.DELETING),
-    *(Move(status, Event.FORCE_DELETE, OwnStatus.DELETING) for status in _LIVE),
+    # What is taken from others, or left to them, is not removed meanwhile.
+    *(Move(status, Event.FORCE_DELETE, OwnStatus.DELETING) for status in _LIVE
+      if status not in (OwnStatus.MANAGING, OwnStatus.UNMANAGING)),
     *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
     Move(OwnStatus.DELETING, Event.DELETED, OwnStatus.GONE),
     Move(OwnStatus.DELETING, Event.DELETE_FAILED, OwnStatus.ERROR_DELETING),
@@ -177,8 +187,17 @@ TRANSITIONS = (
     Move(OwnStatus.AVAILABLE, Event.OFFER, OwnStatus.AWAITING_TRANSFER),
     Move(OwnStatus.AWAITING_TRANSFER, Event.WITHDRAW, OwnStatus.AVAILABLE),
     Move(OwnStatus.AWAITING_TRANSFER, Event.ACCEPT, OwnStatus.AVAILABLE),
+    Move(OwnStatus.MANAGING, Event.MANAGE_CLAIMED, OwnStatus.MANAGING),
     Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.AVAILABLE),
     Move(OwnStatus.MANAGING, Event.MANAGE_FAILED, OwnStatus.ERROR_MANAGING),
+    Move(OwnStatus.AVAILABLE, Event.UNMANAGE, OwnStatus.UNMANAGING),
+    Move(OwnStatus.ERROR, Event.UNMANAGE, OwnStatus.UNMANAGING),
+    Move(OwnStatus.ERROR_EXTENDING, Event.UNMANAGE, OwnStatus.UNMANAGING),
+    Move(OwnStatus.ERROR_RESTORING, Event.UNMANAGE, OwnStatus.UNMANAGING),
+    Move(OwnStatus.ERROR_MANAGING, Event.UNMANAGE, OwnStatus.UNMANAGING),
+    Move(OwnStatus.UNMANAGING, Event.UNMANAGED, OwnStatus.GONE),
+    # Where it was before.
+    Move(OwnStatus.UNMANAGING, Event.UNMANAGE_FAILED, None),
     *(Move(status, Event.RESET, None) for status in _LIVE),
 )
 """Every move of a volume itself."""
@@ -187,6 +206,9 @@ _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
 """A volume may be deleted only from these, and only without attachments."""
+
+UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
+"""A volume may be left to its backend only from these."""
 
 MOVING = frozenset({'starting', 'migrating', 'completing'})
 """Migration statuses of a volume that must not be deleted."""
@@ -197,6 +219,7 @@ RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
 WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
                 OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING,
                 OwnStatus.REVERTING: OwnStatus.ERROR,
+                OwnStatus.UNMANAGING: OwnStatus.ERROR,
                 OwnStatus.RETYPING: OwnStatus.AVAILABLE, OwnStatus.MIGRATING: OwnStatus.AVAILABLE,
                 OwnStatus.MIGRATING_LOCKED: OwnStatus.AVAILABLE}
 """What a volume in the middle of work is where that work is given up."""

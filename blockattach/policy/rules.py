@@ -5,6 +5,7 @@ from blockattach.policy import attachments
 from blockattach.policy import base
 from blockattach.policy import clusters
 from blockattach.policy import default_types
+from blockattach.policy import managing
 from blockattach.policy import messages
 from blockattach.policy import not_offered
 from blockattach.policy import qos_specs
@@ -15,8 +16,8 @@ from blockattach.policy import transfers
 from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
-NOUNS = (attachments, clusters, default_types, messages, not_offered, qos_specs, quotas, services,
-         snapshots, transfers, volume_types, volumes)
+NOUNS = (attachments, clusters, default_types, managing, messages, not_offered, qos_specs, quotas,
+         services, snapshots, transfers, volume_types, volumes)
 
 
 def list_rules() -> list[policy.RuleDefault]:

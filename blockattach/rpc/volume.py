@@ -75,6 +75,16 @@ class VolumeInterface(contract.Interface):
         :raises BackendError: it could, but does not
         """
 
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def list_manageable(self, ctxt: context.RequestContext,
+                        noun: str) -> Sequence[Mapping[str, Any]]:
+        """What lies on the backend that could be a ``volume``, or a ``snapshot``: the fields of
+        `domain.managing.Stored`; made by this service or by others.
+
+        :raises BackendError: the backend cannot say, or could not
+        """
+
 
 class VolumeClients:
     """The volume managers by name."""

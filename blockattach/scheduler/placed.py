@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from blockattach.db.engine import engine
 from blockattach.db.volumes import extending
+from blockattach.db.volumes import managing
 from blockattach.db.volumes import moving
 from blockattach.db.volumes import volumes
 from blockattach.domain import messages
@@ -52,6 +53,10 @@ PLACED: Mapping[str, Placed] = {
             database, request.volume_id, request.generation, pool.name,
             request.room_gb(pool.name)),
         None, extending.refused, messages.EXTEND_NO_POOL),
+    'manage': Placed(
+        lambda database, request, pool: managing.claim(
+            database, request.volume_id, request.generation),
+        None, managing.refused, messages.MANAGE_NO_POOL),
     'migrate': Placed(_claim_move, moving.unclaim, moving.refused, messages.MIGRATE_NO_POOL),
     'retype': Placed(_claim_move, moving.unclaim, moving.refused, messages.RETYPE_NO_POOL,
                      moving.retyped),

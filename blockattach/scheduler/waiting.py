@@ -52,6 +52,12 @@ class WaitingVolumes:
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
+    @verbs.work('volume.manage', deadline='placing_seconds')
+    def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Let the pool of a volume that shall be managed be judged, or hand it over once more."""
+        volume = volume_queries.get_bare(self._database, claim.resource_id)
+        self._place(caller, volume, volume.generation)
+
     @verbs.work('volume.migrate', deadline='placing_seconds')
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Find a pool for a volume that shall go elsewhere; it is taken first from one whose

@@ -86,6 +86,7 @@ class KeptBackend:
             # The volume is larger all the same.
             LOG.error('Cannot let hosts see the new size of a volume; they see it once they are '
                       'attached again%s', log.fields(volume_id=volume.id, reason=exc))
+
     def clone(self, source: records.Volume, volume: records.Volume,
               copied: base.Copied) -> None:
         """Make the volume's bytes of another one's; errors: `base.Clone.clone`.
@@ -145,6 +146,32 @@ class KeptBackend:
         if not isinstance(self.store, base.Revert):
             raise errors.BackendRefused(reason=f'backend {self.name} reverts no volumes')
         self.store.revert(_stored_snapshot(snapshot, volume))
+
+    def manageable(self, noun: str) -> list[base.Manageable]:
+        """What lies in the pools; errors: `base.Manage.manageable`.
+
+        :param noun: ``volume`` or ``snapshot``: all of these that lie there
+        :raises BackendRefused: the store cannot do that
+        """
+        return [one for one in self._managing().manageable()
+                if one.is_snapshot == (noun == 'snapshot')]
+
+    def manage(self, name: str, volume: records.Volume) -> None:
+        """Take over what is called so as a volume; errors: `base.Manage.manage`."""
+        self._managing().manage(name, _stored(volume))
+        LOG.info('Volume is managed%s', log.fields(volume_id=volume.id, pool=volume.pool))
+
+    def manage_snapshot(self, name: str, snapshot: snapshots.Snapshot,
+                        volume: records.Volume) -> None:
+        """The same as a snapshot of a volume; errors: `base.Manage.manage_snapshot`."""
+        self._managing().manage_snapshot(name, _stored_snapshot(snapshot, volume))
+        LOG.info('Snapshot is managed%s', log.fields(snapshot_id=snapshot.id))
+
+    def _managing(self) -> base.Manage:
+        if not isinstance(self.store, base.Manage):
+            raise errors.BackendRefused(
+                reason=f'backend {self.name} cannot manage what lies there already')
+        return self.store
 
     def export_of(self, volume: records.Volume) -> connection.Export:
         """The volume as the target offers it; errors: `base.VolumeStore.device`."""

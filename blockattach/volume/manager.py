@@ -93,6 +93,11 @@ class VolumeManager(volume_rpc.VolumeInterface):
         """What an initiator holds of a volume."""
         return self.backend.host_reservation(volume_id, initiator)
 
+    def list_manageable(self, ctxt: context.RequestContext,
+                        noun: str) -> Sequence[Mapping[str, Any]]:
+        """What lies on the backend that could be managed."""
+        return [dataclasses.asdict(one) for one in self.backend.manageable(noun)]
+
     def ping(self, ctxt: context.RequestContext) -> bool:
         """Whether the manager is there."""
         return True

@@ -13,6 +13,7 @@ from blockattach.conf import scheduler as scheduler_conf
 from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
+from blockattach.control import managing
 from blockattach.control import moving
 from blockattach.control import pool_check
 from blockattach.control import reservations
@@ -98,6 +99,7 @@ def build_handling(base: dependencies.Dependencies,
         extending=extending.ExtendControl(parts, base.service.service_down_time),
         moving=moving.MoveControl(parts, base.service.service_down_time),
         snapshots=snapshots.SnapshotControl(parts),
+        managing=managing.ManageControl(parts, base.service.service_down_time),
         settings=settings,
         project_check=authentication.build_project_check(base.conf, settings),
         filters=api_conf.filters(base.conf),

@@ -41,6 +41,8 @@ from blockattach.volume import extend_work
 from blockattach.volume import image_work
 from blockattach.volume import lease
 from blockattach.volume import making
+from blockattach.volume import manage_snapshot_work
+from blockattach.volume import manage_work
 from blockattach.volume import manager as managers
 from blockattach.volume import move_work
 from blockattach.volume import pacing
@@ -217,6 +219,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
         base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
     actors = [acting, of_snapshots, revert_work.RevertWork(parts),
               extend_work.ExtendWork(parts, notices), notices, moves,
+              manage_work.ManageWork(parts), manage_snapshot_work.ManageSnapshotWork(parts),
               image_work.ImageWork(parts, pace, images.build_mover(base, owner),
                                    images.build_event(base))]
     running = runner.Runner(base.database, actors, host, owner,

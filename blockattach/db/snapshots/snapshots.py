@@ -39,6 +39,7 @@ class Draft:
     """A snapshot as it was asked for.
 
     :ivar in_use: whether the volume may be in use
+    :ivar reference: what it is called on the backend already; None: it is to be made
     """
 
     volume_id: str
@@ -49,6 +50,7 @@ class Draft:
     metadata: Mapping[str, str]
     in_use: bool = False
     request_id: str | None = None
+    reference: str | None = None
 
 
 class Deleting(NamedTuple):
@@ -87,9 +89,11 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             'availability_zone': volume.availability_zone, 'generation': 1, 'status_reset': False,
             'created_at': database.clock.utcnow(), 'updated_at': None, 'deleted': False}
         connection.execute(_rows.insert().values(values))
-        work.begin(connection, database, creation(new_id, 1), lease_seconds,
-                   records.host_of(volume.pool), request_id=draft.request_id,
-                   project_id=draft.project_id)
+        managed = draft.reference is not None
+        work.begin(connection, database, (management if managed else creation)(new_id, 1),
+                   lease_seconds, records.host_of(volume.pool), request_id=draft.request_id,
+                   project_id=draft.project_id,
+                   progress={'reference': draft.reference} if managed else {})
         _insert_metadata(connection, new_id, draft.metadata)
         if within is not None:
             within(connection, new_id)
@@ -173,10 +177,36 @@ def delete_failed(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
+def unmanage(database: engine.Database, snapshot: snapshots.Snapshot) -> None:
+    """Leave a snapshot to its backend: the row becomes history, and no backend is asked.
+
+    :raises SnapshotNotFound: it is gone
+    :raises InvalidSnapshot: its status or its volume does not allow it, or a volume is being made
+        from it
+    """
+    with database.writer(lambda again: _is_gone(again, snapshot.id)) as connection:
+        volume, row = _lock_both(connection, snapshot)
+        _check_usable(connection, volume, row, row.status in snapshots.UNMANAGEABLE)
+        snapshot_rows.move(connection, database, row, _Event.UNMANAGE)
+    LOG.info('Snapshot is left to its backend%s',
+             log.fields(snapshot_id=row.id, pool=row.pool))
+
+
+@engine.retried
 def create_cancelled(database: engine.Database, found: records.Work) -> None:
     """End in error a snapshot that no process makes."""
     _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED)
     LOG.warning('Making of a snapshot is cancelled%s', log.fields(snapshot_id=found.resource_id))
+
+
+@engine.retried
+def manage_cancelled(database: engine.Database, found: records.Work) -> None:
+    """End in error a snapshot that no process has begun to take over.
+
+    :raises Conflict: one has
+    """
+    _end(database, found.claim, _Event.CREATE_FAILED, unbegun=True)
+    LOG.warning('Snapshot is not managed%s', log.fields(snapshot_id=found.resource_id))
 
 
 @engine.retried
@@ -287,6 +317,11 @@ def creation(snapshot_id: str, generation: int, owner: str | None = None) -> rec
     return snapshot_rows.work_on(snapshot_id, generation, 'create', owner)
 
 
+def management(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The act of taking it over."""
+    return snapshot_rows.work_on(snapshot_id, generation, 'manage', owner)
+
+
 def deletion(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """Its removal."""
     return snapshot_rows.work_on(snapshot_id, generation, 'delete', owner)
@@ -340,14 +375,18 @@ def _is_at_work(connection: sa.Connection, volume: Any, row: Any) -> bool:
 
 
 def _check_deletable(connection: sa.Connection, volume: Any, row: Any, force: bool) -> None:
-    if not force and row.status not in snapshots.DELETABLE:
+    _check_usable(connection, volume, row, force or row.status in snapshots.DELETABLE)
+    if volume_rows.is_frozen(connection, row.pool):
+        raise errors.InvalidSnapshot(reason=f'The backend of snapshot {row.id} is frozen.')
+
+
+def _check_usable(connection: sa.Connection, volume: Any, row: Any, status_allows: bool) -> None:
+    if not status_allows:
         raise errors.InvalidSnapshot(reason='Snapshot status must be available or error and '
                                             'Snapshot must not be part of a group.')
     if volume.own_status in (_Own.DELETING, _Own.REVERTING):
         raise errors.InvalidSnapshot(
             reason=f'snapshot {row.id} is held by its volume, which is {volume.own_status}.')
-    if volume_rows.is_frozen(connection, row.pool):
-        raise errors.InvalidSnapshot(reason=f'The backend of snapshot {row.id} is frozen.')
     snapshot_rows.check_unused(connection, row.id)
 
 

@@ -36,6 +36,14 @@ def take(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any] | None
     return {'claimed_pool': pool, 'claimed_gb': gb}
 
 
+def hold(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any]:
+    """Count what lies on a pool already as claimed, whatever is left there; the columns that say
+    so.
+    """
+    _GIVE.change(connection, pool=pool, gb=-gb)
+    return {'claimed_pool': pool, 'claimed_gb': gb}
+
+
 def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
     """Give back what a volume has claimed, if anything; the columns that say so."""
     if row.claimed_pool is None:

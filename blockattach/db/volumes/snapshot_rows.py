@@ -127,10 +127,14 @@ def derive_work(connection: sa.Connection, database: engine.Database, volume: An
 
 
 def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
-    """Return if nothing is being made from a locked snapshot.
+    """Return if nothing is being made from a locked snapshot, nor itself taken from others, whose
+    bytes are not removed meanwhile.
 
-    :raises InvalidSnapshot: a volume is
+    :raises InvalidSnapshot: a volume is, or it is
     """
+    at_work = work.find(connection, 'snapshot', snapshot_id)
+    if at_work is not None and at_work.verb == 'manage':
+        raise errors.InvalidSnapshot(reason=f'snapshot {snapshot_id} is being managed.')
     if sources.is_snapshot_copied(connection, snapshot_id):
         raise errors.InvalidSnapshot(
             reason=f'a volume is being made from snapshot {snapshot_id}.')

@@ -97,7 +97,8 @@ def limits(database: engine.Database, project_id: str) -> quotas.Limits:
 
 
 def insert(connection: sa.Connection, database: engine.Database, kind: records.VolumeType,
-           of_project: quotas.Limits, **values: Any) -> Mapping[str, Any]:
+           of_project: quotas.Limits, own_status: volume_lifecycle.OwnStatus = _Own.CREATING,
+           **values: Any) -> Mapping[str, Any]:
     """Write the row of a volume that is going to be made, with what it has of its type.
 
     The transaction looks at nothing before without a lock: this locks the project, if it is near
@@ -112,9 +113,9 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     asked = quota_rules.volume(kind.id, values['size_gb'])
     near = quotas.lock_if_near(connection, database, of_project, asked)
     volume_types.hold(connection, kind)
-    derived = volume_lifecycle.derive_status(_Own.CREATING, None)
+    derived = volume_lifecycle.derive_status(own_status, None)
     row = {
-        'bootable': False, **values, 'own_status': _Own.CREATING.value, **derived._asdict(),
+        'bootable': False, **values, 'own_status': own_status.value, **derived._asdict(),
         **of_type(kind), 'shared_targets': True,
         'generation': 1, 'created_at': database.clock.utcnow()}
     prepared.insert(connection, _volumes, row)

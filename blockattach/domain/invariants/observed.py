@@ -18,7 +18,8 @@ _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
 _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.EXTENDING, _Own.REVERTING,
-                      _Own.UPLOADING, _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING})
+                      _Own.UPLOADING, _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING,
+                      _Own.MANAGING, _Own.UNMANAGING})
 
 RECONCILE = 'blockattach-manage reconcile'
 DERIVE = 'blockattach-manage attachments derive {volume_id}'

@@ -3,8 +3,10 @@ import functools
 
 from blockattach import errors
 from blockattach.api import answers
+from blockattach.api import manageable
 from blockattach.api import metadata
 from blockattach.api.resources.snapshots import handlers
+from blockattach.api.resources.snapshots import managing
 from blockattach.api.resources.snapshots import views
 from blockattach.db.snapshots import snapshots
 from blockattach.http import operation
@@ -16,6 +18,10 @@ _ONE = '/snapshots/{id}'
 # Of a snapshot that the caller may see.
 _of = functools.partial(Operation, target=handlers.target)
 _action = functools.partial(operation.action, f'{_ONE}/action', target=handlers.target)
+
+_MANAGEABLE = manageable.Noun(
+    'snapshot', managing.manage, managing.MANAGE, views.SHOWN,
+    list_rule=managing.policies.LIST_SNAPSHOTS, manage_rule=managing.policies.MANAGE_SNAPSHOT)
 
 OPERATIONS = (
     Operation('GET', '/snapshots', handlers.index, policy=policies.GET_ALL, answer=views.NAMES,
@@ -51,4 +57,7 @@ OPERATIONS = (
                      since=operation.V(3, 40), target=access.volume, policy=policies.REVERT,
                      faults=(errors.NotRevertible,),
                      summary='Revert a volume to its latest snapshot.'),
+    _action('os-unmanage', managing.unmanage, {}, policy=managing.policies.UNMANAGE_SNAPSHOT,
+            summary='Leave a snapshot to its backend, which keeps its bytes.'),
+    *_MANAGEABLE.operations(),
 )

@@ -3,17 +3,20 @@ import functools
 
 from blockattach import errors
 from blockattach.api import answers
+from blockattach.api import manageable
 from blockattach.api.resources.volumes import actions
 from blockattach.api.resources.volumes import extending
 from blockattach.api.resources.volumes import handlers
 from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import lists
+from blockattach.api.resources.volumes import managing
 from blockattach.api.resources.volumes import moving
 from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
 from blockattach.http.operation import Operation
 from blockattach.policy import access
+from blockattach.policy import managing as manage_policies
 from blockattach.policy import volumes as policies
 
 
@@ -24,6 +27,10 @@ def _hidden(call: operation.Call) -> errors.BlockattachError:
 # Of a volume that the caller may see.
 _of = functools.partial(Operation, target=access.volume)
 _action = functools.partial(operation.action, '/volumes/{id}/action', target=access.volume)
+
+_MANAGEABLE = manageable.Noun(
+    'volume', managing.manage, managing.MANAGE, views.CREATED, views.EXTENDED,
+    list_rule=manage_policies.LIST_VOLUMES, manage_rule=manage_policies.MANAGE_VOLUME)
 
 OPERATIONS = (
     Operation('GET', '/volumes', lists.index, policy=policies.GET_ALL,
@@ -129,4 +136,7 @@ OPERATIONS = (
             policy=policies.REIMAGE,
             faults=(errors.ImageNotFound, errors.GlanceUnavailable),
             summary='Give a volume the bytes of another image.'),
+    _action('os-unmanage', managing.unmanage, {}, policy=manage_policies.UNMANAGE_VOLUME,
+            summary='Leave a volume to its backend, which keeps its bytes.'),
+    *_MANAGEABLE.operations(),
 )

@@ -53,7 +53,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
         return {'volume': views.made(services, call, before)}
     image, asked = sources.of_image(services, call, asked)
     source = sources.find(services, call, asked)
-    kind = _kind(services, call, asked.get('volume_type') or (
+    kind = find_kind(services, call, asked.get('volume_type') or (
         None if source is None else source.volume_type_id))
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
@@ -91,8 +91,12 @@ def encryption_key(services: api_services.ApiServices, call: operation.Call) -> 
     return {key: found[key]}
 
 
-def _kind(services: api_services.ApiServices, call: operation.Call,
-          id_or_name: str | None) -> records.VolumeType:
+def find_kind(services: api_services.ApiServices, call: operation.Call,
+              id_or_name: str | None) -> records.VolumeType:
+    """The type that a request names, or the default one.
+
+    :raises NotFound: there is none that the caller may see
+    """
     if not id_or_name:
         return access.default_volume_type(call.context, services.database,
                                           services.default_volume_type)

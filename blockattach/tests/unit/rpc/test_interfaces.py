@@ -55,6 +55,11 @@ class VolumeEndpoint(volume.VolumeInterface):
         self.asked.append(('host_reservation', volume_id, initiator))
         return 'holder' if self.answer else None
 
+    def list_manageable(self, ctxt: context.RequestContext,
+                        noun: str) -> Sequence[Mapping[str, Any]]:
+        self.asked.append(('list_manageable', noun))
+        return []
+
     def ping(self, ctxt: context.RequestContext) -> bool:
         return True
 

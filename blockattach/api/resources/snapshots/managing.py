@@ -1,0 +1,46 @@
+"""What lies on backends already becomes a snapshot, and is left there again."""
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import manageable
+from blockattach.api import metadata
+from blockattach.api import services as api_services
+from blockattach.api.resources.snapshots import views
+from blockattach.db.snapshots import snapshots
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.policy import access
+from blockattach.policy import managing as policies
+
+_TEXT: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
+MANAGE = {operation.BASE: schema.wrapped('snapshot', schema.obj({
+    'name': _TEXT, 'description': _TEXT, 'volume_id': schema.UUID,
+    'ref': manageable.REFERENCE, 'metadata': schema.nullable(metadata.PAIRS),
+}, required=['ref', 'volume_id']))}
+
+
+def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Write a snapshot down whose bytes lie on the backend of its volume; it is taken over
+    afterwards.
+
+    :raises VolumeNotFound: there is no such volume
+    :raises InvalidInput: a value cannot be used
+    """
+    caller, asked = call.context, call.body['snapshot']
+    if not caller.project_id:
+        raise errors.InvalidInput('The snapshot must belong to a project: use a token of one.')
+    volume = access.volume(caller, services.database, asked['volume_id'])
+    services.policy.authorize(caller, policies.MANAGE_SNAPSHOT, volume.project_id)
+    reference = manageable.reference(asked['ref'])
+    services.managing.check(volume)
+    made = services.snapshots.create(caller, snapshots.Draft(
+        volume_id=volume.id, project_id=caller.project_id, user_id=caller.user_id or '',
+        name=asked.get('name'), description=asked.get('description'),
+        metadata=asked.get('metadata') or {}, in_use=True, request_id=caller.request_id,
+        reference=reference))
+    return {'snapshot': views.details(services, call, [made])[0]}
+
+
+def unmanage(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Leave a snapshot to its backend."""
+    snapshots.unmanage(services.database, call.target)

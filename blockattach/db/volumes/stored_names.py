@@ -1,0 +1,56 @@
+"""What is known of things that lie on backends: reads only."""
+import uuid
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import models
+from blockattach.db import work
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.domain import managing
+from blockattach.domain import records
+
+_volumes = models.volumes
+_AT_ONCE = 500
+
+
+def claimed(database: engine.Database, held: records.Claim) -> managing.Managed:
+    """The volume that shall be managed, with what is known of it.
+
+    :raises StaleGeneration: its owner has lost it
+    """
+    volume = volume_queries.claimed(database, held)
+    at_work = work.of_resource(database, held.noun, held.resource_id)
+    if volume is None or at_work is None:
+        raise errors.StaleGeneration(noun='volume', id=held.resource_id,
+                                     generation=held.generation)
+    with database.reader() as connection:
+        size_gb = connection.execute(sa.select(_volumes.c.claimed_gb).where(
+            _volumes.c.id == volume.id)).scalar_one()
+    return managing.Managed(volume, at_work.progress['reference'], size_gb)
+
+
+def check_unknown(database: engine.Database, name: str, noun: str) -> None:
+    """Return if what is called so is not this service's.
+
+    :raises BackendRefused: it is
+    """
+    by_name = managing.ids([name], noun)
+    if live_ids(database, by_name.values(), noun):
+        raise errors.BackendRefused(reason=f'{name} is managed already, as {noun} {by_name[name]}')
+
+
+def live_ids(database: engine.Database, ids: Collection[str], noun: str) -> set[str]:
+    """Which of these are ids of live volumes, or of live snapshots.
+
+    :param noun: ``volume`` or ``snapshot``
+    """
+    table = models.volumes if noun == 'volume' else models.snapshots
+    wanted, living = sorted({str(uuid.UUID(one)) for one in ids}), set()
+    with database.reader() as connection:
+        for first in range(0, len(wanted), _AT_ONCE):
+            living |= set(connection.execute(sa.select(table.c.id).where(
+                table.c.id.in_(wanted[first:first + _AT_ONCE]), models.live(table))).scalars())
+    return living

@@ -1,0 +1,138 @@
+"""Storage is managed and left while something fails or dies: no bytes are lost, and all agrees."""
+from blockattach import errors
+from blockattach.control import managing
+from blockattach.control import places
+from blockattach.db.engine import paging
+from blockattach.db.snapshots import snapshots
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
+from blockattach.drivers import base
+from blockattach.drivers import faults
+from blockattach.tests.fixtures import make
+from blockattach.tests.functional import instances
+from blockattach.tests.functional import test_volume_faults
+
+Fault = faults.Fault
+POINTS = (
+    'control.managing.after_manage', 'db.managing.claim.before', 'db.managing.claim.after',
+    'scheduler.flows.after_claim', 'work.volume.manage.before', 'db.managing.found.before',
+    'db.managing.found.after', 'volume.managing.before_manage', 'backend.store.manage.before',
+    'backend.store.manage.after', 'volume.managing.after_manage', 'db.managing.managed.before',
+    'db.managing.managed.after')
+LEAVING = (
+    'control.managing.after_unmanage', 'work.volume.unmanage.before',
+    'volume.managing.before_unexport', 'volume.managing.after_unexport',
+    'db.unmanaging.unmanaged.before', 'db.unmanaging.unmanaged.after')
+OF_SNAPSHOTS = (
+    'control.snapshots.after_create', 'work.snapshot.manage.before',
+    'volume.managing.before_manage_snapshot', 'backend.store.manage_snapshot.after',
+    'volume.managing.after_manage_snapshot')
+
+
+class ManageTest(test_volume_faults.VolumeCase):
+
+    def setUp(self):
+        super().setUp()
+        self.control = self.world.managing_control
+
+    def manage(self, name='disk'):
+        kind = volume_types.get(self.world.database, make.volume_type(self.world.database).id)
+        self.made = self.control.manage(
+            self.world.caller, places.Place('Host', instances.POOL),
+            managing.Wish(kind, name, None, None, {}, False, None))
+
+    def lies_there(self, name='disk', size_gb=2):
+        self.world.store.create(base.StoredVolume(name, name, size_gb, 'pool'))
+
+    def clear(self, name):
+        """What is not this service's is not expected to agree with it."""
+        self.world.store.delete(base.StoredVolume(name, name, 0, 'pool'))
+
+    def give_up(self):
+        """Delete what could not be managed: what lies there stays as it is."""
+        before = self.only()
+        for row in volume_queries.list_page(self.world.database, volume_queries.Filters(
+                None, {'status': 'error_managing'}), paging.Page()):
+            self.world.volume_control.delete(self.world.caller, row)
+        self.world.settle()
+        self.assertEqual(before, self.only())
+
+    def only(self):
+        """What lies on the store now."""
+        return self.world.store.sizes()
+
+    def test_a_death_at_each_point(self):
+        for point in POINTS:
+            with self.subTest(point):
+                before = self.only()
+                self.lies_there()
+                self.dies_at(point, self.manage)
+                self.world.start_instance()
+                self.look_everywhere()
+                [new] = self.only().keys() - before.keys()
+                volume = volume_queries.get(self.world.database, new.removeprefix('volume-'))
+                self.assertEqual((2, 'available'), (volume.size_gb, volume.status))
+                self.assert_agree()
+
+    def test_a_death_before_a_refusal(self):
+        for point in POINTS[:-4]:
+            with self.subTest(point):
+                self.lies_there('taken')
+                before = self.only()
+                self.dies_at(point, lambda: self.manage('taken'))
+                self.world.store.faults.plan('manage', Fault.REFUSED)
+                self.world.start_instance()
+                self.look_everywhere()
+                self.assertEqual(before, self.only())
+                self.assertIn('error_managing', self.statuses())
+                self.give_up()
+                self.clear('taken')
+                self.assert_agree()
+
+    def test_each_fault(self):
+        for fault in Fault:
+            with self.subTest(fault):
+                before = sum(self.only().values())
+                self.lies_there(f'disk-{fault}')
+                self.world.store.faults.plan('manage', fault)
+                self.manage(f'disk-{fault}')
+                self.world.settle()
+                self.world.start_instance()
+                self.look_everywhere()
+                self.assertEqual(before + 2, sum(self.only().values()))
+                self.give_up()
+                self.clear(f'disk-{fault}')
+                self.assert_agree()
+
+    def test_leaving_dies_at_each_point(self):
+        for point in LEAVING:
+            with self.subTest(point):
+                volume, before = self.world.volume(), self.only()
+                self.dies_at(point, lambda volume=volume: self.control.unmanage(
+                    self.world.caller, self.world.shown(volume)))
+                self.world.start_instance()
+                self.look_everywhere()
+                with self.assertRaises(errors.VolumeNotFound):
+                    self.world.shown(volume)
+                self.assertEqual(1, self.only()[f'volume-{volume.id}'])
+                self.assertLessEqual(before.keys(), self.only().keys())
+                self.clear(f'volume-{volume.id}')
+                self.assert_agree()
+
+    def test_a_snapshot_and_a_death_at_each_point(self):
+        volume = self.world.volume()
+        stored = base.StoredVolume(volume.id, f'volume-{volume.id}', 1, 'pool')
+        for point in OF_SNAPSHOTS:
+            with self.subTest(point):
+                before = self.only()
+                self.world.store.create_snapshot(
+                    base.StoredSnapshot('old', 'snapshot-old', stored))
+                self.dies_at(point, lambda: self.world.snapshot_control.create(
+                    self.world.caller, snapshots.Draft(
+                        volume.id, make.PROJECT, make.USER, None, None, {},
+                        reference='snapshot-old')))
+                self.world.start_instance()
+                self.look_everywhere()
+                self.assertNotIn('snapshot-old', self.only())
+                self.assertEqual(len(before) + 1, len(self.only()))
+                self.assert_agree()

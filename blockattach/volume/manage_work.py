@@ -1,0 +1,77 @@
+"""Take over what lies on one backend already, and leave it there again."""
+import dataclasses
+
+from blockattach import context
+from blockattach import errors
+from blockattach import failpoints
+from blockattach.db.volumes import managing as db_managing
+from blockattach.db.volumes import stored_names
+from blockattach.db.volumes import unmanaging
+from blockattach.db.volumes import volume_queries
+from blockattach.domain import managing
+from blockattach.domain import messages
+from blockattach.domain import records
+from blockattach.volume import remains
+from blockattach.work import verbs
+
+
+class ManageWork:
+    """The acts on volumes whose bytes were made elsewhere. None of them removes bytes."""
+
+    def __init__(self, parts: remains.Remains) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._leases = parts.leases
+
+    @verbs.work(
+        'volume.manage', deadline='create_seconds',
+        done=lambda self, claim: db_managing.managed(self._database, claim),
+        failed=lambda self, claim: db_managing.failed(self._database, claim),
+        message=messages.MANAGE_FAILED, cancel=db_managing.cancelled,
+        cancel_message=messages.MANAGE_CANCELLED)
+    def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Give something that lies on the pool the name and the size of a volume."""
+        with self._leases.alone(claim.resource_id):
+            found = stored_names.claimed(self._database, claim)
+            size_gb = found.size_gb
+            if size_gb is None:
+                size_gb = self._look(found.reference)
+                try:
+                    db_managing.found(self._database, claim, size_gb)
+                except errors.QuotaExceeded as exc:
+                    raise verbs.Failed(str(exc)) from exc
+            failpoints.point('volume.managing.before_manage')
+            self._backend.manage(found.reference,
+                                 dataclasses.replace(found.volume, size_gb=size_gb))
+            failpoints.point('volume.managing.after_manage')
+
+    @verbs.work(
+        'volume.unmanage', deadline='create_seconds',
+        done=lambda self, claim: unmanaging.unmanaged(self._database, claim),
+        failed=lambda self, claim: unmanaging.failed(self._database, claim),
+        message=messages.UNMANAGE_FAILED, cancel=unmanaging.cancelled,
+        cancel_message=messages.UNMANAGE_CANCELLED)
+    def unmanage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Let no host reach a volume any more."""
+        with self._leases.volume(claim.resource_id) as lease:
+            volume = volume_queries.claimed(self._database, claim)
+            if volume is None:
+                raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
+                                             generation=claim.generation)
+            if lease is None:
+                raise errors.BackendUncertain(reason='another process is at work on the volume')
+            failpoints.point('volume.managing.before_unexport')
+            self._backend.target.unexport(volume.id)
+            failpoints.point('volume.managing.after_unexport')
+
+    def _look(self, name: str) -> int:
+        """How many GiB what is called so has.
+
+        :raises verbs.Failed, BackendRefused: it cannot be managed
+        """
+        found = next((one for one in self._backend.manageable('volume') if one.name == name),
+                     None)
+        if found is None:
+            raise verbs.Failed(f'there is no volume {name} on the backend')
+        stored_names.check_unknown(self._database, name, 'volume')
+        return managing.whole_gb(found.size_bytes)
