@@ -10,6 +10,8 @@ from blockattach.drivers import disks
 from blockattach.drivers import faults
 
 _SNAPSHOT = 'snapshot-'
+# Before all bytes: what it was made of, which goes where these go.
+_ORIGIN = -1
 
 
 class FakeStore(base.VolumeStore):
@@ -25,7 +27,6 @@ class FakeStore(base.VolumeStore):
         self.lock = threading.RLock()
         # Of volumes and snapshots, by name.
         self._sizes: dict[str, int] = {}
-        self._origins: dict[str, str] = {}
         self._contents: dict[str, dict[int, bytes]] = {}
 
     def lose_everything(self) -> None:
@@ -46,7 +47,8 @@ class FakeStore(base.VolumeStore):
     def origins(self) -> dict[str, str]:
         """What each was made of, by name, if it was not made empty."""
         with self.lock:
-            return {name: self._origins[name] for name in self._sizes if name in self._origins}
+            return {name: self._contents[name][_ORIGIN].decode() for name in self._sizes
+                    if _ORIGIN in self._contents.get(name, ())}
 
     @faults.faulty
     def check(self) -> None:
@@ -57,7 +59,6 @@ class FakeStore(base.VolumeStore):
         if volume.name not in self._sizes:
             self._make_room(volume.size_gb)
             self._sizes[volume.name] = volume.size_gb
-            self._origins.pop(volume.name, None)
             self._contents.pop(volume.name, None)
 
     @faults.faulty
@@ -161,8 +162,7 @@ class FakeStore(base.VolumeStore):
             raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
         self._make_room(volume.size_gb)
         self._sizes[volume.name] = volume.size_gb
-        self._origins[volume.name] = source
-        self._contents[volume.name] = dict(self.contents(source))
+        self._contents[volume.name] = {**self.contents(source), _ORIGIN: source.encode()}
 
     def _existing(self, name: str) -> int:
         if name not in self._sizes:

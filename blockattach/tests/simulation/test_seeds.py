@@ -90,17 +90,21 @@ class SoundTest(unittest.TestCase):
 class FindingTest(unittest.TestCase):
     """A service, or a world, in which something is wrong."""
 
+    def broken(self, seed):
+        """One with a target that clients attach to most of the time."""
+        return play.Simulation(seed, faults.NONE, first_only=True, played=hunting.FIXED[0].nouns)
+
     def found(self, broken):
         return {one.said.partition(':')[0] for one in broken.run(STEPS).violations}
 
     def test_a_target_that_revokes_nothing(self):
-        broken = play.Simulation(11, faults.NONE, first_only=True)
+        broken = self.broken(11)
         target: Any = broken.world.storage.target
         target.revoke = lambda volume_id, initiator: None
         self.assertIn('P7 nobody_else_is_granted', self.found(broken))
 
     def test_a_target_that_forgets_others(self):
-        broken = play.Simulation(12, faults.NONE, first_only=True)
+        broken = self.broken(12)
         target: Any = broken.world.storage.target
         revoke = target.revoke
 
@@ -113,7 +117,7 @@ class FindingTest(unittest.TestCase):
         self.assertIn('P4 every_user_is_granted', self.found(broken))
 
     def test_a_target_that_lets_everybody_write(self):
-        broken = play.Simulation(13, faults.NONE, first_only=True)
+        broken = self.broken(13)
         target: Any = broken.world.storage.target
         grant = target.grant
 
