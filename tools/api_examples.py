@@ -338,6 +338,29 @@ def _snapshots(player: Player) -> None:
                {'os-force_delete': {}})
 
 
+def _managing(player: Player) -> None:
+    made = player.ask('POST /volumes', body={'volume': {'size': 1}}, keep=False)
+    volume = {'id': made['volume']['id']}
+    made = player.ask('POST /snapshots', body={'snapshot': {'volume_id': volume['id']}},
+                      keep=False)
+    for path in ('manageable_snapshots', 'os-snapshot-manage'):
+        snapshot = {'id': made['snapshot']['id']}
+        player.ask('POST /snapshots/{id}/action (os-unmanage)', snapshot, {'os-unmanage': {}})
+        player.ask(f'GET /{path}', query=f'?host={http.HOST}')
+        player.ask(f'GET /{path}/detail', query=f'?host={http.HOST}')
+        made = player.ask(f'POST /{path}', body={'snapshot': {
+            'volume_id': volume['id'], 'ref': {'source-name': f'snapshot-{snapshot["id"]}'}}})
+    player.ask('DELETE /snapshots/{id}', {'id': made['snapshot']['id']}, keep=False)
+    for path in ('manageable_volumes', 'os-volume-manage'):
+        player.ask('POST /volumes/{id}/action (os-unmanage)', volume, {'os-unmanage': {}})
+        player.ask(f'GET /{path}', query=f'?host={http.HOST}')
+        player.ask(f'GET /{path}/detail', query=f'?host={http.HOST}')
+        made = player.ask(f'POST /{path}', body={'volume': {
+            'host': http.POOL, 'ref': {'source-name': f'volume-{volume["id"]}'}}})
+        volume = {'id': made['volume']['id']}
+    player.ask('DELETE /volumes/{id}', volume, keep=False)
+
+
 def _messages(player: Player) -> None:
     messages.create(player.api.database, make.PROJECT, None, domain_messages.ATTACH_FAILED,
                     '33333333-3333-4333-8333-333333333333')
@@ -414,6 +437,7 @@ def _play(player: Player) -> None:
     _actions(player)
     _transfers(player)
     _snapshots(player)
+    _managing(player)
     _messages(player)
     _operations(player)
     _clusters(player)

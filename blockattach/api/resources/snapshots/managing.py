@@ -1,4 +1,4 @@
-"""What lies on backends already becomes a snapshot, and is left there again."""
+"""Snapshots of what is there: what lies on a backend becomes a snapshot, and is left there."""
 from typing import Any
 
 from blockattach import errors

@@ -1,4 +1,4 @@
-"""What lies on backends already becomes a volume, and is left there again."""
+"""Volumes of what is there: what lies on a backend already becomes a volume, and is left there."""
 from typing import Any
 
 from blockattach import errors
