@@ -33,7 +33,7 @@ CREATE_CANCELLED = Text('001', 'schedule allocate volume',
                         '053', 'An administrator has cancelled it.')
 SNAPSHOT_CREATE_FAILED = Text('009', 'create snapshot', '013', 'Snapshot failed to create.',
                               'VOLUME_SNAPSHOT')
-SNAPSHOT_MANAGE_FAILED = Text('009', 'create snapshot', '056',
+SNAPSHOT_MANAGE_FAILED = Text('009', 'create snapshot', '058',
                               'The backend could not manage the storage.', 'VOLUME_SNAPSHOT')
 SNAPSHOT_DELETE_FAILED = Text('010', 'delete snapshot', '016', 'Snapshot failed to delete.',
                               'VOLUME_SNAPSHOT')
@@ -59,7 +59,7 @@ EXTEND_FAILED = Text('007', 'extend volume', '010', 'Volume Driver failed to ext
 EXTEND_CANCELLED = Text('007', 'extend volume', '053', 'An administrator has cancelled it.')
 _FROM_STORAGE = ('008', 'create volume from backend storage')
 MANAGE_NO_POOL = Text(*_FROM_STORAGE, '003', 'Could not find any available weighted backend.')
-MANAGE_FAILED = Text(*_FROM_STORAGE, '056', 'The backend could not manage the storage.')
+MANAGE_FAILED = Text(*_FROM_STORAGE, '058', 'The backend could not manage the storage.')
 MANAGE_CANCELLED = Text(*_FROM_STORAGE, '053', 'An administrator has cancelled it.')
 UNMANAGE_FAILED = Text('006', 'unmanage volume', '001', 'An unknown error occurred.')
 UNMANAGE_CANCELLED = Text('006', 'unmanage volume', '053', 'An administrator has cancelled it.')

@@ -116,7 +116,9 @@ def found(database: engine.Database, held: records.Claim, size_gb: int) -> None:
     """
     volume = volume_queries.get_bare(database, held.resource_id)
     limits = quotas.limits(database, volume.project_id)
-    with database.writer() as connection:
+    with database.writer(lambda again: rows.holds(
+            volume_rows.await_others(again, volume.id),
+            {'generation': held.generation, 'claimed_gb': size_gb})) as connection:
         row = _lock(connection, held.resource_id, held.generation)
         work.read(connection, held)
         if row.claimed_pool is not None:

@@ -12,6 +12,7 @@ from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import sources
 from blockattach.db.volumes import volume_rows
+from blockattach.db.volumes import volumes
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
@@ -19,10 +20,6 @@ LOG = oslo_log.getLogger(__name__)
 
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
-_NOT_NOW = (
-    'Volume status must be available or error or error_restoring or error_extending or '
-    'error_managing and must not be migrating, attached, belong to a group, have snapshots, '
-    'awaiting a transfer, or be disassociated from snapshots after volume transfer.')
 
 
 @engine.retried
@@ -43,7 +40,7 @@ def start(database: engine.Database, volume_id: str, lease_seconds: float,
                 or row.migration_status in volume_lifecycle.MOVING \
                 or snapshot_rows.are_there(connection, volume_id) \
                 or sources.is_copied(connection, volume_id):
-            raise errors.InvalidVolume(reason=_NOT_NOW)
+            raise errors.InvalidVolume(reason=volumes.NOT_DELETABLE)
         if row.pool is None:
             _remove(connection, database, row, _Event.DISCARD)
             return None

@@ -30,7 +30,7 @@ _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 
 
-_NOT_DELETABLE = (
+NOT_DELETABLE = (
     'Volume status must be available or error or error_restoring or error_extending or '
     'error_managing and must not be migrating, attached, belong to a group, have snapshots, '
     'awaiting a transfer, or be disassociated from snapshots after volume transfer.')
@@ -225,7 +225,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
             row.migration_status not in volume_lifecycle.MOVING)
         if not status_allows or row.lowest_rank is not None \
                 or sources.is_copied(connection, volume_id):
-            raise errors.InvalidVolume(reason=_NOT_DELETABLE)
+            raise errors.InvalidVolume(reason=NOT_DELETABLE)
         snapshots = _start_delete_snapshots(connection, database, volume_id, force, with_snapshots)
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
         host = records.host_of(row.pool)
@@ -386,12 +386,12 @@ def _start_delete_snapshots(connection: sa.Connection, database: engine.Database
     if not snapshot_rows.are_there(connection, volume_id):
         return {}
     if not asked.wanted:
-        raise errors.InvalidVolume(reason=_NOT_DELETABLE)
+        raise errors.InvalidVolume(reason=NOT_DELETABLE)
     try:
         return snapshot_rows.delete_with(connection, database, volume_id, force,
                                          asked.project_id)
     except errors.InvalidSnapshot as exc:
-        raise errors.InvalidVolume(reason=f'{_NOT_DELETABLE} {exc}') from exc
+        raise errors.InvalidVolume(reason=f'{NOT_DELETABLE} {exc}') from exc
 
 
 def _give_back(connection: sa.Connection, row: Any) -> None:

@@ -97,7 +97,7 @@ class ManageTest(ManagingTestCase):
                 shown = self.shown(volume_id)
                 self.assertEqual(('error_managing', 0, None), (
                     shown['status'], shown['size'], shown['os-vol-host-attr:host']))
-                self.assertEqual(['VOLUME_VOLUME_008_056'], self.events(volume_id))
+                self.assertEqual(['VOLUME_VOLUME_008_058'], self.events(volume_id))
                 self.assert_status(202, self.http.as_admin.delete(f'/volumes/{volume_id}'))
                 self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
                 self.assertEqual((before, given), (self.store.sizes(), self.allocated()))
@@ -297,7 +297,7 @@ class SnapshotTest(ManagingTestCase):
                 before = self.store.sizes()
                 snapshot_id = self.managed_snapshot(volume_id, name)
                 self.assertEqual('error', self.status_of(snapshot_id))
-                self.assertEqual(['VOLUME_VOLUME_SNAPSHOT_009_056'], self.events(snapshot_id))
+                self.assertEqual(['VOLUME_VOLUME_SNAPSHOT_009_058'], self.events(snapshot_id))
                 self.assert_status(202, self.http.as_admin.delete(f'/snapshots/{snapshot_id}'))
                 self.assertEqual(before, self.store.sizes())
 

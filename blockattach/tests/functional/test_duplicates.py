@@ -241,6 +241,10 @@ class DuplicatesTest(instances.WorldTestCase):
             lambda: self.manager.host_reservation(self.world.caller, row.volume_id, row.initiator),
             lambda: True, lambda: self.world.delete(row))
 
+    def volume_list_manageable(self):
+        return Case(lambda: self.manager.list_manageable(self.world.caller, 'volume'),
+                    lambda: True, lambda: None)
+
     def scheduler_place_volume(self):
         volume = self.waiting_volume()
         request = placement_objects.VolumeRequest.from_domain(pools.request_of(volume, {}))

@@ -346,6 +346,19 @@ BUGS = (
         'what a manager may have begun is refused by no scheduler', 'P6',
         'blockattach.tests.db.test_extending.PlacedTest'),
 
+    # What lies on a backend already.
+    Bug('what_is_managed_is_managed_again', 'db/volumes/stored_names.py',
+        '    if live_ids(database, by_name.values(), noun):\n',
+        '    if not noun:\n',
+        'what is a volume of this service is made no other one', 'P4',
+        'blockattach.tests.api.test_managing'),
+    Bug('what_is_left_is_removed', 'volume/manage_work.py',
+        "            failpoints.point('volume.managing.after_unexport')\n",
+        "            failpoints.point('volume.managing.after_unexport')\n"
+        '            self._backend.delete(volume)\n',
+        'the bytes of a volume that is left to its backend stay there', 'P4',
+        'blockattach.tests.functional.test_manage_faults'),
+
     # Volumes that move.
     Bug('a_source_goes_first', 'volume/move_work.py',
         "        failpoints.point('volume.moving.after_copy')\n",
