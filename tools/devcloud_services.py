@@ -59,9 +59,11 @@ class Service(NamedTuple):
         return f'devcloud-{self.number}'
 
     @property
-    def backend(self) -> str:
-        """The backend of this host's volume manager."""
-        return f'disks-{self.number}'
+    def backends(self) -> tuple[str, ...]:
+        """The backends of this host's volume manager: one, and on the first host another one, for
+        volumes to be moved to.
+        """
+        return (f'disks-{self.number}', *(['spare-1'] if self.number == 1 else []))
 
     @property
     def log(self) -> str:
@@ -76,8 +78,9 @@ class Service(NamedTuple):
 
 SERVICES = tuple(Service(what, number) for number in (1, 2)
                  for what in (API, SCHEDULER, VOLUME)) + (Service(CONTROL, 1),)
-SERVED = [(_TOPICS[one.what], f'{one.host}@{one.backend}' if one.what == VOLUME else one.host)
-          for one in SERVICES if one.what in _TOPICS] + [
+SERVED = [(_TOPICS[one.what], f'{one.host}{backend}') for one in SERVICES if one.what in _TOPICS
+          for backend in ([f'@{name}' for name in one.backends] if one.what == VOLUME
+                          else [''])] + [
     ('process', f'{_BINARIES[one.what]}.{one.host}') for one in SERVICES
     if one.what in _BINARIES]
 """Topics and hosts that the processes have queues for."""
@@ -211,11 +214,12 @@ def _own(state: records.StateDirectory, service: Service,
     if service.what == API:
         groups['api'] = {'port': str(taken[service.name])}
     if service.what == VOLUME:
-        groups['volume'] = {'enabled_backends': service.backend}
-        groups[service.backend] = {
-            'store': 'file', 'target': 'tgt', 'target_ip_address': servers.LOOPBACK,
-            'target_port': str(taken[service.name])} if tgtd.program() else {
-            'store': 'fake', 'target': 'fake'}
+        groups['volume'] = {'enabled_backends': ','.join(service.backends)}
+        for backend in service.backends:
+            groups[backend] = {
+                'store': 'file', 'target': 'tgt', 'target_ip_address': servers.LOOPBACK,
+                'target_port': str(taken[service.name])} if tgtd.program() else {
+                'store': 'fake', 'target': 'fake'}
     return groups
 
 

@@ -27,7 +27,7 @@ SKIPS = TOOLS / 'tempest_skips.txt'
 CONFIGURATION = 'tempest.conf'
 IMAGE = 'blockattach-tempest'
 IMAGE_BYTES = 1 << 20
-BACKENDS = ('disks-1', 'disks-2')
+BACKENDS = ('disks-1', 'spare-1')
 _DOMAIN_OF = 'OS_PROJECT_DOMAIN_NAME'
 
 

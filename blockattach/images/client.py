@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from collections.abc import Generator
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from urllib import parse
@@ -34,6 +35,7 @@ _SERVICE_TYPE = 'image'
 _NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends where there is no token."""
 _PIECE = units.MIB
+_CHUNK = 64 * units.KIB
 _PATCH = 'application/openstack-images-v2.1-json-patch'
 _OWN = frozenset(('created_at', 'owner', 'tags', 'self', 'file', 'schema', 'locations',
                   'direct_url', 'os_hidden', 'stores'))
@@ -169,7 +171,8 @@ class ServiceImages(_Client):
         :raises GlanceUnavailable: it may have them
         """
         # Pieces come once: what repeats the request by itself would send the rest as the whole.
-        reply = self._ask('PUT', f'{_path(image_id)}/file', data=iter(pieces), connect_retries=0,
+        reply = self._ask('PUT', f'{_path(image_id)}/file', data=_chunks(pieces),
+                          connect_retries=0,
                           allow_reauth=False,
                           headers={'Content-Type': 'application/octet-stream'})
         if reply.status_code == 404:
@@ -235,6 +238,13 @@ def _unreachable(exc: Exception) -> errors.GlanceUnavailable:
 def _unclear(reply: requests.Response) -> errors.GlanceUnavailable:
     LOG.warning('Cannot use the answer of Glance%s', log.fields(status=reply.status_code))
     return errors.GlanceUnavailable(reason=f'it answers with status {reply.status_code}')
+
+
+def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """As small as every server takes them: uWSGI refuses those of a MiB."""
+    for piece in pieces:
+        for start in range(0, len(piece), _CHUNK):
+            yield piece[start:start + _CHUNK]
 
 
 def _path(image_id: str) -> str:
