@@ -9,6 +9,7 @@ from concurrent import futures
 from blockattach import errors
 from blockattach import units
 from blockattach.conformance import discarding
+from blockattach.conformance import disks
 from blockattach.conformance import managing
 from blockattach.conformance import snapshots
 from blockattach.conformance import store_base
@@ -27,7 +28,7 @@ _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
 
 
 class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
-                    discarding.DiscardContract, managing.ManageContract):
+                    discarding.DiscardContract, managing.ManageContract, disks.DiskContract):
     """What `base.VolumeStore` promises, sentence by sentence, and what a store may do beyond."""
 
     provable = frozenset({'clone'})

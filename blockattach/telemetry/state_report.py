@@ -81,6 +81,7 @@ class StateReport:
         from oslo_reports import guru_meditation_report
         from oslo_reports import report
         from oslo_reports.generators import conf as conf_generator
+        from oslo_reports.generators import threading as thread_generators
 
         process, conf, sections = self._process, self._conf, self._sections
 
@@ -89,7 +90,11 @@ class StateReport:
                 super().__init__(version_object, frame, f'State of {process}')
 
             def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
-                """Show our configuration: oslo.reports knows only the global one."""
+                """Show our configuration: oslo.reports knows only the global one. No green
+                threads: there are none, and the search fails at objects that end meanwhile.
+                """
+                if isinstance(generator, thread_generators.GreenThreadReportGenerator):
+                    return
                 if isinstance(generator, conf_generator.ConfigReportGenerator):
                     generator = conf_generator.ConfigReportGenerator(conf)
                 super().add_section(heading, generator, index)

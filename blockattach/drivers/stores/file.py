@@ -167,7 +167,7 @@ class FileStore(base.VolumeStore):
     def _opened(self, name: str) -> Iterator[int]:
         try:
             file = os.open(self._path(name), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             raise errors.BackendRefused(reason=f'{name} does not exist') from None
         try:
             yield file

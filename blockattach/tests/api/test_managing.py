@@ -56,7 +56,7 @@ class ManageTest(ManagingTestCase):
                                     description='found', metadata={'k': 'v'}, bootable=True)
                 self.assert_status(202, reply)
                 answered = reply.body['volume']
-                self.assertEqual(('managing', 0), (answered['status'], answered['size']))
+                self.assertEqual(('creating', 0), (answered['status'], answered['size']))
                 shown = self.shown(answered['id'])
                 self.assertEqual(
                     ('available', 2, 'mine', 'found', {'k': 'v'}, 'true', http.POOL),
@@ -95,7 +95,7 @@ class ManageTest(ManagingTestCase):
                 before, given = self.store.sizes(), self.allocated()
                 volume_id = self.managed(name)
                 shown = self.shown(volume_id)
-                self.assertEqual(('error_managing', 0, None), (
+                self.assertEqual(('error', 0, None), (
                     shown['status'], shown['size'], shown['os-vol-host-attr:host']))
                 self.assertEqual(['VOLUME_VOLUME_008_058'], self.events(volume_id))
                 self.assert_status(202, self.http.as_admin.delete(f'/volumes/{volume_id}'))
@@ -105,7 +105,7 @@ class ManageTest(ManagingTestCase):
     def test_the_pool_is_judged(self):
         self.lies_there('disk')
         volume_id = self.managed('disk', availability_zone='mars')
-        self.assertEqual('error_managing', self.shown(volume_id)['status'])
+        self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertEqual(['VOLUME_VOLUME_008_003'], self.events(volume_id))
         self.assertEqual({'disk': 2}, self.store.sizes())
 
@@ -114,7 +114,7 @@ class ManageTest(ManagingTestCase):
         self.assert_status(200, self.http.as_admin.put(
             f'/os-quota-sets/{self.http.as_admin.project_id}', {'quota_set': {'gigabytes': 4}}))
         volume_id = self.managed('disk')
-        self.assertEqual('error_managing', self.shown(volume_id)['status'])
+        self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertEqual(({'disk': 5}, 0), (self.store.sizes(), self.allocated()))
         self.assert_status(200, self.http.as_admin.put(
             f'/os-quota-sets/{self.http.as_admin.project_id}', {'quota_set': {'volumes': 1}}))

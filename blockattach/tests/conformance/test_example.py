@@ -65,8 +65,8 @@ class ExampleTest(unittest.TestCase):
 
     def test_it_is_found_by_its_name(self):
         done = self.python('-c', _LOAD, str(self.place / 'state'))
-        self.assertEqual("directory_store ['discard', 'host_reservations']\n", done.stdout,
-                         done.stderr)
+        self.assertEqual("directory_store ['discard', 'host_reservations', 'live_resize']\n",
+                         done.stdout, done.stderr)
 
     def test_it_gets_the_same_report(self):
         done = self.python('-m', 'blockattach.conformance', TEST)

@@ -41,7 +41,7 @@ class EqualTest(ExamineTestCase):
         found = self.examined(wrong_drivers.SoundTest)
         self.assertEqual((set(), frozenset(), frozenset()),
                          (self.failed(found), found.unproved(), found.undeclared()))
-        self.assertEqual({'clone', 'clone_snapshot', 'manage', 'revert', 'snapshots'},
+        self.assertEqual({'clone', 'clone_snapshot', 'disks', 'manage', 'revert', 'snapshots'},
                          found.declared)
         self.assertEqual(found.declared, found.proved)
         self.assertGreater(found.count(report.Outcome.NOT_DECLARED), 0)

@@ -69,11 +69,14 @@ _SERVER = schema.View({
     'attached_at': answers.NULLABLE_TIME,
 })
 
+# What clients know no word for.
+_SHOWN_AS = {'managing': 'creating', 'error_managing': 'error'}
+
 _MADE = schema.View({
     'id': schema.UUID,
     'name': answers.NULLABLE_TEXT,
     'description': answers.NULLABLE_TEXT,
-    'status': answers.TEXT,
+    'status': (answers.TEXT, lambda volume: _SHOWN_AS.get(volume.status, volume.status)),
     'size': (answers.INTEGER, 'size_gb'),
     'availability_zone': answers.TEXT,
     'created_at': answers.TIME,

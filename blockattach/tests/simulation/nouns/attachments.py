@@ -351,6 +351,5 @@ NOUN = operations.Noun(
         'db.leases.forget.*': 'once a day: tests/db/test_leases.py',
         'db.detaches._lapse.*': 'no announced detach lapses here, where no time-out is set: '
                                 'tests/db/test_legacy.py, tests/api/test_abandoned.py',
-        'db.quotas.change.*': 'limits are set by administrators: tests/db/test_quotas.py',
     },
 )

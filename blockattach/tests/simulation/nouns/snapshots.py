@@ -232,6 +232,8 @@ NOUN = operations.Noun(
     left=_left,
     at_work=("SELECT COUNT(*) FROM snapshots WHERE status IN ('creating', 'deleting') AND NOT "
              "status_reset AND NOT deleted",),
+    # A deletion with its snapshots, by chance: `cascade` walks through it.
+    rare=('volume.snapshots.after_delete_of',),
     passed=('control.snapshots.', 'volume.snapshots.', 'volume.reverts.', 'db.snapshots.start_',
             'db.reverts.start.', 'backend.store.create_snapshot.',
             'backend.store.delete_snapshot.', 'backend.store.revert.'),
