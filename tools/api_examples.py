@@ -339,7 +339,7 @@ def _snapshots(player: Player) -> None:
 
 
 def _managing(player: Player) -> None:
-    made = player.ask('POST /volumes', body={'volume': {'size': 1}}, keep=False)
+    made = player.ask('POST /volumes', body={'volume': {'size': 9}}, keep=False)
     volume = {'id': made['volume']['id']}
     made = player.ask('POST /snapshots', body={'snapshot': {'volume_id': volume['id']}},
                       keep=False)
@@ -353,8 +353,10 @@ def _managing(player: Player) -> None:
     player.ask('DELETE /snapshots/{id}', {'id': made['snapshot']['id']}, keep=False)
     for path in ('manageable_volumes', 'os-volume-manage'):
         player.ask('POST /volumes/{id}/action (os-unmanage)', volume, {'os-unmanage': {}})
-        player.ask(f'GET /{path}', query=f'?host={http.HOST}')
-        player.ask(f'GET /{path}/detail', query=f'?host={http.HOST}')
+        # The largest is the one: what else is there has no order.
+        query = f'?host={http.HOST}&sort=size:desc&limit=1'
+        player.ask(f'GET /{path}', query=query)
+        player.ask(f'GET /{path}/detail', query=query)
         made = player.ask(f'POST /{path}', body={'volume': {
             'host': http.POOL, 'ref': {'source-name': f'volume-{volume["id"]}'}}})
         volume = {'id': made['volume']['id']}
