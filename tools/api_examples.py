@@ -281,6 +281,7 @@ def _actions(player: Player) -> None:
 
 
 def _images(player: Player) -> None:
+    # Volumes have no bytes here, so what goes on after these answers fails.
     for action, value in (
             ('os-volume_upload_image', {'image_name': 'my-root', 'disk_format': 'qcow2'}),
             ('os-reimage', {'image_id': player.image_id})):
@@ -341,22 +342,20 @@ def _snapshots(player: Player) -> None:
 def _managing(player: Player) -> None:
     made = player.ask('POST /volumes', body={'volume': {'size': 9}}, keep=False)
     volume = {'id': made['volume']['id']}
-    made = player.ask('POST /snapshots', body={'snapshot': {'volume_id': volume['id']}},
-                      keep=False)
+    made = player.ask('POST /snapshots', {}, {'snapshot': {'volume_id': volume['id']}}, keep=False)
     for path in ('manageable_snapshots', 'os-snapshot-manage'):
         snapshot = {'id': made['snapshot']['id']}
         player.ask('POST /snapshots/{id}/action (os-unmanage)', snapshot, {'os-unmanage': {}})
-        player.ask(f'GET /{path}', query=f'?host={http.HOST}')
-        player.ask(f'GET /{path}/detail', query=f'?host={http.HOST}')
+        for part in ('', '/detail'):
+            player.ask(f'GET /{path}{part}', query=f'?host={http.HOST}')
         made = player.ask(f'POST /{path}', body={'snapshot': {
             'volume_id': volume['id'], 'ref': {'source-name': f'snapshot-{snapshot["id"]}'}}})
     player.ask('DELETE /snapshots/{id}', {'id': made['snapshot']['id']}, keep=False)
     for path in ('manageable_volumes', 'os-volume-manage'):
         player.ask('POST /volumes/{id}/action (os-unmanage)', volume, {'os-unmanage': {}})
         # The largest is the one: what else is there has no order.
-        query = f'?host={http.HOST}&sort=size:desc&limit=1'
-        player.ask(f'GET /{path}', query=query)
-        player.ask(f'GET /{path}/detail', query=query)
+        for part in ('', '/detail'):
+            player.ask(f'GET /{path}{part}', query=f'?host={http.HOST}&sort=size:desc&limit=1')
         made = player.ask(f'POST /{path}', body={'volume': {
             'host': http.POOL, 'ref': {'source-name': f'volume-{volume["id"]}'}}})
         volume = {'id': made['volume']['id']}
@@ -444,7 +443,6 @@ def _play(player: Player) -> None:
     _operations(player)
     _clusters(player)
     _not_offered(player)
-    # Volumes have no bytes here, so what goes on after these answers fails.
     _images(player)
 
 
