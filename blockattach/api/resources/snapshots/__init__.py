@@ -20,7 +20,7 @@ _of = functools.partial(Operation, target=handlers.target)
 _action = functools.partial(operation.action, f'{_ONE}/action', target=handlers.target)
 
 _MANAGEABLE = manageable.Noun(
-    'snapshot', managing.manage, managing.MANAGE, views.SHOWN,
+    'snapshot', managing.manage, managing.MANAGE, views.MADE,
     list_rule=managing.policies.LIST_SNAPSHOTS, manage_rule=managing.policies.MANAGE_SNAPSHOT)
 
 OPERATIONS = (

@@ -38,7 +38,7 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
         name=asked.get('name'), description=asked.get('description'),
         metadata=asked.get('metadata') or {}, in_use=True, request_id=caller.request_id,
         reference=reference))
-    return {'snapshot': views.details(services, call, [made])[0]}
+    return {'snapshot': views.made(call, made)}
 
 
 def unmanage(services: api_services.ApiServices, call: operation.Call) -> None:
