@@ -123,9 +123,9 @@ def _list(services: api_services.ApiServices, call: operation.Call, noun: str,
     where = place(call, call.query, LISTED_BY_CLUSTER)
     order, page = _order(call), _page(services, call)
     stored, known = services.managing.lists.stored(call.context, where, noun)
-    for key, way in reversed(order):
+    for key, direction in reversed(order):
         stored.sort(key=lambda one, key=key: one.name if key == 'reference'  # type: ignore[misc]
-                    else one.size_bytes, reverse=way == paging.DESCENDING)
+                    else one.size_bytes, reverse=direction == paging.DESCENDING)
     marker, limit, offset = page
     if marker is not None:
         names = [one.name for one in stored]
@@ -159,7 +159,7 @@ def _order(call: operation.Call) -> list[tuple[str, str]]:
         pairs = [part.strip().partition(':')[::2] for part in query['sort'].split(',')]
     else:
         pairs = [(query.get('sort_key', 'reference'), query.get('sort_dir', ''))]
-    order = [(key, way or paging.DESCENDING) for key, way in pairs]
+    order = [(key, direction or paging.DESCENDING) for key, direction in pairs]
     for what, position, allowed in (('keys', 0, ('reference', 'size')),
                                     ('dirs', 1, (paging.ASCENDING, paging.DESCENDING))):
         wrong = [pair[position] for pair in order if pair[position] not in allowed]

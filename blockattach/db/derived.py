@@ -27,7 +27,10 @@ _grants = models.grants
 _volumes = models.volumes
 _pools = models.pools
 _Own = volume_lifecycle.OwnStatus
-_MOVING = (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
+_REMEMBERING = frozenset({
+    _Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING, _Own.DOWNLOADING, _Own.UPLOADING,
+    _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING})
+"""Work on a volume that is there: it remembers what for, and cannot be written anew."""
 _VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 
 
@@ -55,8 +58,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         # What an administrator calls so is not made once more: nobody could say what of.
         at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
-        # Work on a volume that is there remembers what for, and cannot be written anew.
-        if row.own_status not in (_Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING, *_MOVING):
+        if row.own_status not in _REMEMBERING:
             _derive_work(connection, database, row, at_work)
         snapshot_rows.derive_work(connection, database, row)
         if row.own_status not in volume_lifecycle.CLAIMING:

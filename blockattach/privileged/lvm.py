@@ -175,7 +175,7 @@ def rename(site: Site, name: str, new_name: str) -> None:
 def adopt(site: Site, name: str, new_name: str) -> None:
     """Give any logical volume of the group our tag and a name of ours; its use continues.
 
-    This is the one way in which what others made becomes ours.
+    Only this makes what others made ours.
     """
     site = _checked(site, new_name)
     _lvm(site, 'lvchange', '--addtag', TAG, f'{site.group}/{_name(name)}')

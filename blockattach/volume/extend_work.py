@@ -4,6 +4,7 @@ import dataclasses
 from blockattach import context
 from blockattach import failpoints
 from blockattach.db.volumes import extending
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.volume import remains
@@ -28,7 +29,8 @@ class ExtendWork:
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Make a volume larger, first on the store, then for its hosts."""
         with self._leases.alone(claim.resource_id):
-            volume, new_size = extending.claimed(self._database, claim)
+            found = volume_queries.claimed(self._database, claim)
+            volume, new_size = found.volume, int(found.progress['new_size'])
             if volume.lowest_rank is not None and not self._backend.resizes_live:
                 raise verbs.Failed('hosts would not see the new size before they attach again')
             failpoints.point('volume.extending.before_extend')

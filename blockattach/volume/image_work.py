@@ -11,8 +11,8 @@ from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
-from blockattach.db import work
 from blockattach.db.volumes import volume_images
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.volume import pacing
@@ -28,7 +28,6 @@ _STEP = 5
 """Percent between two notes of how far an act is."""
 _ATTEMPTS = 3
 """After so many an act ends that may succeed at last: its user should learn that it does not."""
-_PERCENT, _SIZE = 'percent', 'uploaded_size'
 _SURE = (errors.ImageNotFound, errors.ImageUnacceptable, errors.ImageRefused,
          errors.ConversionFailed, errors.GlanceMissing, errors.BackendRefused)
 """What a repeat does not change."""
@@ -57,7 +56,7 @@ class ImageWork:
         self._reimaged = reimaged
 
     @verbs.work('volume.download', deadline='create_seconds',
-                done=lambda self, claim: volume_images.downloaded(self._database, claim),
+                done=lambda self, claim, made: volume_images.downloaded(self._database, claim),
                 failed=lambda self, claim: volume_images.download_failed(self._database, claim),
                 message=messages.DOWNLOAD_FAILED, cancel=volume_images.download_cancelled,
                 cancel_message=messages.DOWNLOAD_CANCELLED)
@@ -69,7 +68,7 @@ class ImageWork:
                      made: object) -> None:
         self._reimaged(claim.resource_id, False)
 
-    def _done_and_said(self, claim: records.Claim) -> None:
+    def _done_and_said(self, claim: records.Claim, made: object) -> None:
         volume_images.downloaded(self._database, claim)
         failpoints.point('volume.images.before_event')
         self._reimaged(claim.resource_id, True)
@@ -83,7 +82,7 @@ class ImageWork:
         return self._slowly(claim, self._refill, {})
 
     @verbs.work('volume.upload', deadline='create_seconds',
-                done=lambda self, claim: volume_images.uploaded(self._database, claim),
+                done=lambda self, claim, made: volume_images.uploaded(self._database, claim),
                 failed=lambda self, claim: volume_images.uploaded(self._database, claim),
                 message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,
                 cancel_message=messages.UPLOAD_CANCELLED)
@@ -91,7 +90,7 @@ class ImageWork:
         """Give an image the bytes of a volume; an image that cannot have them goes."""
         return self._slowly(claim, self._upload, {}, shared=True)
 
-    def _slowly(self, claim: records.Claim, act: Callable[[records.Volume, records.Work], None],
+    def _slowly(self, claim: records.Claim, act: Callable[[volume_queries.AtWork], None],
                 texts: Mapping[type[errors.BlockattachError], messages.Text],
                 shared: bool = False) -> verbs.TakesLong:
         """Act, by and by; what fails for good, or too often, is `verbs.Failed`.
@@ -100,11 +99,11 @@ class ImageWork:
         :param shared: other threads may act on the volume
         """
         def rest() -> None:
-            volume, found = volume_images.claimed(self._database, claim)
+            found = volume_queries.claimed(self._database, claim)
             try:
                 # A volume that is uploaded may be in use: others act on it meanwhile.
-                with contextlib.nullcontext() if shared else self._leases.alone(volume.id):
-                    act(volume, found)
+                with contextlib.nullcontext() if shared else self._leases.alone(claim.resource_id):
+                    act(found)
             except _SURE as exc:
                 text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
                 raise verbs.Failed(str(exc), message=text) from exc
@@ -114,34 +113,36 @@ class ImageWork:
                 raise errors.BackendUncertain(reason=str(exc)) from exc
         return verbs.TakesLong(rest)
 
-    def _refill(self, volume: records.Volume, found: records.Work) -> None:
+    def _refill(self, found: volume_queries.AtWork) -> None:
+        volume = found.volume
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
         self._moving().clear(self._disk(volume), volume.size_gb, self._copied(found.claim))
-        self._fill(volume, found)
+        self._fill(found)
 
-    def _fill(self, volume: records.Volume, found: records.Work) -> None:
+    def _fill(self, found: volume_queries.AtWork) -> None:
+        volume = found.volume
         failpoints.point('volume.images.before_fill')
         self._moving().fill(volume.id, volume_images.about(found), self._disk(volume),
                             volume.size_gb, self._note(found.claim), self._copied(found.claim))
         failpoints.point('volume.images.after_fill')
 
-    def _upload(self, volume: records.Volume, found: records.Work) -> None:
+    def _upload(self, found: volume_queries.AtWork) -> None:
         try:
-            self._give_bytes(volume, found)
+            self._give_bytes(found)
         except (*_SURE, *_UNSURE) as exc:
             if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:
                 self._discard(found)
             raise
         except errors.StaleGeneration:
-            if not volume_images.is_uploading(self._database, volume.id):
+            if not volume_images.is_uploading(self._database, found.volume.id):
                 self._discard(found)
             raise
 
-    def _give_bytes(self, volume: records.Volume, found: records.Work) -> None:
+    def _give_bytes(self, found: volume_queries.AtWork) -> None:
         """A repeat finds what an earlier attempt has uploaded."""
-        mover, image = self._moving(), volume_images.about(found)
-        expected: int | None = found.progress.get(_SIZE)
+        mover, volume, image = self._moving(), found.volume, volume_images.about(found)
+        expected = volume_images.uploaded_size(found)
         now = mover.glance.show(image.id)
         if now.status == 'queued':
             failpoints.point('volume.images.before_upload')
@@ -149,7 +150,7 @@ class ImageWork:
 
             def sized(size: int) -> None:
                 sizes.append(size)
-                work.note(self._database, found.claim, **{_SIZE: size})
+                volume_images.note_uploaded(self._database, found.claim, size)
 
             mover.upload(volume.id, image, self._disk(volume), volume.size_gb,
                          self._note(found.claim), self._copied(found.claim), sized)
@@ -160,12 +161,12 @@ class ImageWork:
         if now.size != expected:
             raise errors.ImageRefused(reason=f'it has kept {now.size} bytes of {expected}')
 
-    def _discard(self, found: records.Work) -> None:
+    def _discard(self, found: volume_queries.AtWork) -> None:
         try:
             self._moving().glance.delete(volume_images.about(found).id)
         except (errors.GlanceMissing, errors.GlanceUnavailable, errors.ImageRefused) as exc:
             LOG.warning('Cannot remove an image that has not got its bytes%s', log.fields(
-                volume_id=found.resource_id, image_id=volume_images.about(found).id, reason=exc))
+                volume_id=found.volume.id, image_id=volume_images.about(found).id, reason=exc))
 
     def _note(self, claim: records.Claim) -> 'moving.Note':
         """Writes down how far it is; ends the act where the claim is lost."""
@@ -174,15 +175,13 @@ class ImageWork:
         def note(percent: int) -> None:
             nonlocal last
             if percent >= last + _STEP:
-                work.note(self._database, claim, **{_PERCENT: percent})
+                volume_images.note_percent(self._database, claim, percent)
                 last = percent
         return note
 
     def _copied(self, claim: records.Claim) -> 'moving.Copied':
-        return self._pace.of(claim.resource_id, functools.partial(self._holds, claim))
-
-    def _holds(self, claim: records.Claim) -> bool:
-        return bool(volume_images.claimed(self._database, claim))
+        return self._pace.of(claim.resource_id, functools.partial(
+            volume_queries.is_claimed, self._database, claim))
 
     def _moving(self) -> 'moving.ImageMover':
         if self._mover is None:

@@ -2,7 +2,6 @@
 import functools
 
 from blockattach import errors
-from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
 from blockattach.db.volumes import volume_images
@@ -33,7 +32,8 @@ class Maker:
         :raises BackendRefused: final; also where the source is gone, or the store cannot copy
         :raises verbs.Left: this process ends before the copy
         """
-        copied = self._pace.of(volume.id, functools.partial(self._holds, claim))
+        copied = self._pace.of(volume.id, functools.partial(
+            volume_queries.is_claimed, self._database, claim))
         try:
             if volume.snapshot_id is not None:
                 snapshot = sources.snapshot(self._database, volume.snapshot_id)
@@ -48,13 +48,10 @@ class Maker:
             raise errors.BackendRefused(
                 reason=f'what volume {volume.id} is made of is gone: {exc}') from exc
 
-    def made(self, claim: records.Claim) -> records.Claim | None:
+    def made(self, made: volume_queries.AtWork) -> records.Claim | None:
         """Its bytes are made; the claim of what comes next: to fill it from an image."""
-        found = work.of_resource(self._database, claim.noun, claim.resource_id)
-        if found is not None and volume_images.image_of(found.progress) is not None:
+        claim = made.claim
+        if volume_images.image_of(made.progress) is not None:
             return volume_images.begin_download(self._database, claim)
         volumes.created(self._database, claim.resource_id, claim.generation, False, claim.owner)
         return None
-
-    def _holds(self, claim: records.Claim) -> bool:
-        return volume_queries.claimed(self._database, claim) is not None

@@ -20,7 +20,7 @@ class ManageSnapshotWork:
 
     @verbs.work(
         'snapshot.manage', deadline='create_seconds',
-        done=lambda self, claim: db_snapshots.created(self._database, claim),
+        done=lambda self, claim, made: db_snapshots.created(self._database, claim),
         failed=lambda self, claim: db_snapshots.create_failed(self._database, claim),
         message=messages.SNAPSHOT_MANAGE_FAILED, cancel=db_snapshots.manage_cancelled,
         cancel_message=messages.SNAPSHOT_CANCELLED)

@@ -25,7 +25,7 @@ class ManageWork:
 
     @verbs.work(
         'volume.manage', deadline='create_seconds',
-        done=lambda self, claim: db_managing.managed(self._database, claim),
+        done=lambda self, claim, made: db_managing.managed(self._database, claim),
         failed=lambda self, claim: db_managing.failed(self._database, claim),
         message=messages.MANAGE_FAILED, cancel=db_managing.cancelled,
         cancel_message=messages.MANAGE_CANCELLED)
@@ -47,17 +47,14 @@ class ManageWork:
 
     @verbs.work(
         'volume.unmanage', deadline='create_seconds',
-        done=lambda self, claim: unmanaging.unmanaged(self._database, claim),
+        done=lambda self, claim, made: unmanaging.unmanaged(self._database, claim),
         failed=lambda self, claim: unmanaging.failed(self._database, claim),
         message=messages.UNMANAGE_FAILED, cancel=unmanaging.cancelled,
         cancel_message=messages.UNMANAGE_CANCELLED)
     def unmanage(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Let no host reach a volume any more."""
         with self._leases.volume(claim.resource_id) as lease:
-            volume = volume_queries.claimed(self._database, claim)
-            if volume is None:
-                raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
-                                             generation=claim.generation)
+            volume = volume_queries.claimed(self._database, claim).volume
             if lease is None:
                 raise errors.BackendUncertain(reason='another process is at work on the volume')
             failpoints.point('volume.managing.before_unexport')

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db.volumes import moves
 from blockattach.db.volumes import moving
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.volume import backends
@@ -80,7 +80,7 @@ class MoveWork:
         return verbs.TakesLong(functools.partial(self._take, claim))
 
     def _take(self, claim: records.Claim) -> None:
-        found = moves.claimed(self._database, claim)
+        found = volume_queries.claimed(self._database, claim)
         try:
             with self._leases.alone(claim.resource_id):
                 self._copy(claim, found)
@@ -95,28 +95,22 @@ class MoveWork:
             raise verbs.Failed(f'Pool {found.there.pool}: {exc}', found.there) from exc
         failpoints.point('volume.moving.after_move')
 
-    def _copy(self, claim: records.Claim, found: moves.Move) -> None:
-        source = self._others.backends.get(found.here.host or '')
+    def _copy(self, claim: records.Claim, found: volume_queries.AtWork) -> None:
+        source = self._others.backends.get(found.volume.host or '')
         if source is None:
             raise errors.BackendRefused(
-                reason=f'its process does not serve {found.here.host}, which has the volume')
-        if backends.is_one_disk(source, found.here, self._backend, found.there):
+                reason=f'its process does not serve {found.volume.host}, which has the volume')
+        if backends.is_one_disk(source, found.volume, self._backend, found.there):
             raise errors.BackendRefused(
-                reason=f'it keeps volume {found.here.id} where {found.here.host} keeps it')
+                reason=f'it keeps volume {found.volume.id} where {found.volume.host} keeps it')
         # Of hosts that were connected once; both backends may have one target.
-        source.target.unexport(found.here.id)
+        source.target.unexport(found.volume.id)
         failpoints.point('volume.moving.before_create')
         # What an earlier attempt has left may have other bytes, or another size.
         self._backend.delete(found.there)
         self._backend.create(found.there)
         failpoints.point('volume.moving.before_copy')
-        copying.copy_volume(source, found.here, self._backend, found.there, self._pace.of(
-            claim.resource_id, functools.partial(self._holds, claim)))
+        copying.copy_volume(source, found.volume, self._backend, found.there, self._pace.of(
+            claim.resource_id, functools.partial(
+            volume_queries.is_claimed, self._database, claim)))
         failpoints.point('volume.moving.after_copy')
-
-    def _holds(self, claim: records.Claim) -> bool:
-        try:
-            moves.claimed(self._database, claim)
-        except errors.StaleGeneration:
-            return False
-        return True

@@ -2,7 +2,6 @@
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db import work
 from blockattach.db.snapshots import reverts
 from blockattach.db.snapshots import snapshot_queries
 from blockattach.db.volumes import volume_queries
@@ -22,21 +21,17 @@ class RevertWork:
 
     @verbs.work(
         'volume.revert', deadline='create_seconds',
-        done=lambda self, claim: reverts.done(self._database, claim),
+        done=lambda self, claim, made: reverts.done(self._database, claim),
         failed=lambda self, claim: reverts.failed(self._database, claim),
         message=messages.REVERT_FAILED, cancel=reverts.cancelled)
     def revert(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Give a volume the bytes of its latest snapshot."""
         with self._leases.volume(claim.resource_id) as lease:
-            volume = volume_queries.claimed(self._database, claim)
-            found = work.of_resource(self._database, claim.noun, claim.resource_id)
-            if volume is None or found is None or 'snapshot_id' not in found.progress:
-                raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
-                                             generation=claim.generation)
+            found = volume_queries.claimed(self._database, claim)
             if lease is None:
                 raise errors.BackendUncertain(reason='another process is at work on the volume')
             snapshot = snapshot_queries.get(self._database, found.progress['snapshot_id'])
-            self._backend.target.unexport(volume.id)
+            self._backend.target.unexport(found.volume.id)
             failpoints.point('volume.reverts.before_revert')
-            self._backend.revert(snapshot, volume)
+            self._backend.revert(snapshot, found.volume)
             failpoints.point('volume.reverts.after_revert')

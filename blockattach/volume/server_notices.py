@@ -36,7 +36,7 @@ class ServerNotices:
         self.seconds = None if notify is None else seconds
 
     @verbs.work('volume.notify', deadline='create_seconds',
-                done=lambda self, claim: work.forget(self._database, claim),
+                done=lambda self, claim, made: work.forget(self._database, claim),
                 cancel=extending.notify_cancelled)
     def notify(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Notify the servers, once for each; the user has a message on those that were not."""

@@ -45,7 +45,7 @@ class SnapshotWork:
 
     @verbs.work(
         'snapshot.create', deadline='create_seconds',
-        done=lambda self, claim: db_snapshots.created(self._database, claim),
+        done=lambda self, claim, made: db_snapshots.created(self._database, claim),
         failed=lambda self, claim: db_snapshots.create_failed(self._database, claim),
         message=messages.SNAPSHOT_CREATE_FAILED,
         undo=lambda self, made: self._undo(made),
@@ -68,7 +68,7 @@ class SnapshotWork:
 
     @verbs.work(
         'snapshot.delete', deadline='create_seconds',
-        done=lambda self, claim: db_snapshots.deleted(self._database, claim),
+        done=lambda self, claim, made: db_snapshots.deleted(self._database, claim),
         failed=lambda self, claim: db_snapshots.delete_failed(self._database, claim),
         message=messages.SNAPSHOT_DELETE_FAILED, cancel=db_snapshots.delete_cancelled)
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
@@ -78,7 +78,7 @@ class SnapshotWork:
             failpoints.point('volume.snapshots.after_delete')
 
     @verbs.work('snapshot.cleanup', deadline='create_seconds',
-                done=lambda self, claim: db_snapshots.cleaned(self._database, claim),
+                done=lambda self, claim, made: db_snapshots.cleaned(self._database, claim),
                 cancel=db_snapshots.cleanup_cancelled)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove what may remain of a snapshot that was taken away."""

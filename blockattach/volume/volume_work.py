@@ -37,52 +37,53 @@ class VolumeWork:
         self._schedule_seconds = schedule_seconds
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
-                          volume: records.Volume) -> None:
+                          made: volume_queries.AtWork) -> None:
         placing.place_again(self._database, self._scheduler, caller, claim)
         # Not before it waits for another pool: until then others may go on with it here.
-        self._remains.remove_if_elsewhere(volume)
+        self._remains.remove_if_elsewhere(made.volume)
 
     @verbs.work(
         'volume.create', deadline='create_seconds',
-        done=lambda self, claim: self._maker.made(claim),
+        done=lambda self, claim, made: self._maker.made(made),
         failed=lambda self, claim: db_volumes.unclaim(
             self._database, claim.resource_id, claim.generation, self._schedule_seconds,
             claim.owner),
         message=messages.DRIVER_CREATE_FAILED, then=_then_place_again,
-        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
+        undo=lambda self, made: self._remains.remove_if_elsewhere(made.volume),
         cancel=db_volumes.create_cancelled, cancel_message=messages.CREATE_CANCELLED)
     def create(self, caller: context.RequestContext, claim: records.Claim,
-               ) -> records.Volume | verbs.TakesLong:
+               ) -> volume_queries.AtWork | verbs.TakesLong:
         """Make a volume."""
         with self._leases.alone(claim.resource_id):
-            volume = self._claimed(claim)
-            if not self._maker.takes_long(volume):
-                return self._create(volume, claim)
+            found = volume_queries.claimed(self._database, claim)
+            if not self._maker.takes_long(found.volume):
+                return self._create(found)
         return verbs.TakesLong(functools.partial(self._copy, claim))
 
-    def _copy(self, claim: records.Claim) -> records.Volume:
+    def _copy(self, claim: records.Claim) -> volume_queries.AtWork:
         """Nothing of the source is held meanwhile: it is attached and detached as ever."""
         with self._leases.alone(claim.resource_id):
-            return self._create(self._claimed(claim), claim)
+            return self._create(volume_queries.claimed(self._database, claim))
 
-    def _create(self, volume: records.Volume, claim: records.Claim) -> records.Volume:
+    def _create(self, found: volume_queries.AtWork) -> volume_queries.AtWork:
+        volume = found.volume
         failpoints.point('volume.volumes.before_create')
         try:
-            self._maker.make(volume, claim)
+            self._maker.make(volume, found.claim)
         except verbs.Left:
             raise
         except Exception as exc:
-            lost = volume_queries.claimed(self._database, claim) is None
-            if lost or isinstance(exc, errors.BackendRefused) or self._remains.removed(volume):
-                raise verbs.Failed(f'Pool {volume.pool}: {exc}', volume) from exc
+            if not volume_queries.is_claimed(self._database, found.claim) or isinstance(
+                    exc, errors.BackendRefused) or self._remains.removed(volume):
+                raise verbs.Failed(f'Pool {volume.pool}: {exc}', found) from exc
             # It is made again when its deadline has passed, unless it is taken away.
             raise
         failpoints.point('volume.volumes.after_create')
-        return volume
+        return found
 
     @verbs.work(
         'volume.delete', deadline='create_seconds',
-        done=lambda self, claim: db_volumes.deleted(
+        done=lambda self, claim, made: db_volumes.deleted(
             self._database, claim.resource_id, claim.generation, claim.owner),
         failed=lambda self, claim: db_volumes.delete_failed(
             self._database, claim.resource_id, claim.generation, claim.owner),
@@ -90,25 +91,20 @@ class VolumeWork:
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove a volume."""
         with self._leases.volume(claim.resource_id) as lease:
-            volume = self._claimed(claim)
+            found = volume_queries.claimed(self._database, claim)
             if lease is None:
                 raise errors.BackendUncertain(reason='another process is at work on the volume')
-            self._backend.target.unexport(volume.id)
+            self._backend.target.unexport(found.volume.id)
             failpoints.point('volume.volumes.after_unexport')
-            self._delete_snapshots(claim, volume)
-            self._backend.delete(volume)
+            # Work that an operator's repair has begun does not say which there are.
+            if found.progress.get('snapshots') != {}:
+                self._delete_snapshots(claim, found.volume)
+            self._backend.delete(found.volume)
             failpoints.point('volume.volumes.after_delete')
 
     @verbs.work('volume.cleanup', deadline='create_seconds',
-                done=lambda self, claim: self._remains.forget(claim),
+                done=lambda self, claim, made: self._remains.forget(claim),
                 cancel=db_volumes.cleanup_cancelled)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove what may remain of a volume on a pool that has lost it."""
         self._remains.clean(claim)
-
-    def _claimed(self, claim: records.Claim) -> records.Volume:
-        volume = volume_queries.claimed(self._database, claim)
-        if volume is None:
-            raise errors.StaleGeneration(noun='volume', id=claim.resource_id,
-                                         generation=claim.generation)
-        return volume

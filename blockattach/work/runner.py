@@ -181,7 +181,7 @@ class Runner:
                 if isinstance(made, verbs.TakesLong):
                     return made
                 if verb.done is not None:
-                    more = verb.done(actor, claim)
+                    more = verb.done(actor, claim, made)
                 failpoints.point(f'work.{verb.name}.after')
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)

@@ -15,10 +15,12 @@ from blockattach.domain import records
 _MARK = '__work__'
 _Method = TypeVar('_Method', bound=Callable[..., Any])
 Move = Callable[[Any, records.Claim], object]
-"""Given what has the method, moves a resource and ends or hands on its work, in one transaction.
-
-As ``done`` it may return a claim: of further work on the resource, which its owner goes on with at
-once. It raises StaleGeneration where the claim has been lost.
+"""Given what has the method, moves a resource and ends its work, in one transaction; it raises
+StaleGeneration where the claim has been lost.
+"""
+Done = Callable[[Any, records.Claim, Any], object]
+"""The same, given also what the method has returned. It may hand the work on: it returns the claim
+of further work on the resource then, which its owner goes on with at once.
 """
 
 
@@ -75,7 +77,7 @@ class Verb:
     name: str
     method: str
     deadline: str
-    done: Move | None = None
+    done: Done | None = None
     failed: Move | None = None
     message: messages.Text | None = None
     then: Callable[..., None] | None = None

@@ -53,6 +53,14 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in
 """Sort keys of a list of types, by the API's names."""
 
 
+def columns_of(kind: records.VolumeType) -> dict[str, Any]:
+    """The columns that a volume has of its type, written with it."""
+    return {'volume_type_id': kind.id,
+            'multiattach': volume_type.is_multiattach(kind.extra_specs),
+            'single_writer': volume_type.is_single_writer(kind.extra_specs),
+            'encrypted': kind.encryption is not None}
+
+
 @engine.retried
 def create(database: engine.Database, name: str, description: str | None, is_public: bool,
            extra_specs: Mapping[str, str]) -> records.VolumeType:

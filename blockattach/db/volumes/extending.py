@@ -3,9 +3,7 @@
 A scheduler claims the room on the volume's own pool, the manager there makes the volume larger.
 What servers that use it must be informed of is work of its own: the volume is in use meanwhile.
 """
-from typing import Any
 
-import sqlalchemy as sa
 from oslo_log import log as oslo_log
 
 from blockattach import errors
@@ -39,7 +37,7 @@ def start(database: engine.Database, volume_id: str, project_id: str, new_size: 
     :raises VolumeNotFound: it is no more, or of another project
     """
     limits = quotas.limits(database, project_id)
-    with database.writer(lambda again: _stepped(
+    with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.EXTENDING)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         if new_size <= row.size_gb:
@@ -69,8 +67,9 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
     :returns: the volume's generation from then on; None when the pool has no room left
     :raises StaleGeneration: it is not waiting for room
     """
-    with database.writer(_stepped(volume_id, generation, claimed_pool=pool)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, claimed_pool=pool)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         if row.claimed_pool is not None:
             return generation
         claimed = claims.take(connection, pool, gb)
@@ -87,8 +86,9 @@ def refused(database: engine.Database, volume_id: str, generation: int) -> None:
 
     :raises StaleGeneration: a manager has taken it on
     """
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         work.end_unbegun(connection, extension(volume_id, generation))
         volume_rows.move(connection, database, row, _Event.EXTEND_REFUSED)
     LOG.warning('Volume keeps its size%s', log.fields(volume_id=volume_id, pool=row.pool))
@@ -105,8 +105,9 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
     :raises StaleGeneration: another process went on with it
     """
     volume_id, generation = held.resource_id, held.generation
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         found = work.read(connection, held)
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.EXTENDED, **claims.NONE,
@@ -127,9 +128,9 @@ def failed(database: engine.Database, held: records.Claim) -> None:
     :raises StaleGeneration: another process went on with it
     """
     volume_id, generation = held.resource_id, held.generation
-    with database.writer(_stepped(
+    with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR_EXTENDING)) as connection:
-        row = _lock(connection, volume_id, generation)
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.EXTEND_FAILED)
     LOG.error('Cannot extend a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
@@ -152,19 +153,6 @@ def notify_cancelled(database: engine.Database, found: records.Work) -> None:
     work.forget(database, found.claim)
 
 
-def claimed(database: engine.Database, held: records.Claim) -> tuple[records.Volume, int]:
-    """The volume that shall be larger, and the size that it shall have.
-
-    :raises StaleGeneration: its owner has lost it
-    """
-    volume = volume_queries.claimed(database, held)
-    found = work.of_resource(database, held.noun, held.resource_id)
-    if volume is None or found is None:
-        raise errors.StaleGeneration(noun='volume', id=held.resource_id,
-                                     generation=held.generation)
-    return volume, int(found.progress['new_size'])
-
-
 def servers(database: engine.Database, volume_id: str) -> list[str]:
     """The servers whose hosts have a volume connected."""
     with database.reader() as connection:
@@ -179,16 +167,3 @@ def extension(volume_id: str, generation: int, owner: str | None = None) -> reco
 def notification(volume_id: str, owner: str | None = None) -> records.Claim:
     """That the servers which use a volume are notified of its size."""
     return records.Claim('volume', f'{volume_id}@servers', 'notify', 0, owner)
-
-
-def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
-    """Whether the volume has gone from a generation to the next one, in this way."""
-    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
-                                         {'generation': generation + 1, **values})
-
-
-def _lock(connection: sa.Connection, volume_id: str, generation: int) -> Any:
-    row = volume_rows.lock(connection, volume_id)
-    if row.generation != generation or row.own_status != _Own.EXTENDING:
-        raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-    return row

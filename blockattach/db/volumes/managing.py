@@ -83,8 +83,8 @@ def claim(database: engine.Database, volume_id: str, generation: int) -> int:
     :returns: its generation from then on; as it was, where a manager has begun
     :raises StaleGeneration: it is not being managed
     """
-    with database.writer(_stepped(volume_id, generation)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         at_work = work.find(connection, 'volume', volume_id)
         if at_work is not None and at_work.host is not None:
             return generation
@@ -98,9 +98,9 @@ def refused(database: engine.Database, volume_id: str, generation: int) -> None:
 
     :raises StaleGeneration: a manager has taken it on
     """
-    with database.writer(_stepped(
+    with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR_MANAGING)) as connection:
-        row = _lock(connection, volume_id, generation)
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         work.end_unbegun(connection, management(volume_id, generation))
         _leave(connection, database, row)
     LOG.warning('Volume is not managed%s', log.fields(volume_id=volume_id, pool=row.pool))
@@ -119,7 +119,7 @@ def found(database: engine.Database, held: records.Claim, size_gb: int) -> None:
     with database.writer(lambda again: rows.holds(
             volume_rows.await_others(again, volume.id),
             {'generation': held.generation, 'claimed_gb': size_gb})) as connection:
-        row = _lock(connection, held.resource_id, held.generation)
+        row = volume_rows.lock_at(connection, held.resource_id, held.generation, _Own.MANAGING)
         work.read(connection, held)
         if row.claimed_pool is not None:
             return
@@ -135,8 +135,9 @@ def managed(database: engine.Database, held: records.Claim) -> None:
     :raises StaleGeneration: another process went on with it
     """
     volume_id, generation = held.resource_id, held.generation
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.MANAGED, **claims.NONE,
                          size_gb=row.claimed_gb, shared_targets=False)
@@ -150,9 +151,9 @@ def failed(database: engine.Database, held: records.Claim) -> None:
     :raises StaleGeneration: another process went on with it
     """
     volume_id, generation = held.resource_id, held.generation
-    with database.writer(_stepped(
+    with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR_MANAGING)) as connection:
-        row = _lock(connection, volume_id, generation)
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         work.end(connection, held)
         _leave(connection, database, row)
     LOG.error('Cannot manage a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
@@ -179,16 +180,3 @@ def _leave(connection: sa.Connection, database: engine.Database, row: Any) -> No
     """What lies on the pool is not this volume's."""
     volume_rows.move(connection, database, row, _Event.MANAGE_FAILED, pool=None,
                      service_uuid=None, **claims.give_back(connection, row))
-
-
-def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
-    """Whether the volume has gone from a generation to the next one, in this way."""
-    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
-                                         {'generation': generation + 1, **values})
-
-
-def _lock(connection: sa.Connection, volume_id: str, generation: int) -> Any:
-    row = volume_rows.lock(connection, volume_id)
-    if row.generation != generation or row.own_status != _Own.MANAGING:
-        raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-    return row

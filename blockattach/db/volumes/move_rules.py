@@ -7,8 +7,6 @@ from blockattach import errors
 from blockattach.db import models
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import snapshot_rows
-from blockattach.db.volumes import sources
-from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
@@ -27,14 +25,15 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
         raise errors.InvalidVolume(
             reason=f'Volume {row.id} is {row.status}: this service does not migrate volumes in '
                    f'use yet. Detach it first.')
+    found = snapshot_rows.dependants(connection, row.id)
     if (row.own_status != _AVAILABLE or row.migration_status in volume_lifecycle.MOVING
             or row.pool is None or records.host_of(row.pool) == records.host_of(destination)
-            or snapshot_rows.are_there(connection, row.id)):
+            or found.has_snapshots):
         raise errors.InvalidVolume(
             reason=f'Volume {row.id} status must be available or in-use, must not be migrating, '
                    f'have snapshots, be replicated, be part of a group and destination '
                    f'host/cluster must be different than the current one')
-    if sources.is_copied(connection, row.id):
+    if found.is_copied:
         raise errors.InvalidVolume(
             reason=f'A volume is being made of volume {row.id}: repeat the request when it is '
                    f'there.')
@@ -58,8 +57,8 @@ def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) 
 def _is_unseen(connection: sa.Connection, row: Any, kind: records.VolumeType) -> bool:
     """Whether what attachments depend on stays as it is."""
     own = volume_types.read(connection, row.volume_type_id)
-    now = {name: getattr(row, name) for name in volume_rows.of_type(own)}
-    if now | {'volume_type_id': kind.id} != volume_rows.of_type(kind) \
+    now = {name: getattr(row, name) for name in volume_types.columns_of(own)}
+    if now | {'volume_type_id': kind.id} != volume_types.columns_of(kind) \
             or own.encryption != kind.encryption:
         return False
     consumers = connection.execute(sa.select(_specs.c.consumer).where(_specs.c.id.in_(
@@ -70,5 +69,4 @@ def _is_unseen(connection: sa.Connection, row: Any, kind: records.VolumeType) ->
 
 def may_leave(connection: sa.Connection, row: Any) -> bool:
     """Whether its bytes may be moved: nobody uses them, and nothing hangs on them."""
-    return row.lowest_rank is None and not snapshot_rows.are_there(connection, row.id) \
-        and not sources.is_copied(connection, row.id)
+    return row.lowest_rank is None and not any(snapshot_rows.dependants(connection, row.id))

@@ -53,7 +53,7 @@ def migrate(database: engine.Database, volume_id: str, destination: str, lock: b
     :returns: the volume's new generation
     :raises InvalidVolume: its status, its attachments, its snapshots or its place do not allow it
     """
-    with database.writer(lambda again: _stepped(
+    with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, migration_status='starting')(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         move_rules.check_migration(connection, row, destination)
@@ -79,7 +79,7 @@ def retype(database: engine.Database, volume_id: str, project_id: str, wanted: R
     :raises VolumeNotFound: it is no more, or of another project
     """
     limits = quotas.limits(database, project_id)
-    with database.writer(lambda again: _stepped(
+    with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         if row.project_id != project_id:
@@ -106,10 +106,11 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
     :returns: the volume's new generation; None when the pool has no room left
     :raises StaleGeneration: it is not waiting for a pool
     """
-    with database.writer(_stepped(volume_id, generation, claimed_pool=pool)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, claimed_pool=pool)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         if row.claimed_pool is not None:
-            raise _stale(volume_id, generation)
+            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
         claimed = claims.take(connection, pool, row.size_gb)
         if claimed is None:
             connection.rollback()
@@ -134,8 +135,9 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
     :returns: the volume's generation from then on; nothing claimed: the same
     :raises StaleGeneration: another process has gone on with it
     """
-    with database.writer(_stepped(volume_id, generation, claimed_pool=None)) as connection:
-        row = _lock(connection, volume_id, generation)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, claimed_pool=None)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         mine = held or act(volume_id, _verb(row), generation)
         now = work.read(connection, mine)
         if row.claimed_pool is None:
@@ -158,9 +160,9 @@ def refused(database: engine.Database, volume_id: str, generation: int | None = 
     :param generation: None: whichever it has
     :raises StaleGeneration: a manager has taken it on
     """
-    with database.writer(lambda again: _stepped(
+    with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.AVAILABLE)(again)) as connection:
-        row = _lock(connection, volume_id, generation)
+        row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         work.end_unbegun(connection, act(volume_id, _verb(row), row.generation))
         _end(connection, database, row, **_shown(row, 'error'))
     LOG.warning('Volume stays what it is, and where it is%s',
@@ -176,13 +178,14 @@ def moved(database: engine.Database, held: records.Claim) -> None:
     :raises VolumeTypeNotFound, VolumeTypeChanged: its new type is not what was judged
     """
     volume_id, generation = held.resource_id, held.generation
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
         progress, kind = _hold_type(connection, held)
-        row = _lock(connection, volume_id, generation)
+        row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         work.read(connection, held)
         work.end(connection, held)
-        values = {} if kind is None else volume_rows.of_type(kind)
-        claims.release(connection, row.pool, row.size_gb)
+        values = {} if kind is None else volume_types.columns_of(kind)
+        volume_rows.release(connection, row)
         _end(connection, database, row, **values, **claims.NONE, pool=row.claimed_pool,
              service_uuid=progress.get('service_uuid'), migration_status='success')
         claims.leave(connection, database, volume_id, row.pool)
@@ -197,13 +200,14 @@ def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
     :returns: the volume's new generation
     :raises StaleGeneration: it is not waiting for a pool
     """
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
         mine = act(volume_id, 'retype', generation)
         _, kind = _hold_type(connection, mine)
-        row = _lock(connection, volume_id, generation)
+        row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         work.end_unbegun(connection, mine)
         assert kind is not None
-        _end(connection, database, row, **volume_rows.of_type(kind))
+        _end(connection, database, row, **volume_types.columns_of(kind))
     LOG.info('Volume has another type%s',
              log.fields(volume_id=volume_id, volume_type_id=kind.id))
     return generation + 1
@@ -253,20 +257,3 @@ def _shown(row: Any, status: str) -> dict[str, str]:
 
 def _verb(row: Any) -> str:
     return 'retype' if row.own_status == _Own.RETYPING else 'migrate'
-
-
-def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
-    """Whether the volume has gone from a generation to the next one, in this way."""
-    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
-                                         {'generation': generation + 1, **values})
-
-
-def _lock(connection: sa.Connection, volume_id: str, generation: int | None) -> Any:
-    row = volume_rows.lock(connection, volume_id)
-    if generation not in (None, row.generation) or row.own_status not in _MOVING:
-        raise _stale(volume_id, row.generation)
-    return row
-
-
-def _stale(volume_id: str, generation: int) -> errors.StaleGeneration:
-    return errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)

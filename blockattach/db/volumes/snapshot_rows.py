@@ -7,6 +7,7 @@ volume and its snapshots are locked, the volume comes first.
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -15,6 +16,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
+from blockattach.db.engine import prepared
 from blockattach.db.volumes import sources
 from blockattach.domain import records
 from blockattach.domain import snapshots
@@ -27,6 +29,17 @@ _Event = snapshots.Event
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
 LIVE = models.live(_rows)
 """Snapshots that are not gone."""
+_DEPENDANTS = prepared.Statement(lambda dialect: sa.select(
+    sources.is_copied(_volumes.c.id).label('is_copied'),
+    sa.exists().where(_rows.c.volume_id == _volumes.c.id, LIVE).label('has_snapshots'),
+).where(_volumes.c.id == prepared.value('volume_id')))
+
+
+class Dependants(NamedTuple):
+    """What depends on the bytes of a volume: one that is being made of it, and live snapshots."""
+
+    is_copied: bool
+    has_snapshots: bool
 
 
 def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
@@ -70,10 +83,9 @@ def move(connection: sa.Connection, database: engine.Database, row: Any, event: 
     return status
 
 
-def are_there(connection: sa.Connection, volume_id: str) -> bool:
-    """Whether a locked volume has live snapshots."""
-    return connection.execute(_of(volume_id).with_only_columns(_rows.c.id).limit(1),
-                              ).first() is not None
+def dependants(connection: sa.Connection, volume_id: str) -> Dependants:
+    """What depends on a locked volume; one statement, after that of the lock."""
+    return Dependants(*_DEPENDANTS.first(connection, volume_id=volume_id))
 
 
 def delete_with(connection: sa.Connection, database: engine.Database, volume_id: str, force: bool,

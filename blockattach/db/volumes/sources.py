@@ -1,7 +1,8 @@
 """What volumes are made of: volumes and snapshots, kept as they are while that goes on.
 
 A verb that makes a volume of another one locks that one first, as does a verb that would change or
-end what is copied: `is_copied` and `is_snapshot_copied` say under that lock whether it must wait.
+end what is copied: `blockattach.db.volumes.snapshot_rows.dependants` and `is_snapshot_copied` say
+under that lock whether it must wait.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,8 @@ _image = models.volume_image_metadata
 _CREATING = volume_lifecycle.OwnStatus.CREATING.value
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
 _source = sa.alias(_volumes, 'source')
+# Of one that is gone the own status says so.
+_copy = sa.alias(_volumes, 'copy')
 IS_COPY = sa.and_(_volumes.c.own_status == _CREATING, sa.or_(
     _volumes.c.source_volid.is_not(None), _volumes.c.snapshot_id.is_not(None)))
 """Of a volume's row: whether it is being made of something."""
@@ -75,20 +78,16 @@ def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str
             _image.c.volume_id == source.volume_id)))
 
 
-def is_copied(connection: sa.Connection, volume_id: str) -> bool:
-    """Whether a volume is being made of this one, whose row is locked."""
-    return _is_copied(connection, _volumes.c.source_volid == volume_id)
+def is_copied(volume_id: sa.ColumnElement[str]) -> sa.Exists:
+    """Whether a volume is being made of this one."""
+    return sa.exists().where(_copy.c.source_volid == volume_id, _copy.c.own_status == _CREATING)
 
 
 def is_snapshot_copied(connection: sa.Connection, snapshot_id: str) -> bool:
     """Whether a volume is being made of this snapshot, whose row is locked."""
-    return _is_copied(connection, _volumes.c.snapshot_id == snapshot_id)
-
-
-def _is_copied(connection: sa.Connection, of_it: sa.ColumnElement[bool]) -> bool:
-    # Of one that is gone the own status says so.
-    return connection.execute(sa.select(_volumes.c.id).where(
-        of_it, _volumes.c.own_status == _CREATING).limit(1)).first() is not None
+    return connection.execute(sa.select(_copy.c.id).where(
+        _copy.c.snapshot_id == snapshot_id, _copy.c.own_status == _CREATING,
+    ).limit(1)).first() is not None
 
 
 def _snapshot(connection: sa.Connection, query: sa.Select[Any],

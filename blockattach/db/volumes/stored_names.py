@@ -6,7 +6,6 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
-from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import managing
@@ -21,15 +20,8 @@ def claimed(database: engine.Database, held: records.Claim) -> managing.Managed:
 
     :raises StaleGeneration: its owner has lost it
     """
-    volume = volume_queries.claimed(database, held)
-    at_work = work.of_resource(database, held.noun, held.resource_id)
-    if volume is None or at_work is None:
-        raise errors.StaleGeneration(noun='volume', id=held.resource_id,
-                                     generation=held.generation)
-    with database.reader() as connection:
-        size_gb = connection.execute(sa.select(_volumes.c.claimed_gb).where(
-            _volumes.c.id == volume.id)).scalar_one()
-    return managing.Managed(volume, at_work.progress['reference'], size_gb)
+    found = volume_queries.claimed(database, held)
+    return managing.Managed(found.volume, found.progress['reference'], found.claimed_gb)
 
 
 def check_unknown(database: engine.Database, name: str, noun: str) -> None:

@@ -28,6 +28,7 @@ LOG = oslo_log.getLogger(__name__)
 
 IMAGE = 'image'
 """What the progress calls what is known of the image."""
+_UPLOADED_SIZE = 'uploaded_size'
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 _metadata = models.volume_image_metadata
@@ -51,7 +52,7 @@ def image_of(progress: Mapping[str, Any]) -> images.Image | None:
     return images.Image.of(progress[IMAGE]) if IMAGE in progress else None
 
 
-def about(found: records.Work) -> images.Image:
+def about(found: volume_queries.AtWork) -> images.Image:
     """The image that work is about, which is about one."""
     image = image_of(found.progress)
     assert image is not None
@@ -66,8 +67,9 @@ def begin_download(database: engine.Database, claim: records.Claim) -> records.C
     :raises StaleGeneration: another process went on with it; what was made must be removed
     """
     next_claim = claim._replace(verb='download', generation=claim.generation + 1)
-    with database.writer(_stepped(claim, _Own.DOWNLOADING)) as connection:
-        row = _lock(connection, claim, _Own.CREATING)
+    with database.writer(volume_rows.stepped(
+            claim.resource_id, claim.generation, own_status=_Own.DOWNLOADING)) as connection:
+        row = volume_rows.lock_at(connection, claim.resource_id, claim.generation, _Own.CREATING)
         work.read(connection, claim)
         if row.pool is None:
             raise _stale(claim)
@@ -84,8 +86,10 @@ def downloaded(database: engine.Database, claim: records.Claim) -> None:
 
     :raises StaleGeneration: another process went on with it
     """
-    with database.writer(_stepped(claim, _Own.AVAILABLE)) as connection:
-        row = _lock(connection, claim, _Own.DOWNLOADING)
+    with database.writer(volume_rows.stepped(
+            claim.resource_id, claim.generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(
+            connection, claim.resource_id, claim.generation, _Own.DOWNLOADING)
         image = image_of(rows.from_json(work.read(connection, claim).progress))
         assert image is not None
         volume_rows.move(connection, database, row, _Event.DOWNLOADED, bootable=True)
@@ -104,8 +108,10 @@ def download_failed(database: engine.Database, claim: records.Claim) -> None:
 
     :raises StaleGeneration: another process went on with it
     """
-    with database.writer(_stepped(claim, _Own.ERROR)) as connection:
-        row = _lock(connection, claim, _Own.DOWNLOADING)
+    with database.writer(volume_rows.stepped(
+            claim.resource_id, claim.generation, own_status=_Own.ERROR)) as connection:
+        row = volume_rows.lock_at(
+            connection, claim.resource_id, claim.generation, _Own.DOWNLOADING)
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.DOWNLOAD_FAILED)
     LOG.warning('Volume is in error%s', log.fields(volume_id=claim.resource_id))
@@ -126,8 +132,8 @@ def start_reimage(database: engine.Database, volume_id: str, image: images.Image
     :raises InvalidVolume: its status does not allow it, or no backend has it
     """
     statuses = ('available', 'error', 'reserved') if reserved else ('available', 'error')
-    with database.writer(lambda again: _stepped(
-            begun.claim, _Own.DOWNLOADING, -1)(again)) as connection:
+    with database.writer(lambda again: volume_rows.stepped(
+            volume_id, begun.was.generation, own_status=_Own.DOWNLOADING)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         attachments = models.attachments
         if connection.execute(sa.select(sa.func.count()).where(
@@ -156,8 +162,8 @@ def start_upload(database: engine.Database, volume_id: str, image: images.Image,
     :raises InvalidVolume: its status does not allow it
     """
     statuses = ('available', 'in-use') if in_use else ('available',)
-    with database.writer(lambda again: _stepped(
-            begun.claim, _Own.UPLOADING, -1)(again)) as connection:
+    with database.writer(lambda again: volume_rows.stepped(
+            volume_id, begun.was.generation, own_status=_Own.UPLOADING)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         if row.status not in statuses or row.pool is None:
             raise errors.InvalidVolume(
@@ -174,8 +180,9 @@ def uploaded(database: engine.Database, claim: records.Claim) -> None:
 
     :raises StaleGeneration: another process went on with it
     """
-    with database.writer(_stepped(claim, _Own.AVAILABLE)) as connection:
-        row = _lock(connection, claim, _Own.UPLOADING)
+    with database.writer(volume_rows.stepped(
+            claim.resource_id, claim.generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(connection, claim.resource_id, claim.generation, _Own.UPLOADING)
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.UPLOADED)
     LOG.info('Upload of a volume has ended%s', log.fields(volume_id=claim.resource_id))
@@ -191,17 +198,22 @@ def hasten(database: engine.Database, begun: Begun) -> None:
     work.hasten(database, begun.claim)
 
 
-def claimed(database: engine.Database,
-            claim: records.Claim) -> tuple[records.Volume, records.Work]:
-    """The volume that work is about, and the work.
+def note_percent(database: engine.Database, claim: records.Claim, percent: int) -> None:
+    """Remember how far the work is.
 
-    :raises StaleGeneration: its owner has lost it
+    :raises StaleGeneration: it was lost
     """
-    volume = volume_queries.claimed(database, claim)
-    found = work.of_resource(database, claim.noun, claim.resource_id)
-    if volume is None or found is None or found.claim != claim:
-        raise _stale(claim)
-    return volume, found
+    work.note(database, claim, percent=percent)
+
+
+def note_uploaded(database: engine.Database, claim: records.Claim, size: int) -> None:
+    """Remember how many bytes the image gets. It raises as `note_percent`."""
+    work.note(database, claim, **{_UPLOADED_SIZE: size})
+
+
+def uploaded_size(found: volume_queries.AtWork) -> int | None:
+    """How many bytes an earlier attempt gave the image; None: none did."""
+    return found.progress.get(_UPLOADED_SIZE)
 
 
 def is_uploading(database: engine.Database, volume_id: str) -> bool:
@@ -232,26 +244,6 @@ def _begin(connection: sa.Connection, database: engine.Database, row: Any, verb:
     return Begun(claim, host, row)
 
 
-def _stepped(claim: records.Claim, own_status: volume_lifecycle.OwnStatus,
-             before: int = 0) -> engine.Happened:
-    """Whether the volume has gone on from the claim's generation to a status.
-
-    :param before: -1: to the claim's generation
-    """
-    return lambda connection: rows.holds(
-        volume_rows.await_others(connection, claim.resource_id),
-        {'generation': claim.generation + 1 + before, 'own_status': own_status})
-
-
-def _lock(connection: sa.Connection, claim: records.Claim,
-          own_status: volume_lifecycle.OwnStatus) -> Any:
-    row = volume_rows.lock(connection, claim.resource_id)
-    if row.generation != claim.generation or row.own_status != own_status:
-        raise _stale(claim)
-    return row
-
-
 def _stale(claim: records.Claim) -> errors.StaleGeneration:
     return errors.StaleGeneration(noun=claim.noun, id=claim.resource_id,
                                   generation=claim.generation)
-

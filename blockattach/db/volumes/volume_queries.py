@@ -33,11 +33,13 @@ _metadata = models.volume_metadata
 _image_metadata = models.volume_image_metadata
 _BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
     _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
-_CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
-    _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE, sa.exists().where(
-        _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
-        _work.c.verb == prepared.value('verb'), _work.c.owner == prepared.value('owner'),
-        _work.c.generation == prepared.value('generation'))))
+_CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
+    _work.c.progress.label('work_progress'), _work.c.attempts.label('work_attempts'),
+).join(_work, sa.and_(
+    _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
+    _work.c.verb == prepared.value('verb'), _work.c.owner == prepared.value('owner'),
+    _work.c.generation == prepared.value('generation'))).where(
+    _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 _ONE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
     _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
 ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
@@ -45,7 +47,7 @@ _ONE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).ad
 # So many values every database takes as a list.
 _SLICE = 500
 # Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
-# rest is NULL. A short list has no rest: a planner takes each for one more way through an index.
+# rest is NULL. A short list has no rest: a planner counts each value as a look into an index.
 _SHORT, _SIZES = 16, (128, 1024)
 _ID, _USED_ID = 'id_', 'used_id_'
 
@@ -85,6 +87,26 @@ class Filters:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AtWork:
+    """A volume, and the work on it that an owner has: how far it is, and in which attempt.
+
+    ``claimed_pool`` and ``claimed_gb``: what the work has claimed beyond what the volume has.
+    """
+
+    volume: records.Volume
+    claim: records.Claim
+    progress: Mapping[str, Any]
+    attempts: int
+    claimed_pool: str | None
+    claimed_gb: int | None
+
+    @property
+    def there(self) -> records.Volume:
+        """The volume as it will be on the pool that its work has claimed."""
+        return dataclasses.replace(self.volume, pool=self.claimed_pool)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Totals:
     """How many volumes, and how many GiB they have together."""
 
@@ -117,12 +139,23 @@ def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
     return rows.volume(row, {}, (), rows.limits(row))
 
 
-def claimed(database: engine.Database, claim: records.Claim) -> records.Volume | None:
-    """The volume that work is about, as long as its owner has the work; None: it has lost it."""
-    with database.reader() as connection:
-        row = _CLAIMED.first(connection, volume_id=claim.resource_id, verb=claim.verb,
-                             generation=claim.generation, owner=claim.owner)
-    return None if row is None else rows.volume(row, {}, (), rows.limits(row))
+def claimed(database: engine.Database, claim: records.Claim) -> AtWork:
+    """The volume that work is about, and the work, as long as its owner has it.
+
+    :raises StaleGeneration: it has lost it
+    """
+    row = _claimed(database, claim)
+    if row is None:
+        raise errors.StaleGeneration(noun=claim.noun, id=claim.resource_id,
+                                     generation=claim.generation)
+    return AtWork(rows.volume(row, {}, (), rows.limits(row)), claim,
+                  rows.from_json(row.work_progress), row.work_attempts, row.claimed_pool,
+                  row.claimed_gb)
+
+
+def is_claimed(database: engine.Database, claim: records.Claim) -> bool:
+    """Whether an owner has its work on a volume still."""
+    return _claimed(database, claim) is not None
 
 
 def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volume:
@@ -212,6 +245,12 @@ def servers(connection: sa.Connection, volume_id: str) -> list[str]:
         _attachments.c.volume_id == volume_id, models.live(_attachments),
         _attachments.c.state.in_(_USING),
         _attachments.c.instance_uuid.is_not(None))).scalars())
+
+
+def _claimed(database: engine.Database, claim: records.Claim) -> Any:
+    with database.reader() as connection:
+        return _CLAIMED.first(connection, volume_id=claim.resource_id, verb=claim.verb,
+                              generation=claim.generation, owner=claim.owner)
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:

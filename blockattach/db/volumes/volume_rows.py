@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import quotas
+from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import prepared
 from blockattach.db.services import services
@@ -18,7 +19,6 @@ from blockattach.db.volumes import claims
 from blockattach.domain import quotas as quota_rules
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
-from blockattach.domain import volume_type
 
 _volumes = models.volumes
 _pools = models.pools
@@ -49,10 +49,7 @@ TAKE = prepared.Statement(lambda dialect: _pools.update().where(
     _pools.c.name == prepared.value('pool'),
     sa.or_(_pools.c.limit_gb.is_(None), _pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb),
 ).values(allocated_gb=_pools.c.allocated_gb + _SIZE))
-GIVE = prepared.Statement(lambda dialect: _pools.update().where(
-    _pools.c.name == prepared.value('pool')).values(
-        allocated_gb=_pools.c.allocated_gb - prepared.value('size_gb', sa.Integer())))
-NO_GRANTS = prepared.Statement(lambda dialect: models.grants.delete().where(
+_NO_GRANTS = prepared.Statement(lambda dialect: models.grants.delete().where(
     models.grants.c.volume_id == prepared.value('volume_id')))
 CREATED = prepared.Statement(lambda dialect: _volumes.update().where(
     *_at(_Own.CREATING), _volumes.c.pool.is_not(None), _volumes.c.lowest_rank.is_(None),
@@ -82,6 +79,26 @@ def lock(connection: sa.Connection, volume_id: str) -> Any:
     return row
 
 
+def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
+            *own_statuses: volume_lifecycle.OwnStatus) -> Any:
+    """The same of a volume that is still where it was.
+
+    :param generation: None: whichever it has
+    :raises StaleGeneration: another process went on with it
+    """
+    row = lock(connection, volume_id)
+    if generation not in (None, row.generation) or row.own_status not in own_statuses:
+        raise errors.StaleGeneration(noun='volume', id=volume_id,
+                                     generation=generation or row.generation)
+    return row
+
+
+def stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
+    """Whether a volume has gone from a generation to the next one, in this way."""
+    return lambda connection: rows.holds(await_others(connection, volume_id),
+                                         {'generation': generation + 1, **values})
+
+
 def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
     """The row, live or not, once the holder of its lock has ended; None: there has never been one.
 
@@ -105,7 +122,6 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     its limits, and holds the type.
 
     :returns: all columns that are not empty
-
     :raises VolumeTypeNotFound: the type is gone
     :raises VolumeTypeChanged: the type is not what it was when it was judged
     :raises QuotaExceeded: the project has as much as it may
@@ -116,21 +132,13 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     derived = volume_lifecycle.derive_status(own_status, None)
     row = {
         'bootable': False, **values, 'own_status': own_status.value, **derived._asdict(),
-        **of_type(kind), 'shared_targets': True,
+        **volume_types.columns_of(kind), 'shared_targets': True,
         'generation': 1, 'created_at': database.clock.utcnow()}
     prepared.insert(connection, _volumes, row)
     if near:
         # Not before the type is held, which must not have been looked at before.
         quotas.count(connection, database, of_project, asked, written=True)
     return row
-
-
-def of_type(kind: records.VolumeType) -> dict[str, Any]:
-    """The columns that a volume has of its type, written with it."""
-    return {'volume_type_id': kind.id,
-            'multiattach': volume_type.is_multiattach(kind.extra_specs),
-            'single_writer': volume_type.is_single_writer(kind.extra_specs),
-            'encrypted': kind.encryption is not None}
 
 
 def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
@@ -173,6 +181,19 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
     prepared.update(connection, _volumes, {'id': row.id}, {
         'own_status': own_status.value, **derived._asdict(), 'generation': row.generation + 1,
         'updated_at': database.clock.utcnow(), **values})
+
+
+def remove(connection: sa.Connection, database: engine.Database, row: Any,
+           event: volume_lifecycle.Event) -> None:
+    """Let a volume become history, and its credentials go."""
+    move(connection, database, row, event, deleted=True, deleted_at=database.clock.utcnow())
+    _NO_GRANTS.change(connection, volume_id=row.id)
+
+
+def release(connection: sa.Connection, row: Any) -> None:
+    """Give back the room of a volume on its pool, if it is on one."""
+    if row.pool is not None:
+        claims.release(connection, row.pool, row.size_gb)
 
 
 def is_frozen(connection: sa.Connection, pool: str) -> bool:

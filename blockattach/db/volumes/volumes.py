@@ -130,13 +130,13 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
     :returns: the volume's new generation; None when the pool has no room left
     :raises StaleGeneration: the volume is no longer waiting for a pool
     """
-    with database.writer(_stepped(
+    with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.CREATING, pool=pool_name)) as connection:
         done = volume_rows.CLAIM.change(
             connection, volume_id=volume_id, generation=generation, pool=pool_name,
             service_uuid=service_uuid, now=database.clock.utcnow())
         if done != 1:
-            _lock(connection, volume_id, generation, _Own.CREATING)
+            volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
         if volume_rows.TAKE.change(connection, volume_id=volume_id, pool=pool_name) != 1:
             connection.rollback()
@@ -155,12 +155,12 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
     :returns: the volume's new generation
     :raises StaleGeneration: another process has gone on with it
     """
-    with database.writer(_stepped(
+    with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.CREATING, pool=None)) as connection:
-        row = _lock(connection, volume_id, generation, _Own.CREATING)
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
         mine = creation(volume_id, generation, owner)
         now = work.read(connection, mine)
-        _give_back(connection, row)
+        volume_rows.release(connection, row)
         volume_rows.move(connection, database, row, _Event.UNCLAIM, pool=None, service_uuid=None)
         progress = rows.from_json(now.progress)
         if row.pool is not None and (tried or now.host is not None):
@@ -183,11 +183,12 @@ def created(database: engine.Database, volume_id: str, generation: int,
     :param owner: as `unclaim`
     :raises StaleGeneration: another process went on with it; what was made must be removed
     """
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
         if volume_rows.CREATED.change(
                 connection, volume_id=volume_id, generation=generation,
                 shared_targets=shared_targets, now=database.clock.utcnow()) != 1:
-            row = _lock(connection, volume_id, generation, _Own.CREATING)
+            row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
             if row.pool is None:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             volume_rows.move(connection, database, row, _Event.CREATED,
@@ -199,9 +200,10 @@ def created(database: engine.Database, volume_id: str, generation: int,
 @engine.retried
 def failed(database: engine.Database, volume_id: str, generation: int) -> None:
     """No pool could make it: it ends in error, its room is given back."""
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.ERROR)) as connection:
-        row = _lock(connection, volume_id, generation, _Own.CREATING)
-        _give_back(connection, row)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.ERROR)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
+        volume_rows.release(connection, row)
         volume_rows.move(connection, database, row, _Event.CREATE_FAILED, pool=None,
                          service_uuid=None)
         work.end(connection, creation(volume_id, generation))
@@ -218,21 +220,22 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
     :raises InvalidVolume: its status or its backend does not allow it, it has live attachments, or
         snapshots that are not deleted with it, or a volume is being made of it
     """
-    with database.writer(lambda again: _stepped(
+    with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
         row = volume_rows.lock(connection, volume_id)
         status_allows = (force or row.own_status in volume_lifecycle.DELETABLE) and (
             row.migration_status not in volume_lifecycle.MOVING)
-        if not status_allows or row.lowest_rank is not None \
-                or sources.is_copied(connection, volume_id):
+        found = snapshot_rows.dependants(connection, volume_id)
+        if not status_allows or row.lowest_rank is not None or found.is_copied:
             raise errors.InvalidVolume(reason=NOT_DELETABLE)
-        snapshots = _start_delete_snapshots(connection, database, volume_id, force, with_snapshots)
+        snapshots = {} if not found.has_snapshots else _start_delete_snapshots(
+            connection, database, volume_id, force, with_snapshots)
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
         host = records.host_of(row.pool)
         if force:
             work.end(connection, creation(volume_id, row.generation))
         if row.pool is None:
-            _remove(connection, database, row, _Event.DISCARD)
+            volume_rows.remove(connection, database, row, _Event.DISCARD)
         elif volume_rows.is_frozen(connection, row.pool):
             raise errors.InvalidVolume(reason=f'The backend of volume {volume_id} is frozen.')
         else:
@@ -254,11 +257,12 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
     """The backend has removed it: the row becomes history, its room is free. ``owner``: as
     `unclaim`.
     """
-    with database.writer(_stepped(volume_id, generation, own_status=_Own.GONE)) as connection:
-        row = _lock(connection, volume_id, generation, _Own.DELETING)
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.GONE)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
         work.end(connection, deletion(volume_id, generation, owner))
-        _give_back(connection, row)
-        _remove(connection, database, row, _Event.DELETED)
+        volume_rows.release(connection, row)
+        volume_rows.remove(connection, database, row, _Event.DELETED)
     LOG.info('Volume is gone%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
@@ -266,11 +270,12 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
 def delete_failed(database: engine.Database, volume_id: str, generation: int,
                   owner: str | None = None) -> None:
     """The backend refused for good to remove it. ``owner``: as `unclaim`."""
-    with database.writer(_stepped(
+    with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR_DELETING)) as connection:
-        row = _lock(connection, volume_id, generation, _Own.DELETING)
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
         work.end(connection, deletion(volume_id, generation, owner))
-        if snapshot_rows.are_there(connection, volume_id):
+        # Not asked for with a lock where there are none: MariaDB would lock the gap.
+        if snapshot_rows.dependants(connection, volume_id).has_snapshots:
             snapshot_rows.cannot_delete_with(connection, database, volume_id)
         volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
@@ -294,8 +299,8 @@ def delete_cancelled(database: engine.Database, found: records.Work) -> None:
     :raises Conflict: its removal has begun
     """
     volume_id, generation = found.resource_id, found.generation
-    with database.writer(_stepped(volume_id, generation)) as connection:
-        row = _lock(connection, volume_id, generation, _Own.DELETING)
+    with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
         now = work.read(connection, found.claim)
         if now.attempts:
             raise errors.Conflict(reason='cannot cancel volume.delete: it has begun')
@@ -363,28 +368,12 @@ def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) ->
         _volumes.c.id == volume_id)).one_or_none() is not None
 
 
-def _stepped(volume_id: str, generation: int, **values: Any) -> engine.Happened:
-    """Whether the volume has gone from a generation to the next one, in this way."""
-    return lambda connection: rows.holds(volume_rows.await_others(connection, volume_id),
-                                         {'generation': generation + 1, **values})
-
-
-def _lock(connection: sa.Connection, volume_id: str, generation: int,
-          own_status: volume_lifecycle.OwnStatus) -> Any:
-    row = volume_rows.lock(connection, volume_id)
-    if row.generation != generation or row.own_status != own_status:
-        raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-    return row
-
-
 def _start_delete_snapshots(connection: sa.Connection, database: engine.Database, volume_id: str,
                             force: bool, asked: WithSnapshots) -> dict[str, str]:
     """Let the snapshots of a locked volume go with it; what each was, by id.
 
     :raises InvalidVolume: they prevent it
     """
-    if not snapshot_rows.are_there(connection, volume_id):
-        return {}
     if not asked.wanted:
         raise errors.InvalidVolume(reason=NOT_DELETABLE)
     try:
@@ -392,15 +381,3 @@ def _start_delete_snapshots(connection: sa.Connection, database: engine.Database
                                          asked.project_id)
     except errors.InvalidSnapshot as exc:
         raise errors.InvalidVolume(reason=f'{NOT_DELETABLE} {exc}') from exc
-
-
-def _give_back(connection: sa.Connection, row: Any) -> None:
-    if row.pool is not None:
-        volume_rows.GIVE.change(connection, pool=row.pool, size_gb=row.size_gb)
-
-
-def _remove(connection: sa.Connection, database: engine.Database, row: Any,
-            event: _Event) -> None:
-    volume_rows.move(connection, database, row, event, deleted=True,
-                     deleted_at=database.clock.utcnow())
-    volume_rows.NO_GRANTS.change(connection, volume_id=row.id)

@@ -35,7 +35,10 @@ def fill(database):
         kind = connection.execute(T['volume_types'].select()).first().id
     with database.writer() as connection:
         for table, rows in (('pools', _pools()), ('services', _services()),
-                            ('volumes', _volumes(kind)), ('volume_metadata', _metadata()),
+                            ('volumes', _volumes(kind)), ('volume_metadata', _metadata('volume')),
+                            ('volume_image_metadata', _metadata('volume')),
+                            ('snapshots', _snapshots(kind)),
+                            ('snapshot_metadata', _metadata('snapshot')),
                             ('work', _work()),
                             ('attachments', _attachments()), ('grants', _grants(sealed)),
                             ('messages', _messages()), ('idempotency_keys', _keys()),
@@ -98,9 +101,20 @@ def _work():
                'deadline': START if number % 100 == 1 else LATER, 'created_at': _when(number)}
 
 
-def _metadata():
+def _metadata(kind):
     for number in range(VOLUMES):
-        yield {'volume_id': name('volume', number), 'key': 'key', 'value': str(number)}
+        yield {f'{kind}_id': name(kind, number), 'key': 'key', 'value': str(number)}
+
+
+def _snapshots(kind):
+    for number in range(VOLUMES):
+        gone = number % 3 == 0
+        yield {'id': name('snapshot', number), 'volume_id': name('volume', number),
+               'project_id': f'project-{number % PROJECTS}', 'user_id': 'u', 'size_gb': 1,
+               'status': 'deleted' if gone else 'available', 'volume_type_id': kind,
+               'availability_zone': 'nova', 'pool': f'{host(number)}#pool', 'generation': 2,
+               'created_at': _when(number), 'deleted': gone,
+               'deleted_at': _when(number) if gone else None}
 
 
 def _attachments():

@@ -66,7 +66,7 @@ class PlacedTest(ExtendingCase):
         self.assertEqual([(HOST, volume.id, now.generation)], clients.asked)
         self.assertEqual(('extending', 1, (make.POOL, 2), 3), self.outcome(volume))
         held = extending.extension(volume.id, now.generation, OWNER)
-        self.assertEqual(3, extending.claimed(self.database, held)[1])
+        self.assertEqual(3, volume_queries.claimed(self.database, held).progress['new_size'])
         self.assertIsNone(extending.extended(self.database, held, 60))
         self.assertEqual(('available', 3, (None, None), 3), self.outcome(volume))
         self.assertIsNone(work.of_resource(self.database, 'volume', volume.id))
@@ -145,7 +145,7 @@ class PlacedTest(ExtendingCase):
         for end in (lambda: extending.extended(self.database, held, 60),
                     lambda: extending.failed(self.database, held),
                     lambda: extending.refused(self.database, volume.id, now.generation),
-                    lambda: extending.claimed(self.database, held)):
+                    lambda: volume_queries.claimed(self.database, held)):
             with self.assertRaises(errors.StaleGeneration):
                 end()
         self.assertEqual(after, self.outcome(volume))

@@ -21,6 +21,7 @@ from blockattach.db.attachments import pairs
 from blockattach.db.attachments import waits
 from blockattach.db.engine import paging
 from blockattach.db.services import services
+from blockattach.db.snapshots import snapshot_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -52,14 +53,13 @@ OF_VOLUME = ('ix_attachments_volume_id_deleted_initiator', 'ix_attachments_volum
 OF_PROJECT = 'ix_attachments_deleted_project_id_created_at_id'
 METADATA = 'pk_volume_metadata'
 OF_A_VOLUME = 'ix_snapshots_volume_id_deleted'
-# There is none.
-IMAGE_METADATA = ('none', 'pk_volume_image_metadata')
+IMAGE_METADATA = 'pk_volume_image_metadata'
 ON_HOST = 'ix_volumes_deleted_pool'
 WORK_DUE = ('ix_work_deadline', 'ix_work_host_deadline')
 PAGE = paging.Page(limit=10)
 # What queries call a table that they look at once more.
 ALIASES = {'other': 'attachments', 'others': 'attachments', 'writers': 'attachments',
-           'former': 'attachments', 'any_grant': 'grants', 'namesake': 'grants'}
+           'former': 'attachments', 'any_grant': 'grants', 'namesake': 'grants', 'copy': 'volumes'}
 
 
 def attachment_page(db, *filters, **named):
@@ -69,6 +69,11 @@ def attachment_page(db, *filters, **named):
 def volume_page(db, project_id, **named):
     return volume_queries.list_page(
         db, volume_queries.Filters(project_id, **named), PAGE)
+
+
+def snapshot_page(db, project_id, **named):
+    return snapshot_queries.list_page(
+        db, snapshot_queries.Filters(project_id, **named), PAGE)
 
 
 def lifecycle_of_an_attachment(db):
@@ -93,7 +98,7 @@ QUERIES = {
     'the lifecycle of a volume': (lifecycle_of_a_volume, {
         'volumes': (ONE_VOLUME, 'ix_volumes_source_volid_own_status'), 'grants': ONE_GRANT,
         'attachments': OF_VOLUME, 'volume_metadata': METADATA,
-        'volume_image_metadata': IMAGE_METADATA, 'snapshots': ('none', OF_A_VOLUME),
+        'volume_image_metadata': IMAGE_METADATA, 'snapshots': OF_A_VOLUME,
         'work': 'uq_work_noun_resource_id'}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
@@ -150,9 +155,16 @@ QUERIES = {
     'what a project has': (lambda db: quotas.show(db, PROJECT), {
         'volumes': ('ix_volumes_deleted_project_id_volume_type_id_size_gb',
                     'ix_volumes_claimed_pool'),
-        # There are none.
-        'snapshots': ('none', 'ix_snapshots_deleted_project_id_volume_type_id_size_gb'),
+        'snapshots': 'ix_snapshots_deleted_project_id_volume_type_id_size_gb',
         'attachments': 'ix_attachments_deleted_project_id_created_at_id'}),
+    'snapshots of a project': (lambda db: snapshot_page(db, PROJECT), {
+        'snapshots': 'ix_snapshots_deleted_project_id_created_at_id',
+        'snapshot_metadata': 'pk_snapshot_metadata'}),
+    'snapshots of all': (lambda db: snapshot_page(db, None), {
+        'snapshots': 'ix_snapshots_deleted_created_at_id',
+        'snapshot_metadata': 'pk_snapshot_metadata'}),
+    'snapshots of a volume': (lambda db: snapshot_page(db, PROJECT, equal={'volume_id': VOLUME}), {
+        'snapshots': OF_A_VOLUME, 'snapshot_metadata': 'pk_snapshot_metadata'}),
     'volumes that exist': (lambda db: volume_queries.existing_on(db, HOST, [VOLUME]), {
         'volumes': ONE_VOLUME}),
     'pairs at work': (lambda db: attachment_queries.at_work(db, HOST), {

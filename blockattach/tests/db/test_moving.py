@@ -8,7 +8,6 @@ from blockattach.db.attachments import attachments
 from blockattach.db.services import pools
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import claims
-from blockattach.db.volumes import moves
 from blockattach.db.volumes import moving
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
@@ -79,13 +78,13 @@ class StepsTest(MovingCase):
                 self.assertEqual((status, HERE, THERE, False, room, ahead + 1),
                                  self.outcome(volume))
                 held = accept(self.database, volume.id, verb, generation)
-                found = moves.claimed(self.database, held)
-                self.assertEqual((HERE, THERE), (found.here.pool, found.there.pool))
+                found = volume_queries.claimed(self.database, held)
+                self.assertEqual((HERE, THERE), (found.volume.pool, found.there.pool))
                 moving.moved(self.database, held)
                 self.assertEqual(('available', THERE, None, verb == 'retype', room - 1,
                                   ahead + 1), self.outcome(volume))
                 self.assertEqual(sorted((*before, HERE)), self.cleanups())
-                for late in ((moving.moved, held), (moves.claimed, held),
+                for late in ((moving.moved, held), (volume_queries.claimed, held),
                              (moving.unclaim, volume.id, generation, 60, held)):
                     with self.assertRaises(errors.StaleGeneration):
                         late[0](self.database, *late[1:])

@@ -5,6 +5,7 @@ from concurrent import futures
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db.volumes import placing_facts
+from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import sources
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
@@ -105,7 +106,7 @@ class KeptTest(Case):
 
     def is_copied(self):
         with self.database.reader() as reader:
-            return sources.is_copied(reader, self.origin.id)
+            return snapshot_rows.dependants(reader, self.origin.id).is_copied
 
     def test_a_volume_stays_until_what_is_made_of_it_is_there(self):
         made = self.create(self.of_volume())
@@ -133,7 +134,7 @@ class KeptTest(Case):
         made = self.create(snapshot)
         with self.database.reader() as reader:
             self.assertTrue(sources.is_snapshot_copied(reader, snapshot.snapshot_id))
-            self.assertFalse(sources.is_copied(reader, self.origin.id))
+        self.assertFalse(self.is_copied())
         volumes.failed(self.database, made.id, made.generation)
         with self.database.reader() as reader:
             self.assertFalse(sources.is_snapshot_copied(reader, snapshot.snapshot_id))

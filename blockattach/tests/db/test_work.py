@@ -191,7 +191,7 @@ class Things:
                 self.table.c.id == thing_id)).scalar_one()
 
     @verbs.work('thing.melt', deadline='melt_deadline',
-                done=lambda self, claim: self.end(claim, 'molten'),
+                done=lambda self, claim, made: self.end(claim, 'molten'),
                 failed=lambda self, claim: self.end(claim, 'error_melting'),
                 message=texts.DELETE_FAILED, cancel_message=texts.CREATE_CANCELLED,
                 cancel=lambda database, found: work.forget(database, found.claim))

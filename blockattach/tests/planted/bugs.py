@@ -54,8 +54,8 @@ BUGS = (
         'a volume that is being removed takes nobody in', 'P2',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('removed_while_it_is_attached', 'db/volumes/volumes.py',
-        '        if not status_allows or row.lowest_rank is not None \\\n',
-        '        if not status_allows \\\n',
+        ' or row.lowest_rank is not None or found.is_copied:\n',
+        ' or found.is_copied:\n',
         'a volume with attachments is not removed', 'P2'),
     Bug('quota_counts_without_a_lock', 'db/quotas.py',
         '    lock(connection, of.project_id)\n    return True\n',
@@ -93,9 +93,9 @@ BUGS = (
         'an outcome is recorded only of the try that it is of', 'P4',
         'blockattach.tests.functional.test_attachment_races.MeetingTest.'
         'test_deleted_while_it_connects'),
-    Bug('an_old_volume_message_counts', 'db/volumes/volumes.py',
-        '    if row.generation != generation or row.own_status != own_status:\n',
-        '    if row.own_status != own_status:\n',
+    Bug('an_old_volume_message_counts', 'db/volumes/volume_rows.py',
+        '    if generation not in (None, row.generation) or row.own_status not in own_statuses:\n',
+        '    if row.own_status not in own_statuses:\n',
         'a process that has lost a volume changes nothing of it', 'P6',
         'blockattach.tests.db.test_volumes.DeleteTest'),
     Bug('an_overtaken_owner_ends_work', 'db/work.py',
@@ -273,8 +273,8 @@ BUGS = (
 
     # Volumes and their room.
     Bug('room_is_not_given_back', 'db/volumes/volumes.py',
-        '        _give_back(connection, row)\n        volume_rows.move(connection, database, row, '
-        '_Event.UNCLAIM',
+        '        volume_rows.release(connection, row)\n'
+        '        volume_rows.move(connection, database, row, _Event.UNCLAIM',
         '        volume_rows.move(connection, database, row, _Event.UNCLAIM',
         'what a pool could not make takes no room there', 'P6'),
     Bug('room_for_everybody', 'db/volumes/volume_rows.py',
@@ -299,8 +299,8 @@ BUGS = (
         'what is being removed is not copied', 'P4',
         'blockattach.tests.db.test_sources'),
     Bug('removed_while_it_is_copied', 'db/volumes/volumes.py',
-        '                or sources.is_copied(connection, volume_id):\n',
-        '                or row.deleted:\n',
+        ' or found.is_copied:\n            raise errors.InvalidVolume(reason=NOT_DELETABLE)\n',
+        ':\n            raise errors.InvalidVolume(reason=NOT_DELETABLE)\n',
         'what is copied is not removed', 'P4',
         'blockattach.tests.db.test_sources.KeptTest'),
     Bug('a_copy_is_empty', 'volume/making.py',
@@ -379,7 +379,7 @@ BUGS = (
     Bug('a_type_before_its_time', 'db/volumes/moving.py',
         '        volume_rows.move(connection, database, row, _Event.RETYPE)\n',
         '        volume_rows.move(connection, database, row, _Event.RETYPE,\n'
-        '                         **volume_rows.of_type(wanted.kind))\n',
+        '                         **volume_types.columns_of(wanted.kind))\n',
         'a volume gets its new type, and what follows from it, in the end', 'P6',
         'blockattach.tests.api.test_retype'),
     Bug('a_source_is_left', 'db/volumes/moving.py',
@@ -387,7 +387,7 @@ BUGS = (
         '',
         'what a volume has left elsewhere is removed', 'P2'),
     Bug('a_moved_volume_takes_no_room', 'db/volumes/moving.py',
-        '        claims.release(connection, row.pool, row.size_gb)\n',
+        '        volume_rows.release(connection, row)\n',
         '',
         'the room of a volume that has gone elsewhere is free', 'P6'),
 
@@ -417,7 +417,6 @@ BUGS = (
         'a private type is there for projects with access only', 'P4'),
     # Snapshots.
     Bug('removed_under_its_snapshots', 'db/volumes/volumes.py',
-        '    if not snapshot_rows.are_there(connection, volume_id):\n        return {}\n'
         '    if not asked.wanted:\n',
         '    if not asked.wanted:\n        return {}\n    if volume_id is None:\n',
         'a volume with snapshots is not removed', 'P4',
@@ -443,8 +442,8 @@ BUGS = (
         'a process that has lost a snapshot removes what it made', 'P2',
         'blockattach.tests.functional.test_snapshot_faults.CreateTest'),
     Bug('snapshots_stay_when_their_volume_goes', 'volume/volume_work.py',
-        '            self._delete_snapshots(claim, volume)\n',
-        '',
+        '                self._delete_snapshots(claim, found.volume)\n',
+        '                pass\n',
         'snapshots that are deleted with their volume are removed before it', 'P2',
         'blockattach.tests.api.test_volume_snapshots.DeleteTest'),
     Bug('reverted_and_still_at_work', 'db/snapshots/reverts.py',

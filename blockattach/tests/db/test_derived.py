@@ -1,0 +1,39 @@
+"""What an operator's repair leaves as it is."""
+from blockattach.db import derived
+from blockattach.db import work
+from blockattach.db.volumes import moving
+from blockattach.db.volumes import unmanaging
+from blockattach.db.volumes import volume_images
+from blockattach.db.volumes import volume_queries
+from blockattach.domain import images
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
+
+IMAGE = images.Image('an-image', 'active')
+THERE = f"{make.POOL.partition('@')[0]}@other"
+BEGINNINGS = {
+    'upload': lambda database, volume_id: volume_images.start_upload(
+        database, volume_id, IMAGE, False, 60, None),
+    'reimage': lambda database, volume_id: volume_images.start_reimage(
+        database, volume_id, IMAGE, False, 60, None),
+    'unmanage': lambda database, volume_id: unmanaging.start(database, volume_id, 60),
+    'migrate': lambda database, volume_id: moving.migrate(database, volume_id, THERE, False, 60),
+}
+"""Of work that remembers what nobody else knows, by its verb."""
+
+
+@base.on_chosen_databases
+class RepairTest(base.DatabaseTestCase):
+
+    def test_work_that_is_under_way_goes_on(self):
+        for verb, begin in BEGINNINGS.items():
+            with self.subTest(verb):
+                volume = make.volume(self.database)
+                begin(self.database, volume.id)
+                before = (work.of_resource(self.database, 'volume', volume.id).claim,
+                          volume_queries.get(self.database, volume.id).own_status)
+                self.assertEqual(verb, before[0].verb)
+                derived.volume_status(self.database, volume.id)
+                self.assertEqual(before, (
+                    work.of_resource(self.database, 'volume', volume.id).claim,
+                    volume_queries.get(self.database, volume.id).own_status))
