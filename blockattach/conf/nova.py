@@ -3,17 +3,14 @@ import dataclasses
 
 from oslo_config import cfg
 
+from blockattach.conf import account
 from blockattach.conf import settings as groups
 
 GROUP = 'nova'
 
 
-def _address(url: str | None) -> str | None:
-    return (url or '').rstrip('/') or None
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class NovaSettings:
+class NovaSettings(account.AccountSettings):
     """The group as the client takes it. ``timeout`` in seconds; addresses without slash at the
     end."""
 
@@ -26,16 +23,8 @@ class NovaSettings:
             ('off', 'Never: for services that no Nova uses.')], help=(
             'When to refuse that anybody but a service ends an attachment which a server '
             'still uses (CVE-2023-2088).'))
-    auth_url: str | None = groups.option(
-        cfg.URIOpt, read=_address, schemes=['http', 'https'], help=(
-            'Where Keystone is: Nova is looked up in the catalog of the caller.'))
-    region_name: str | None = groups.option(cfg.StrOpt, help=(
-        'Region of Nova in the catalog. Empty: the first one.'))
-    interface: str = groups.option(
-        cfg.StrOpt, default='public', choices=['public', 'internal', 'admin'], help=(
-            'Which of the addresses in the catalog.'))
     endpoint_override: str | None = groups.option(
-        cfg.URIOpt, read=_address, schemes=['http', 'https'], help=(
+        cfg.URIOpt, read=account.address, schemes=['http', 'https'], help=(
             'Where Nova is, with its version (https://compute.example.org/v2.1): no '
             'catalog is looked into.'))
     username: str | None = groups.option(cfg.StrOpt, help=(
@@ -46,26 +35,9 @@ class NovaSettings:
         'role to which Nova shows hosts and the servers of all projects, and '
         'that may send external events. Empty: it asks without a '
         'token, which only a Nova without Keystone answers.'))
-    password: str | None = groups.option(cfg.StrOpt, secret=True, help='Password of username.')
-    user_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
-        'Domain of username.'))
-    project_name: str = groups.option(cfg.StrOpt, default='service', help=(
-        'Project in which username has its role.'))
-    project_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
-        'Domain of project_name.'))
     timeout: float = groups.option(cfg.FloatOpt, default=15, min=0.01, help=(
         'Seconds to wait for a whole answer of Nova, with what Keystone is asked '
         'for it.'))
-    cafile: str | None = groups.option(cfg.StrOpt, help=(
-        'Certificates of the authorities of Nova and Keystone. Empty: '
-        "the system's."))
-    insecure: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Believe any certificate. Tokens can then be read on the way.'))
-
-    @property
-    def has_account(self) -> bool:
-        """Whether the service can ask for itself."""
-        return bool(self.auth_url and self.username)
 
     @property
     def knows_hosts(self) -> bool:

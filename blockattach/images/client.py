@@ -16,14 +16,11 @@ from urllib import parse
 import requests
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
-from keystoneauth1 import plugin
-from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
-from keystoneauth1.access import service_catalog
-from keystoneauth1.identity import v3
 
 from blockattach import context
 from blockattach import errors
+from blockattach import identity
 from blockattach import log
 from blockattach import units
 from blockattach.conf import glance as glance_conf
@@ -32,8 +29,6 @@ from blockattach.domain import images
 LOG = logging.getLogger(__name__)
 
 _SERVICE_TYPE = 'image'
-_NO_TOKEN = 'notused'
-"""What keystoneauth's plugin ``none`` sends where there is no token."""
 _PIECE = units.MIB
 _CHUNK = 64 * units.KIB
 _PATCH = 'application/openstack-images-v2.1-json-patch'
@@ -50,12 +45,10 @@ class _Client:
 
     def __init__(self, settings: glance_conf.GlanceSettings) -> None:
         self._settings = settings
-        self._session = session.Session(
-            timeout=settings.timeout, redirect=False,
-            verify=False if settings.insecure else settings.cafile or True)
+        self._session = identity.open_session(settings, settings.timeout)
 
     def _found(self, reply: requests.Response, image_id: str) -> images.Image:
-        body = _body_of(reply)
+        body = identity.body_of(reply)
         if reply.status_code in (400, 403, 404):
             raise errors.ImageNotFound(image_id=image_id)
         if reply.status_code not in (200, 201) or not isinstance(body.get('id'), str):
@@ -81,7 +74,7 @@ class UserImages(_Client):
         """
         query = parse.urlencode({'name': f'in:"{name}"' if ',' in name else name, 'limit': 2})
         reply = self._ask(caller, 'GET', f'/v2/images?{query}')
-        found = _body_of(reply).get('images')
+        found = identity.body_of(reply).get('images')
         if reply.status_code != 200 or not isinstance(found, list):
             raise _unclear(reply)
         return [_image(one) for one in found if isinstance(one, dict) and one.get('name') == name]
@@ -101,25 +94,15 @@ class UserImages(_Client):
 
     def _ask(self, caller: context.RequestContext, method: str, path: str,
              **more: Any) -> requests.Response:
-        token = caller.auth_token or _NO_TOKEN
+        token = caller.auth_token or identity.NO_TOKEN
         return _asking(lambda: self._session.request(
-            (self._settings.endpoint_override or self._look_up(token)) + path, method,
+            self._base(token) + path, method,
             auth=token_endpoint.Token('', token), raise_exc=False,
             connect_retries=self._settings.retries, global_request_id=caller.global_id, **more))
 
-    def _look_up(self, token: str) -> str:
-        """Where the caller's catalog says that Glance is.
-
-        :raises ClientException: there is no catalog, or no Glance in it
-        """
-        keystone = _keystone(self._settings)
-        reply = self._session.get(f'{keystone}/auth/catalog',
-                                  auth=token_endpoint.Token(keystone, token))
-        found = service_catalog.ServiceCatalogV3(_body_of(reply).get('catalog') or []).url_for(
-            _SERVICE_TYPE, self._settings.interface, self._settings.region_name)
-        if not found:
-            raise exceptions.EndpointNotFound
-        return str(found).rstrip('/').removesuffix('/v2')
+    def _base(self, token: str) -> str:
+        return _without_version(self._settings.endpoint_override or identity.endpoint(
+            self._session, self._settings, token, _SERVICE_TYPE))
 
 
 class ServiceImages(_Client):
@@ -132,7 +115,7 @@ class ServiceImages(_Client):
         """
         super().__init__(settings)
         self._glance = adapter.Adapter(
-            self._session, auth=_plugin(settings), service_type=_SERVICE_TYPE,
+            self._session, auth=identity.own(settings), service_type=_SERVICE_TYPE,
             interface=settings.interface, region_name=settings.region_name,
             endpoint_override=settings.endpoint_override, connect_retries=settings.retries,
             raise_exc=False)
@@ -202,24 +185,15 @@ class ServiceImages(_Client):
         return _asking(lambda: self._glance.request(self._base() + path, method, **more))
 
     def _base(self) -> str:
-        """Where Glance is; an address in a catalog may end with the version."""
         found = self._settings.endpoint_override or self._glance.get_endpoint()
         if not found:
             raise exceptions.EndpointNotFound
-        return str(found).rstrip('/').removesuffix('/v2')
+        return _without_version(str(found))
 
 
-def _plugin(settings: glance_conf.GlanceSettings) -> plugin.BaseAuthPlugin:
-    if not settings.has_account:
-        return token_endpoint.Token(settings.endpoint_override, _NO_TOKEN)
-    return v3.Password(
-        auth_url=_keystone(settings), username=settings.username,
-        password=settings.password or '', user_domain_name=settings.user_domain_name,
-        project_name=settings.project_name, project_domain_name=settings.project_domain_name)
-
-
-def _keystone(settings: glance_conf.GlanceSettings) -> str:
-    return f'{str(settings.auth_url).removesuffix("/v3")}/v3'
+def _without_version(address: str) -> str:
+    """An address of Glance: one in a catalog may end with the version."""
+    return address.rstrip('/').removesuffix('/v2')
 
 
 def _asking(ask: Callable[[], requests.Response]) -> requests.Response:
@@ -259,16 +233,7 @@ def _image(body: Mapping[str, Any]) -> images.Image:
     return images.Image(**known, properties=properties)
 
 
-def _body_of(reply: requests.Response) -> dict[str, Any]:
-    """What an answer says; one that is no JSON object says nothing."""
-    try:
-        body = reply.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
 def _reason_of(reply: requests.Response) -> str:
     """Why Glance refuses, in its own words where they are plain text."""
-    said = _body_of(reply).get('message')
+    said = identity.body_of(reply).get('message')
     return said if isinstance(said, str) and said else f'status {reply.status_code}'

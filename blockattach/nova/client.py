@@ -15,17 +15,13 @@ from typing import Any
 from typing import TypeVar
 from urllib import parse
 
-import requests
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
-from keystoneauth1 import plugin
-from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
-from keystoneauth1.access import service_catalog
-from keystoneauth1.identity import v3
 
 from blockattach import context
 from blockattach import errors
+from blockattach import identity
 from blockattach import log
 from blockattach.conf import nova as nova_conf
 from blockattach.domain import expiry_rule
@@ -37,14 +33,12 @@ Answer = TypeVar('Answer')
 _SERVICE_TYPE = 'compute'
 _MICROVERSION = '2.89'
 """The first one with the id of an attachment."""
-_EVENTS = '2.51'
+_EXTENDED = '2.51'
 """The first one that knows of larger volumes."""
 _EVENT_FAILURES: dict[int | None, str] = {
     404: 'Nova does not know it', 422: 'it is on no host'}
 _REIMAGED = '2.93'
 """The first one with the event volume-reimaged."""
-_NO_TOKEN = 'notused'
-"""What keystoneauth's plugin ``none`` sends where there is no token."""
 _HOST = 'OS-EXT-SRV-ATTR:host'
 _PROJECT = 'tenant_id'
 _TASK = 'OS-EXT-STS:task_state'
@@ -61,7 +55,7 @@ class NovaClient:
         :param settings: that say where Nova is (`NovaSettings.configured`)
         """
         self._settings = settings
-        self._session = _open_session(settings)
+        self._session = identity.open_session(settings, settings.timeout)
 
     def attachment_in_use(self, caller: context.RequestContext, server_id: str,
                           volume_id: str) -> str | None:
@@ -80,28 +74,14 @@ class NovaClient:
 
         :raises ClientException: nothing was learnt
         """
-        token = caller.auth_token or _NO_TOKEN
-        endpoint = self._settings.endpoint_override or self._look_up(token)
+        token = caller.auth_token or identity.NO_TOKEN
+        endpoint = self._settings.endpoint_override or identity.endpoint(
+            self._session, self._settings, token, _SERVICE_TYPE)
         reply = self._session.get(
             endpoint.rstrip('/') + path, auth=token_endpoint.Token(endpoint, token),
             raise_exc=False, microversion=_MICROVERSION, microversion_service_type=_SERVICE_TYPE,
             global_request_id=caller.global_id)
-        return reply.status_code, _body_of(reply)
-
-    def _look_up(self, token: str) -> str:
-        """Where the caller's catalog says that Nova is.
-
-        :raises ClientException: there is no catalog, or no Nova in it
-        """
-        assert self._settings.auth_url is not None
-        keystone = f'{self._settings.auth_url.removesuffix("/v3")}/v3'
-        reply = self._session.get(f'{keystone}/auth/catalog',
-                                  auth=token_endpoint.Token(keystone, token))
-        found = service_catalog.ServiceCatalogV3(_body_of(reply).get('catalog') or []).url_for(
-            _SERVICE_TYPE, self._settings.interface, self._settings.region_name)
-        if not found:
-            raise exceptions.EndpointNotFound
-        return found
+        return reply.status_code, identity.body_of(reply)
 
 
 class _Account:
@@ -114,7 +94,7 @@ class _Account:
         """
         self._seconds = settings.timeout
         self._nova = adapter.Adapter(
-            _open_session(settings), auth=_plugin(settings),
+            identity.open_session(settings, settings.timeout), auth=identity.own(settings),
             service_type=_SERVICE_TYPE, interface=settings.interface,
             region_name=settings.region_name, endpoint_override=settings.endpoint_override)
 
@@ -134,7 +114,7 @@ class _Account:
              body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         reply = self._nova.request(path, method, microversion=microversion, raise_exc=False,
                                    **({} if body is None else {'json': body}))
-        return reply.status_code, _body_of(reply)
+        return reply.status_code, identity.body_of(reply)
 
 
 class ServerHosts(_Account):
@@ -205,15 +185,33 @@ class ServerEvents(_Account):
 
         Nova answers when the hosts of the servers have been sent the news, not when they have it.
         """
-        events = [{'name': 'volume-extended', 'server_uuid': server_id, 'tag': volume_id}
-                  for server_id in server_ids]
+        return self._send(volume_id, _EXTENDED, [
+            {'name': 'volume-extended', 'server_uuid': server_id} for server_id in server_ids])
+
+    def volume_reimaged(self, server_id: str, volume_id: str, done: bool) -> None:
+        """Notify Nova that a volume has the bytes of another image. Nothing waits for that here:
+        it may be lost.
+
+        :param done: the volume has them; False: it is in error
+        """
+        failures = self._send(volume_id, _REIMAGED, [{
+            'name': 'volume-reimaged', 'server_uuid': server_id,
+            'status': 'completed' if done else 'failed'}])
+        for reason in failures.values():
+            LOG.warning('Cannot notify Nova of a volume with another image%s', log.fields(
+                server_id=server_id, volume_id=volume_id, reason=reason))
+
+    def _send(self, volume_id: str, microversion: str,
+              events: list[dict[str, str]]) -> dict[str, str]:
+        """Why a server is not notified, by its id."""
+        server_ids = [event['server_uuid'] for event in events]
+        body = {'events': [{**event, 'tag': volume_id} for event in events]}
         try:
             with _learning('Nova', _Unlearnt, log.fields(volume_id=volume_id)):
-                status, body = self._post('/os-server-external-events', {'events': events},
-                                          _EVENTS)
-                if status == 404 and 'itemNotFound' in body:
+                status, answer = self._post('/os-server-external-events', body, microversion)
+                if _is_absent(status, answer):
                     return dict.fromkeys(server_ids, _EVENT_FAILURES[404])
-                results = body.get('events')
+                results = answer.get('events')
                 if status not in (200, 207) or not isinstance(results, list):
                     raise _Unclear(status)
         except _Unlearnt as unlearnt:
@@ -229,38 +227,6 @@ class _Unlearnt(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-
-
-class ReimageEvents(_Account):
-    """Lets Nova know that a volume has the bytes of another image."""
-
-    def send(self, server_id: str, volume_id: str, done: bool) -> None:
-        """Say it to the server that waits for it. Nothing else waits: it may be lost.
-
-        :param done: the volume has them; False: it is in error
-        """
-        event = {'name': 'volume-reimaged', 'server_uuid': server_id, 'tag': volume_id,
-                 'status': 'completed' if done else 'failed'}
-        try:
-            reply = self._nova.post('/os-server-external-events', json={'events': [event]},
-                                    microversion=_REIMAGED, raise_exc=False)
-        except exceptions.ClientException as failure:
-            LOG.warning('Cannot reach Nova: %s%s', failure, log.fields(
-                server_id=server_id, volume_id=volume_id))
-            return
-        if reply.status_code != 200:
-            LOG.warning('Nova does not take an event%s', log.fields(
-                server_id=server_id, volume_id=volume_id, status=reply.status_code))
-
-
-def _plugin(settings: nova_conf.NovaSettings) -> plugin.BaseAuthPlugin:
-    if not settings.has_account:
-        return token_endpoint.Token(settings.endpoint_override, _NO_TOKEN)
-    return v3.Password(
-        auth_url=f'{str(settings.auth_url).removesuffix("/v3")}/v3',
-        username=settings.username, password=settings.password or '',
-        user_domain_name=settings.user_domain_name, project_name=settings.project_name,
-        project_domain_name=settings.project_domain_name)
 
 
 class _Unclear(Exception):
@@ -316,22 +282,6 @@ def _attachment_in_use(get: Callable[[str], tuple[int, dict[str, Any]]], server_
 def _is_absent(status: int, body: dict[str, Any]) -> bool:
     """Any other 404 comes from something that is not Nova: a proxy, or a wrong address."""
     return status == 404 and 'itemNotFound' in body
-
-
-def _open_session(settings: nova_conf.NovaSettings) -> session.Session:
-    """Connections as they are configured; nothing is opened yet."""
-    return session.Session(
-        timeout=settings.timeout, redirect=False,
-        verify=False if settings.insecure else settings.cafile or True)
-
-
-def _body_of(reply: requests.Response) -> dict[str, Any]:
-    """What an answer says; one that is no JSON object says nothing."""
-    try:
-        body = reply.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
 
 
 def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answer:

@@ -55,12 +55,12 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
         return lambda volume_id, done: None
     from blockattach.nova import client
 
-    events = client.ReimageEvents(settings)
+    events = client.ServerEvents(settings)
 
     def send(volume_id: str, done: bool) -> None:
         for row in attachment_queries.of_volume(base.database, volume_id):
             if row.instance_uuid is not None:
-                events.send(row.instance_uuid, volume_id, done)
+                events.volume_reimaged(row.instance_uuid, volume_id, done)
     return send
 
 

@@ -1,0 +1,59 @@
+"""How other services of the cloud are asked: with a caller's token, or by an account of ours."""
+from typing import Any
+
+import requests
+from keystoneauth1 import exceptions
+from keystoneauth1 import plugin
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
+from keystoneauth1.access import service_catalog
+from keystoneauth1.identity import v3
+
+from blockattach.conf import account
+
+NO_TOKEN = 'notused'
+"""What keystoneauth's plugin ``none`` sends where there is no token."""
+
+
+def open_session(settings: account.AccountSettings, timeout: float) -> session.Session:
+    """Connections as they are configured, for all threads; nothing is opened yet.
+
+    :param timeout: seconds for each read
+    """
+    return session.Session(
+        timeout=timeout, redirect=False,
+        verify=False if settings.insecure else settings.cafile or True)
+
+
+def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
+    """This service's own account; without one only a service without Keystone answers."""
+    if not settings.has_account:
+        return token_endpoint.Token(settings.endpoint_override, NO_TOKEN)
+    return v3.Password(
+        auth_url=settings.keystone, username=settings.username, password=settings.password or '',
+        user_domain_name=settings.user_domain_name, project_name=settings.project_name,
+        project_domain_name=settings.project_domain_name)
+
+
+def endpoint(connections: session.Session, settings: account.AccountSettings, token: str,
+             service_type: str) -> str:
+    """Where the catalog of a caller says that a service is.
+
+    :raises ClientException: there is no catalog, or no such service in it
+    """
+    reply = connections.get(f'{settings.keystone}/auth/catalog',
+                            auth=token_endpoint.Token(settings.keystone, token))
+    found = service_catalog.ServiceCatalogV3(body_of(reply).get('catalog') or []).url_for(
+        service_type, settings.interface, settings.region_name)
+    if not found:
+        raise exceptions.EndpointNotFound
+    return str(found)
+
+
+def body_of(reply: requests.Response) -> dict[str, Any]:
+    """What an answer says; one that is no JSON object says nothing."""
+    try:
+        body = reply.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
