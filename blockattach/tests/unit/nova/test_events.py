@@ -56,3 +56,24 @@ class EventsTest(unittest.TestCase):
         self.assertEqual({samples.SERVER: 'Nova cannot be reached'}, self.send(timeout=0.05))
         self.nova.close()
         self.assertEqual({samples.SERVER: 'Nova cannot be reached'}, self.send())
+
+    def reimaged(self, done):
+        client.ServerEvents(nova_conf.NovaSettings(
+            endpoint_override=self.nova.url, timeout=60.0)).volume_reimaged(
+            samples.SERVER, samples.VOLUME, done)
+
+    def test_a_volume_with_another_image(self):
+        for done, status in ((True, 'completed'), (False, 'failed')):
+            self.reimaged(done)
+            request = self.nova.requests[-1]
+            self.assertEqual((PATH, 'compute 2.93'),
+                             (request.path, request.headers['openstack-api-version']))
+            self.assertEqual({'events': [
+                {'name': 'volume-reimaged', 'server_uuid': samples.SERVER, 'status': status,
+                 'tag': samples.VOLUME}]}, request.body)
+
+    def test_a_server_that_does_not_learn_of_its_image_is_logged(self):
+        self.nova.end(samples.SERVER)
+        with self.assertLogs(client.__name__, 'WARNING') as logged:
+            self.reimaged(True)
+        self.assertIn('Nova does not know it', logged.output[0])
