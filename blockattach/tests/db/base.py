@@ -7,8 +7,10 @@ that are counted, races, plans, migrations.
 import os
 import random
 import sys
+import threading
 import unittest
 
+from blockattach import errors
 from blockattach.tests.fixtures import database
 
 _CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
@@ -51,6 +53,32 @@ class DatabaseTestCase(unittest.TestCase):
         """
         with (watcher or self.database).reader() as connection:
             return connection.exec_driver_sql(WAITS[self.KIND]).scalar_one()
+
+
+def at_once(*acts):
+    """What each act came to, all begun at the same moment: its result ('done' where it has none),
+    or its error.
+    """
+    barrier, outcomes = threading.Barrier(len(acts)), [None] * len(acts)
+
+    def run(number, act):
+        barrier.wait()
+        try:
+            outcomes[number] = act() or 'done'
+        except errors.BlockattachError as exc:
+            outcomes[number] = exc
+
+    threads = [threading.Thread(target=run, args=one) for one in enumerate(acts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def names(outcomes):
+    """Outcomes with each error as the name of its class."""
+    return [type(one).__name__ if isinstance(one, Exception) else one for one in outcomes]
 
 
 def need(kind):

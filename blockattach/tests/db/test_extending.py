@@ -1,6 +1,5 @@
 """Volumes that become larger: the room on their pool, who takes them on, and what two writers at
 once may do."""
-import threading
 
 from blockattach import errors
 from blockattach.db import models
@@ -227,22 +226,8 @@ class RaceTest(base.DatabaseTestCase):
         make.pool(self.database, total_gb=1000)
 
     def at_once(self, *acts):
-        """What each of them came to: its result, or its error."""
-        barrier, outcomes = threading.Barrier(len(acts)), [None] * len(acts)
-
-        def run(number, act):
-            barrier.wait()
-            try:
-                outcomes[number] = act() or 'done'
-            except errors.BlockattachError as exc:
-                outcomes[number] = type(exc).__name__
-
-        threads = [threading.Thread(target=run, args=one) for one in enumerate(acts)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return outcomes
+        """What each of them came to: its result, or the class of its error."""
+        return base.names(base.at_once(*acts))
 
     def test_extended_once_or_attached(self):
         for _ in range(ROUNDS):

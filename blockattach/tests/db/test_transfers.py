@@ -1,5 +1,4 @@
 """Transfers: what two writers at once may do, on every database."""
-import threading
 
 import sqlalchemy as sa
 
@@ -22,24 +21,6 @@ OTHERS = ('b' * 32, 'c' * 32)
 @base.on_every_server
 class RaceTest(base.DatabaseTestCase):
 
-    def at_once(self, *acts):
-        """What each of them came to: its result, or its error."""
-        barrier, outcomes = threading.Barrier(len(acts)), [None] * len(acts)
-
-        def run(number, act):
-            barrier.wait()
-            try:
-                outcomes[number] = act() or 'done'
-            except errors.BlockattachError as exc:
-                outcomes[number] = exc
-
-        threads = [threading.Thread(target=run, args=one) for one in enumerate(acts)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return outcomes
-
     def offer(self, volume):
         return transfers.create(self.database, volume.id, None, False, domain.seal('key'))
 
@@ -47,7 +28,7 @@ class RaceTest(base.DatabaseTestCase):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             made = self.offer(volume)
-            outcomes = self.at_once(*[
+            outcomes = base.at_once(*[
                 lambda made=made, project=project: transfers.accept(
                     self.database, made, project, 'u')
                 for project in OTHERS])
@@ -59,7 +40,7 @@ class RaceTest(base.DatabaseTestCase):
     def test_a_volume_is_offered_or_attached_and_never_both(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
-            outcomes = self.at_once(
+            outcomes = base.at_once(
                 lambda volume=volume: self.offer(volume),
                 lambda volume=volume: attachments.reserve(self.database, attachments.Wish(
                     volume.id, make.PROJECT, 'a-server'), 0))
@@ -70,7 +51,7 @@ class RaceTest(base.DatabaseTestCase):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             made = self.offer(volume)
-            accepted, withdrawn = self.at_once(
+            accepted, withdrawn = base.at_once(
                 lambda made=made: transfers.accept(self.database, made, OTHERS[0], 'u'),
                 lambda made=made: transfers.withdraw(self.database, made))
             self.assertEqual(1, [accepted, withdrawn].count('done'))

@@ -264,6 +264,20 @@ class WorldTestCase(unittest.TestCase):
         self.addCleanup(made.close)
         return made
 
+    def dies_at(self, point, act):
+        """Let the process die there, in an act or in what follows from it."""
+        failpoints.arm(point, die)
+        try:
+            with self.assertRaises(Death, msg=point):
+                act()
+                self.settle()
+        finally:
+            failpoints.disarm(point)
+
+    def settle(self):
+        """Let what was begun go on until nothing is left to do now."""
+        self.world.settle()
+
     def arm(self, name, action=die):
         failpoints.arm(name, action)
         self.addCleanup(failpoints.disarm, name)

@@ -40,14 +40,8 @@ class ImageCase(instances.WorldTestCase):
         return self.world.ask_volume(progress=volume_images.progress_of(image))
 
     def dies_at(self, point, act):
-        """Let the process die there, in the act or after it, and a next one go on."""
-        failpoints.arm(point, instances.die)
-        try:
-            with self.assertRaises(instances.Death, msg=point):
-                act()
-                self.world.settle()
-        finally:
-            failpoints.disarm(point)
+        """The same, and the next process goes on."""
+        super().dies_at(point, act)
         self.world.start_instance()
         self.look_everywhere()
 

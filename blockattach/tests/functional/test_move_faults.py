@@ -88,13 +88,6 @@ class MoveCase(test_volume_faults.VolumeCase):
                 self.kind, True))
         self.settle()
 
-    def dies_at(self, point, act):
-        failpoints.arm(point, instances.die)
-        try:
-            self.assertRaises(instances.Death, act)
-        finally:
-            failpoints.disarm(point)
-
     def assert_whole(self, volume):
         """Where its row says that it is."""
         store = self.store if self.world.shown(volume).pool == instances.POOL \

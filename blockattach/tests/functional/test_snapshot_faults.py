@@ -40,14 +40,8 @@ class SnapshotCase(instances.WorldTestCase):
             self.world.caller, snapshot_queries.get(self.world.database, snapshot.id), force)
 
     def dies_at(self, point, act):
-        """In an act or in what follows from it; then the next instance goes on."""
-        failpoints.arm(point, instances.die)
-        try:
-            with self.assertRaises(instances.Death, msg=point):
-                act()
-                self.world.settle()
-        finally:
-            failpoints.disarm(point)
+        """The same, and the next process goes on."""
+        super().dies_at(point, act)
         self.world.start_instance()
         for _ in range(2):
             self.world.look()

@@ -28,15 +28,6 @@ class VolumeCase(instances.WorldTestCase):
     def allocated(self):
         return pools.get(self.world.database, instances.POOL, instances.LEASE_SECONDS).allocated_gb
 
-    def dies_at(self, point, act):
-        failpoints.arm(point, instances.die)
-        try:
-            with self.assertRaises(instances.Death, msg=point):
-                act()
-                self.world.settle()
-        finally:
-            failpoints.disarm(point)
-
     def look_everywhere(self):
         """The manager, and a scheduler, once every deadline has passed."""
         self.world.expire()
