@@ -23,9 +23,12 @@ class EventsTest(unittest.TestCase):
         self.addCleanup(logger.removeHandler, silent)
         self.nova.run(samples.SERVER, 'web')
 
-    def send(self, *servers, **settings):
+    def events(self, **settings):
         found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
-        return client.ServerEvents(nova_conf.NovaSettings(**found)).volume_extended(
+        return client.ServerEvents(nova_conf.NovaSettings(**found))
+
+    def send(self, *servers, **settings):
+        return self.events(**settings).volume_extended(
             servers or (samples.SERVER,), samples.VOLUME)
 
     def test_one_event_for_each_server_in_one_request(self):
@@ -58,9 +61,7 @@ class EventsTest(unittest.TestCase):
         self.assertEqual({samples.SERVER: 'Nova cannot be reached'}, self.send())
 
     def reimaged(self, done):
-        client.ServerEvents(nova_conf.NovaSettings(
-            endpoint_override=self.nova.url, timeout=60.0)).volume_reimaged(
-            samples.SERVER, samples.VOLUME, done)
+        self.events().volume_reimaged(samples.SERVER, samples.VOLUME, done)
 
     def test_a_volume_with_another_image(self):
         for done, status in ((True, 'completed'), (False, 'failed')):
