@@ -1,17 +1,17 @@
 """What projects may have, where Keystone keeps that: registered limits, and limits of projects.
 
-Asked by keystoneauth, which other parts need anyway: oslo.limit reads the global configuration,
-asks for each resource alone, and its enforcement counts outside of the transaction that adds.
+Read by oslo.limit. It would also count and enforce, but outside of the transaction that adds, and
+it would remember what it has read for ever: neither is used.
 """
 import threading
-import urllib.parse
-from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
-from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
+from openstack import exceptions as client_exceptions
+from oslo_limit import exception as limit_exceptions
+from oslo_limit import limit
 from oslo_log import log as oslo_log
 
 from blockattach import clock as clocks
@@ -21,6 +21,10 @@ from blockattach import log
 LOG = oslo_log.getLogger(__name__)
 
 _MOST_PROJECTS = 4096
+_ALL_NAMES: Any = None
+"""oslo.limit reads all with one request then; the annotation of its enforcer does not say so."""
+_UNREADABLE = (exceptions.ClientException, client_exceptions.SDKException,
+               limit_exceptions.SessionInitError, LookupError, TypeError, ValueError)
 
 
 class _Known(NamedTuple):
@@ -33,20 +37,15 @@ class _Known(NamedTuple):
 class UnifiedLimits:
     """The limits of a project, by the names of the resources. Threads share one."""
 
-    def __init__(self, keystone: adapter.Adapter, endpoint_id: str, seconds: float,
-                 clock: clocks.Clock) -> None:
+    def __init__(self, seconds: float, clock: clocks.Clock) -> None:
         """Ask nothing yet.
 
-        :param keystone: with an account that may read endpoints, and the limits of all projects
-        :param endpoint_id: of this service, in Keystone's catalog
         :param seconds: how long an answer is used again
         """
-        self._keystone = keystone
-        self._endpoint_id = endpoint_id
         self._seconds = seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._ours: dict[str, str] | None = None
+        self._enforcer: limit.Enforcer | None = None
         self._known: dict[str, _Known] = {}
 
     def __call__(self, project_id: str) -> Mapping[str, int]:
@@ -61,7 +60,7 @@ class UnifiedLimits:
             return known.limits
         try:
             limits = self._ask(project_id)
-        except (exceptions.ClientException, LookupError, TypeError, ValueError) as exc:
+        except _UNREADABLE as exc:
             LOG.warning('Cannot read limits from Keystone: %s%s', exc,
                         log.fields(project_id=project_id))
             raise errors.LimitsUnavailable() from exc
@@ -72,22 +71,18 @@ class UnifiedLimits:
         return limits
 
     def _ask(self, project_id: str) -> Mapping[str, int]:
-        if self._ours is None:
-            endpoint = self._get(f'/endpoints/{urllib.parse.quote(self._endpoint_id)}')['endpoint']
-            self._ours = {name: endpoint[name] for name in ('service_id', 'region_id')
-                          if endpoint[name]}
-        registered = self._rows('registered_limits', self._ours)
-        of_project = self._rows('limits', {**self._ours, 'project_id': project_id})
-        return {**{row['resource_name']: int(row['default_limit']) for row in registered},
-                # Those of domains are listed too where a Keystone does not know the filter.
-                **{row['resource_name']: int(row['resource_limit']) for row in of_project
-                   if row['project_id'] == project_id}}
+        # Made when it is needed: it asks Keystone for its model and for our endpoint.
+        enforcer = self._enforcer or limit.Enforcer(_count, cache=False)
+        try:
+            found = {**dict(enforcer.get_registered_limits(_ALL_NAMES)),
+                     **dict(enforcer.get_project_limits(project_id, _ALL_NAMES))}
+        except NotImplementedError as exc:
+            raise ValueError(f'oslo.limit does not know how limits are enforced by the model '
+                             f'{enforcer.model.name}') from exc
+        self._enforcer = enforcer
+        return found
 
-    def _rows(self, what: str, filters: Mapping[str, str]) -> Iterable[Mapping[str, Any]]:
-        rows: Iterable[Mapping[str, Any]] = self._get(
-            f'/{what}?{urllib.parse.urlencode(filters)}')[what]
-        return rows
 
-    def _get(self, path: str) -> Mapping[str, Any]:
-        body: Mapping[str, Any] = self._keystone.get(path).json()
-        return body
+def _count(project_id: str | None, names: Any) -> dict[str, int]:
+    """What oslo.limit would call to enforce; the database counts in the transaction that adds."""
+    raise AssertionError('limits are only read here')

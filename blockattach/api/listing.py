@@ -29,6 +29,9 @@ LIKE_FILTERS = V(3, 34)
 COUNTED = V(3, 45)
 """From here on ``with_count`` may be asked for."""
 
+BUILT_IN = resource_filters.DEFAULT
+"""By what users may filter where the operator has said nothing else, by resource."""
+
 OPERATORS = frozenset(('gt', 'gte', 'eq', 'neq', 'lt', 'lte'))
 
 _PAGING = frozenset(('limit', 'marker', 'offset', 'sort', 'sort_key', 'sort_dir'))
@@ -47,7 +50,7 @@ class FilterRules:
     :ivar more: for administrators only
     :ivar since: first versions of filters that came later
     :ivar own: parameters that the handler reads by itself
-    :ivar like: those of the known ones that find what contains a value for everybody
+    :ivar like: those of them that find what contains a value for everybody
     :ivar unheld: for everybody, but nothing has a value for them
     """
 
@@ -65,7 +68,7 @@ class FilterRules:
         allowed = like | frozenset(name for name in named if not name.endswith('~'))
         served = self.known | self.more
         return dataclasses.replace(self, known=allowed & served, more=served - allowed,
-                                   like=like & served, unheld=allowed - served)
+                                   like=like, unheld=allowed - served)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,14 +101,13 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
         if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
             continue
         name = key.removesuffix('~')
-        usable = _usable(name, call.version, rules, is_admin)
-        if name == key and usable:
-            found.equal[key] = value
-        elif name != key and usable and call.version >= LIKE_FILTERS and (
-                is_admin or name in rules.like):
-            found.like[name] = value
-        elif key in rules.unheld:
+        is_like = name != key
+        if is_like and not (call.version >= LIKE_FILTERS and (is_admin or name in rules.like)):
+            unknown.append(key)
+        elif name in rules.unheld:
             nothing = True
+        elif _usable(name, call.version, rules, is_admin):
+            (found.like if is_like else found.equal)[name] = value
         else:
             unknown.append(key)
     if nothing or (unknown and is_admin):

@@ -10,8 +10,8 @@ from blockattach.conf import locations
 from blockattach.conf import quota as quota_conf
 
 GROUP = 'oslo_limit'
-"""As every service calls it that asks Keystone for limits."""
-_SECONDS = 15.0
+"""Of oslo.limit; every service calls it so."""
+_SECONDS = 15
 
 Source = Callable[[str], Mapping[str, int]]
 
@@ -19,39 +19,58 @@ Source = Callable[[str], Mapping[str, int]]
 def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
     """What a project may have, by name; None: the database says it.
 
-    :raises ConfigurationError: [oslo_limit] does not say how Keystone is asked
+    :raises ConfigurationError: [oslo_limit] does not say how Keystone is asked, or oslo.limit is
+        not installed
     """
     settings = quota_conf.settings(conf)
     if settings.quota_driver == quota_conf.DATABASE:
         return None
-    # keystoneauth is large.
+    with locations.named(conf, quota_conf.GROUP, 'quota_driver'):
+        try:
+            # An extra that few need, and long to load.
+            from blockattach import unified_limits
+        except ImportError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot ask Keystone for limits: {exc}: install blockattach[limits]'
+            ) from exc
+    _configure(conf)
+    return unified_limits.UnifiedLimits(settings.unified_limits_seconds, clock)
+
+
+def _configure(conf: cfg.ConfigOpts) -> None:
+    """Read [oslo_limit], and hand it to oslo.limit, which looks at oslo.config's global object
+    only. We do not use that elsewhere, so it has nothing but what is said here.
+
+    :raises ConfigurationError: something is missing
+    """
     from keystoneauth1 import exceptions
     from keystoneauth1 import loading
+    from oslo_limit import opts
 
-    from blockattach import unified_limits
-
-    conf.register_opts([cfg.StrOpt('endpoint_id')], group=GROUP)
-    for register in (loading.register_session_conf_options,
-                     loading.register_adapter_conf_options,
-                     loading.register_auth_conf_options):
-        register(conf, GROUP)
-    conf.set_default('service_type', 'identity', group=GROUP)
+    opts.register_opts(conf)
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(conf, GROUP, include_deprecated=False)
+    loading.register_auth_conf_options(conf, GROUP)
+    conf.set_default('timeout', _SECONDS, group=GROUP)
+    ours = conf[GROUP]
     with locations.named(conf, GROUP, 'endpoint_id'):
-        if not conf[GROUP].endpoint_id:
+        if not (ours.endpoint_id or ours.endpoint_service_type or ours.endpoint_service_name):
             raise errors.ConfigurationError(
                 reason='cannot use quota_driver = unified_limits: it must say which endpoint of '
                        'the catalog this service is')
     with locations.named(conf, GROUP, 'auth_type'):
         try:
-            auth = loading.load_auth_from_conf_options(conf, GROUP)
+            account = loading.load_auth_from_conf_options(conf, GROUP)
         except exceptions.AuthPluginException as exc:
             raise errors.ConfigurationError(reason=f'cannot ask Keystone for limits: {exc}'
                                             ) from exc
-        if auth is None:
+        if account is None:
             raise errors.ConfigurationError(
                 reason='cannot ask Keystone for limits without an account')
-    session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-    session.timeout = session.timeout or _SECONDS
-    keystone = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
-    return unified_limits.UnifiedLimits(keystone, conf[GROUP].endpoint_id,
-                                        settings.unified_limits_seconds, clock)
+    section = ours.auth_section or GROUP
+    loading.register_auth_conf_options(cfg.CONF, section)
+    cfg.CONF.register_opts(loading.get_auth_plugin_conf_options(conf[section].auth_type),
+                           group=section)
+    for group in {GROUP, section}:
+        for name in cfg.CONF[group].keys() & conf[group].keys():
+            cfg.CONF.set_override(name, conf[group][name], group=group)

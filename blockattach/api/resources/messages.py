@@ -17,9 +17,7 @@ from blockattach.policy import messages as policies
 _SINCE = V(3, 3)
 _PAGED = V(3, 5)
 _FILTERS = listing.FilterRules(
-    known=frozenset(('resource_uuid', 'resource_type', 'event_id', 'request_id',
-                     'message_level')),
-    more=frozenset(('id',)))
+    known=frozenset(listing.BUILT_IN['message']), more=frozenset(('id',)))
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -29,8 +27,7 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
     asked = listing.Asked(False, {}, {})
     if call.version >= _PAGED:
         page = listing.page(call, messages.SORT_COLUMNS, most)
-        asked = listing.asked(
-            call, _FILTERS.allowed_by(services.filters, 'message'))
+        asked = listing.asked(call, _FILTERS.allowed_by(services.filters, 'message'))
     project_id = None if asked.all_projects else call.context.project_id
     found = [] if asked.nothing else messages.list_page(
         services.database, project_id, asked.equal, page, asked.like)

@@ -28,6 +28,7 @@ class Noun(NamedTuple):
     :ivar rules: that are asked for a list, one, a new one, and the end of one
     :ivar making: further paths by which one would be made, with their rules
     :ivar counted: whether its lists have a count
+    :ivar filtered: as what it is in the table of what users may filter by; None: it is not there
     """
 
     key: str
@@ -38,6 +39,7 @@ class Noun(NamedTuple):
     making: tuple[tuple[str, str], ...] = ()
     detailed: bool = True
     counted: bool = False
+    filtered: str | None = None
 
 
 _GROUP_RULES = (policies.GROUP_GET_ALL, policies.GROUP_GET, policies.GROUP_CREATE,
@@ -48,12 +50,13 @@ NOUNS = (
     Noun('backups', 'backups', 'Backup',
          (policies.BACKUP_GET_ALL, policies.BACKUP_GET, policies.BACKUP_CREATE,
           policies.BACKUP_DELETE),
-         making=(('/import_record', policies.BACKUP_IMPORT),), counted=True),
+         making=(('/import_record', policies.BACKUP_IMPORT),), counted=True, filtered='backup'),
     Noun('groups', 'groups', 'Group', _GROUP_RULES, V(3, 13),
-         making=(('/action', policies.GROUP_CREATE),)),
+         making=(('/action', policies.GROUP_CREATE),), filtered='group'),
     Noun('group_types', 'group types', 'Group type',
          (None, None, policies.TYPE_CREATE, policies.TYPE_DELETE), V(3, 11), detailed=False),
-    Noun('group_snapshots', 'group snapshots', 'GroupSnapshot', _SNAPSHOT_RULES, V(3, 14)),
+    Noun('group_snapshots', 'group snapshots', 'GroupSnapshot', _SNAPSHOT_RULES, V(3, 14),
+         filtered='group_snapshot'),
     Noun('consistencygroups', 'consistency groups', 'ConsistencyGroup', _GROUP_RULES,
          making=(('/create_from_src', policies.GROUP_CREATE),)),
     Noun('cgsnapshots', 'snapshots of consistency groups', 'CgSnapshot', _SNAPSHOT_RULES),
@@ -62,8 +65,12 @@ NOUNS = (
 
 def _list(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List what there is: nothing."""
-    counted = (noun.counted and call.version >= listing.COUNTED
-               and listing.flag(call, 'with_count'))
+    has_count = noun.counted and call.version >= listing.COUNTED
+    if noun.filtered is not None:
+        own = frozenset(('with_count',)) if has_count else frozenset()
+        listing.asked(call, listing.FilterRules(frozenset(), own=own).allowed_by(
+            services.filters, noun.filtered))
+    counted = has_count and listing.flag(call, 'with_count')
     return {noun.key: [], **({'count': 0} if counted else {})}
 
 

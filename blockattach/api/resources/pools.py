@@ -17,6 +17,7 @@ from blockattach.policy import services as policies
 
 _FILTERED = operation.V(3, 28)
 _BY_TYPE = operation.V(3, 35)
+_NO_FILTERS = frozenset(('detail', 'all_tenants'))
 _REPORTED = ('vendor_name', 'volume_backend_name', 'pool_name', 'driver_version',
              'storage_protocol', 'display_name', 'description', 'visibility')
 # What a type may ask of any backend, as clients show it.
@@ -37,14 +38,14 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
     its service, is too old.
     """
     with_detail = listing.flag(call, 'detail')
-    found = pools.list_all(services.database, services.service_down_time)
-    name, kind = _filters(services, call)
-    if name is not None:
-        found = [pool for pool in found if pool.name == name]
-    if kind is not None:
-        wanted = access.find_volume_type(call.context, services.database, kind).extra_specs
-        found = [pool for pool in found
-                 if extra_specs.lacking(pool.capabilities, wanted) is None]
+    asked = _filters(services, call)
+    kind = asked.pop('volume_type', None)
+    wanted = {} if kind is None else access.find_volume_type(
+        call.context, services.database, kind).extra_specs
+    found = [pool for pool in pools.list_all(services.database, services.service_down_time)
+             if extra_specs.lacking(pool.capabilities, wanted) is None
+             and all(_has({**pool.capabilities, 'name': pool.name}, key, value)
+                     for key, value in asked.items())]
     if not with_detail:
         return {'pools': [{'name': pool.name} for pool in found]}
     return {'pools': [{'name': pool.name, 'capabilities': {
@@ -55,21 +56,36 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
     }} for pool in found]}
 
 
-def _filters(services: api_services.ApiServices,
-             call: operation.Call) -> tuple[str | None, str | None]:
-    """The name and the volume type that were asked for.
+def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[str, str]:
+    """The name, the volume type and the capabilities that were asked for.
 
     :raises InvalidFilter: another filter, which is an error here for administrators too
     """
     if call.version < _FILTERED:
-        return None, None
-    known = {'detail', *services.filters.get('pool', ())}
-    if call.version < _BY_TYPE:
-        known.discard('volume_type')
-    unknown = [key for key in dict.fromkeys(call.query) if key not in known]
-    if unknown:
+        return {}
+    asked = {key: value for key, value in call.query.items() if key not in _NO_FILTERS}
+    named = services.filters.get('pool', ())
+    known = {name.removesuffix('~') for name in named}
+    if call.version >= listing.LIKE_FILTERS:
+        known |= set(named)
+    unknown = [key for key in asked if key not in known]
+    if unknown and call.version >= listing.STRICT_FILTERS:
         raise errors.InvalidFilter(filters=','.join(unknown))
-    return call.query.get('name'), call.query.get('volume_type')
+    if call.version < _BY_TYPE:
+        asked.pop('volume_type', None)
+    return {key: value for key, value in asked.items() if key in known}
+
+
+def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
+    """Whether a pool reports a value, or with ``key~`` one that contains it."""
+    found = reported.get(key.removesuffix('~'))
+    if key.endswith('~'):
+        return found is not None and value in str(found)
+    if isinstance(found, bool):
+        return extra_specs.matches(found, f'<is> {value}')
+    if isinstance(found, int | float):
+        return extra_specs.matches(found, f'== {value}')
+    return bool(found == value)
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

@@ -22,21 +22,23 @@ _IS_PUBLIC = 'os-volume-type-access:is_public'
 _WHICHEVER = 'provider'
 """What stock clients send instead of the id of an encryption: a type has one."""
 _BY_EXTRA_SPECS = operation.V(3, 52)
-_FILTERS = listing.FilterRules(known=frozenset(('name', 'is_public', 'extra_specs')))
-_FIRST_FILTERS = frozenset(('name', 'is_public'))
+_TEXTS = frozenset(('id', 'name', 'description'))
+_FILTERS = listing.FilterRules(
+    known=frozenset(listing.BUILT_IN['volume_type']), more=_TEXTS)
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List the types that the caller may see."""
     page = listing.page(call, volume_types.SORT_COLUMNS, services.settings.osapi_max_limit)
     is_public = _public(call)
-    asked = _asked(call)
-    specs = asked.equal.get('extra_specs')
-    wanted = {} if specs is None else listing.structure('extra_specs', specs)
-    if asked.nothing or not _may_ask(services, call, wanted):
+    asked = _asked(services, call)
+    wanted = listing.structure('extra_specs', asked.equal.get('extra_specs', '{}'))
+    if asked.nothing or not asked.like.keys() <= _TEXTS or not _may_ask(services, call, wanted):
         return {'volume_types': []}
-    found = volume_types.list_page(services.database, is_public, wanted,
-                                   asked.equal.get('name'), page, call.context.project_id)
+    found = volume_types.list_page(
+        services.database, is_public, wanted,
+        {key: value for key, value in asked.equal.items() if key in _TEXTS}, page,
+        call.context.project_id, asked.like)
     return {'volume_types': [_detail(services, call, kind) for kind in found],
             **listing.links(call, 'volume_type_links', page, found)}
 
@@ -157,12 +159,14 @@ def delete_encryption(services: api_services.ApiServices, call: operation.Call) 
     volume_types.delete_encryption(services.database, call.target.id, _named(call))
 
 
-def _asked(call: operation.Call) -> listing.Asked:
+def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.Asked:
     """Before types could be filtered by extra specs, an unknown filter was never an error."""
-    if call.version >= _BY_EXTRA_SPECS:
-        return listing.asked(call, _FILTERS)
-    ignored = frozenset(call.query) - _FIRST_FILTERS
-    return listing.asked(call, dataclasses.replace(_FILTERS, own=ignored))
+    rules = _FILTERS.allowed_by(services.filters, 'volume_type')
+    if call.version < _BY_EXTRA_SPECS:
+        heeded = rules.known | rules.more if call.context.is_admin else rules.known
+        rules = dataclasses.replace(
+            rules, own=frozenset(call.query) - (heeded - {'extra_specs'}))
+    return listing.asked(call, rules)
 
 
 def _may_ask(services: api_services.ApiServices, call: operation.Call,

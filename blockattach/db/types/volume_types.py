@@ -131,19 +131,22 @@ def default(database: engine.Database, project_id: str | None, name: str) -> rec
 
 
 def list_page(database: engine.Database, is_public: bool | None, extra_specs: Mapping[str, str],
-              name: str | None, page: paging.Page,
-              project_id: str | None = None) -> list[records.VolumeType]:
+              equal: Mapping[str, str], page: paging.Page, project_id: str | None = None,
+              like: Mapping[str, str] | None = None) -> list[records.VolumeType]:
     """One page of live types: two queries, however many there are.
 
     :param is_public: public ones and those that the project may use, only private ones, or None
         for all
     :param extra_specs: keys with values that a type must all have
+    :param equal: a key of `SORT_COLUMNS` to the value it must have
+    :param like: such a key to a part of its value
     :raises VolumeTypeNotFound: the marker is none of these
     """
     shown = sa.and_(models.live(_types), _shown(is_public, project_id))
-    query = _types.select().where(shown)
-    if name is not None:
-        query = query.where(_types.c.live_name == name)
+    query = _types.select().where(
+        shown, *(SORT_COLUMNS[key] == value for key, value in equal.items()),
+        *(SORT_COLUMNS[key].contains(text, autoescape=True)
+          for key, text in (like or {}).items()))
     for key, value in extra_specs.items():
         has = _specs.c.value.contains(value, autoescape=True) if key in volume_type.LISTS \
             else _specs.c.value == value

@@ -29,9 +29,24 @@ class NotOfferedTest(base.ApiTestCase):
 
     def test_backups_are_counted_from_3_45(self):
         for version, more in (('3.44', {}), ('3.45', {'count': 0})):
-            reply = self.http.as_reader.get('/backups/detail?with_count=true', version=version)
+            reply = self.http.as_admin.get('/backups/detail?with_count=true', version=version)
             self.assertEqual({'backups': [], **more}, reply.body)
         self.assert_fault(400, 'with_count', self.http.as_reader.get('/backups?with_count=x'))
+
+    def test_what_their_lists_cannot_be_filtered_by(self):
+        for path, since in (('/backups', '3.31'), ('/backups/detail', '3.31'), ('/groups', '3.31'),
+                            ('/group_snapshots', '3.31'), ('/group_types', None),
+                            ('/cgsnapshots', None), ('/consistencygroups', None)):
+            for version in ('3.30', '3.31', '3.71'):
+                with self.subTest(path=path, version=version):
+                    reply = self.http.as_reader.get(f'{path}?zz=1', version=version)
+                    if since is None or version == '3.30':
+                        self.assert_status(200, reply)
+                    else:
+                        self.assert_fault(400, 'Invalid filters zz are found', reply)
+            self.assert_status(200, self.http.as_admin.get(f'{path}?zz=1'))
+            self.assert_status(200, self.http.as_reader.get(
+                f'{path}?{"name=x&" if since else ""}sort=name&limit=1'))
 
     def test_below_their_versions_they_are_not_there(self):
         for key, (_, before) in SINCE.items():

@@ -6,12 +6,16 @@ import tempfile
 from blockattach import errors
 from blockattach.conf import resource_filters
 from blockattach.tests.api import base
+from blockattach.tests.api import snapshots
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
 SAMPLE = pathlib.Path(__file__).parents[3] / 'etc' / 'blockattach' / 'resource_filters.json'
 OWN = {'volume': ['name~', 'size', 'host', 'colour', 'glance_metadata'], 'pool': ['name'],
-       'attachment': ['project_id', 'volume_id~'], 'message': []}
+       'attachment': ['project_id', 'volume_id~'], 'message': [],
+       'snapshot': ['name~', 'user_id', 'colour~'], 'volume_type': ['name~', 'description'],
+       'backup': ['name~']}
+OF_POOLS = {'pool': ['name~', 'multiattach', 'total_capacity_gb', 'vendor_name']}
 
 
 class TableTest(base.ApiTestCase):
@@ -35,21 +39,30 @@ class TableTest(base.ApiTestCase):
         self.assertEqual(resource_filters.DEFAULT, resource_filters.read(str(SAMPLE)))
 
 
-class OwnTableTest(base.ApiTestCase):
+class OwnTableTestCase(snapshots.SnapshotsTestCase):
+    """A service whose operator has a table of its own."""
+
+    TABLE = OWN
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = pathlib.Path(folder.name) / 'filters.json'
-        path.write_text(json.dumps(OWN), encoding='utf-8')
+        path.write_text(json.dumps(self.TABLE), encoding='utf-8')
         self.SETTINGS = {'resource_query_filters_file': str(path)}
+        super().setUp()
+
+    def get(self, query, persona=None, version='3.71'):
+        return (persona or self.http.as_member).get(query, version=version)
+
+
+class OwnTableTest(OwnTableTestCase):
+
+    def setUp(self):
         super().setUp()
         self.plain = make.volume(self.http.database, name='plain', on_pool=http.POOL).id
         self.other = make.volume(self.http.database, name='other', size_gb=2,
                                  on_pool=http.POOL).id
-
-    def get(self, query, persona=None, version='3.71'):
-        return (persona or self.http.as_member).get(query, version=version)
 
     def ids(self, query, *arguments):
         reply = self.get(f'/volumes?{query}', *arguments)
@@ -100,6 +113,75 @@ class OwnTableTest(base.ApiTestCase):
                                          self.http.as_admin))
         self.assert_fault(400, 'Invalid filters volume_type', self.get(
             f'{pools}?volume_type=x', self.http.as_admin))
+
+
+class OtherListsTest(OwnTableTestCase):
+    """Lists that are filtered as those of volumes are."""
+
+    def check(self, path, key, rows):
+        """Query, names of what is found or the filter that is unknown, version."""
+        for query, expected, *version in rows:
+            with self.subTest(path=path, query=query, version=version):
+                reply = self.get(f'{path}?{query}', None, *version)
+                if isinstance(expected, str):
+                    self.assert_fault(400, f'Invalid filters {expected} are found', reply)
+                    self.assert_status(200, self.get(f'{path}?{query}', self.http.as_admin))
+                else:
+                    self.assert_status(200, reply)
+                    self.assertEqual(expected, [one['name'] for one in reply.body[key]])
+
+    def test_snapshots(self):
+        self.snapshot(self.volume(), name='a1')
+        self.snapshot(self.volume(), name='b1')
+        for path in ('/snapshots', '/snapshots/detail'):
+            self.check(path, 'snapshots', (
+                ('name=a1', ['a1']), ('name~=1&sort=name:asc', ['a1', 'b1']), ('name~=b', ['b1']),
+                ('user_id=x', []), ('colour=red', []), ('colour~=red', []),
+                ('status=available', 'status'), ('metadata={}', 'metadata'),
+                ('user_id~=x', 'user_id~'), ('name~=1', 'name~', '3.33'),
+                ('name=a1', ['a1'], '3.31'),
+                ('status=error&name~=zz&sort=created_at:asc', ['a1', 'b1'], '3.30')))
+
+    def test_volume_types(self):
+        for name in ('gold', 'silver'):
+            self.assert_status(200, self.http.as_admin.post('/types', {'volume_type': {
+                'name': name, 'description': f'of {name}'}}))
+        self.check('/types', 'volume_types', (
+            ('name=gold', ['gold']), ('name~=ol', ['gold']), ('name~=zz', []),
+            ('description=of%20silver', ['silver']), ('is_public=true', 'is_public'),
+            ('extra_specs={}', 'extra_specs'), ('description~=of', 'description~'),
+            ('name~=ol', ['gold'], '3.52'), ('name=gold&zz=1&is_public=x', ['gold'], '3.51'),
+            ('name=gold&description~=x', ['gold'], '3.0')))
+
+    def test_what_is_not_offered(self):
+        self.check('/backups', 'backups', (
+            ('name=x', []), ('name~=x', []), ('status=x', 'status'), ('name~=x', 'name~', '3.33'),
+            ('status=x', [], '3.30')))
+        self.check('/groups', 'groups', (('name=x', 'name'), ('name=x', [], '3.30')))
+        self.check('/group_snapshots', 'group_snapshots', (('status=x', 'status'),))
+
+
+class PoolsTest(OwnTableTestCase):
+
+    TABLE = OF_POOLS
+
+    def test_by_what_is_reported(self):
+        found = [{'name': http.POOL}]
+        for query, expected, version in (
+                ('multiattach=true', found, '3.28'), ('multiattach=false', [], '3.71'),
+                ('total_capacity_gb=1000', found, '3.71'), ('total_capacity_gb=x', [], '3.71'),
+                ('vendor_name=Open Source', found, '3.71'), ('vendor_name=Open', [], '3.71'),
+                ('name~=fake', found, '3.34'), ('name~=zz', [], '3.34'),
+                ('name~=zz', 400, '3.33'), ('vendor_name~=Open', 400, '3.71'),
+                ('vendor_name=zz', found, '3.27'), ('tier=gold', found, '3.30')):
+            with self.subTest(query=query, version=version):
+                reply = self.get(f'/scheduler-stats/get_pools?{query.replace(" ", "%20")}',
+                                 self.http.as_admin, version)
+                if expected == 400:
+                    self.assert_fault(400, 'Invalid filters', reply)
+                else:
+                    self.assert_status(200, reply)
+                    self.assertEqual(expected, reply.body['pools'])
 
 
 class UnusableFileTest(base.ApiTestCase):

@@ -114,10 +114,10 @@ class ListTest(TypesTestCase):
             (self.http.as_admin, '?is_public=false', ['b']),
             (self.http.as_admin, '?is_public=None', everything),
             (self.http.as_admin, '?name=a', ['a']), (self.http.as_admin, '?name=b', []),
-            (self.http.as_member, '?name=b', []),
+            (self.http.as_admin, '?name~=_DEF', public[2:]),
         )
         for persona, query, expected in rows:
-            for version in ('3.0', '3.52'):
+            for version in ('3.52',) if '~' in query else ('3.0', '3.52'):
                 with self.subTest(query=query, version=version):
                     self.assertEqual(expected, self.names(query, persona, version))
         self.assert_fault(400, 'Invalid is_public filter [maybe]',
@@ -150,9 +150,12 @@ class ListTest(TypesTestCase):
                           self.http.as_member.get('/types?extra_specs=zz'))
 
     def test_unknown_filters(self):
-        self.assertEqual(3, len(self.names('?zz=1', version='3.51')))
-        self.assert_fault(400, 'Invalid filters zz', self.http.as_member.get('/types?zz=1'))
-        self.assertEqual([], self.names('?zz=1', self.http.as_admin))
+        for key in ('zz', 'name', 'name~'):
+            with self.subTest(key):
+                self.assertEqual(3, len(self.names(f'?{key}=1', version='3.51')))
+                self.assert_fault(400, f'Invalid filters {key} are found',
+                                  self.http.as_member.get(f'/types?{key}=1'))
+                self.assertEqual([], self.names(f'?{key}=1', self.http.as_admin))
 
 
 class UpdateTest(TypesTestCase):

@@ -49,7 +49,7 @@ class AccessTest(base.DatabaseTestCase):
 
         def names(is_public, project_id):
             return [kind.name for kind in volume_types.list_page(
-                self.database, is_public, {}, None, BY_NAME, project_id)]
+                self.database, is_public, {}, {}, BY_NAME, project_id)]
 
         public = [make.DEFAULT_TYPE]
         self.assertEqual(

@@ -43,7 +43,7 @@ class CreateTest(VolumeTypeCase):
         self.make('gold')
         with self.assertRaisesRegex(errors.VolumeTypeExists, 'Volume Type gold already exists'):
             self.make('gold', tier='fast')
-        found = volume_types.list_page(self.db, None, {}, None, BY_NAME)
+        found = volume_types.list_page(self.db, None, {}, {}, BY_NAME)
         self.assertEqual([('__DEFAULT__', {}), ('gold', {})],
                          [(kind.name, kind.extra_specs) for kind in found])
 
@@ -115,7 +115,7 @@ class ListTest(VolumeTypeCase):
 
     def names(self, is_public=None, extra_specs=None, name=None, page=BY_NAME):
         return [kind.name for kind in volume_types.list_page(
-            self.db, is_public, extra_specs or {}, name, page)]
+            self.db, is_public, extra_specs or {}, {} if name is None else {'name': name}, page)]
 
     def test_filters(self):
         self.assertEqual(['a', 'b', 'c'], self.names())
@@ -127,13 +127,13 @@ class ListTest(VolumeTypeCase):
         self.assertEqual(['c'], self.names(name='c'))
 
     def test_each_has_its_own_extra_specs(self):
-        found = volume_types.list_page(self.db, None, {}, None, BY_NAME)
+        found = volume_types.list_page(self.db, None, {}, {}, BY_NAME)
         self.assertEqual([{'tier': 'fast', 'color': 'red'}, {'tier': 'fast'}, {'tier': 'slow'}],
                          [kind.extra_specs for kind in found])
 
     def test_pages(self):
         first = volume_types.list_page(
-            self.db, None, {}, None, paging.Page(limit=2, sort=(('name', paging.ASCENDING),)))
+            self.db, None, {}, {}, paging.Page(limit=2, sort=(('name', paging.ASCENDING),)))
         rest = paging.Page(limit=2, marker=first[-1].id, sort=(('name', paging.ASCENDING),))
         self.assertEqual(['a', 'b'], [kind.name for kind in first])
         self.assertEqual(['c'], self.names(page=rest))

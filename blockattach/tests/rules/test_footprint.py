@@ -73,6 +73,8 @@ NOWHERE = {
     'keystonemiddleware': 'where [api] auth_strategy is keystone',
     'oslo_cache': "keystonemiddleware's; others need no cache of it",
     'blockattach.http.basic_auth': 'where [api] auth_strategy is http_basic',
+    'oslo_limit': 'where [quota] quota_driver is unified_limits',
+    'openstack': "oslo.limit's client of Keystone",
     'castellan': 'where [DEFAULT] seal_key_ids names keys',
     'rtslib_fb': 'only a daemon with rights of its own works on LIO',
     'eventlet': 'native threads only',

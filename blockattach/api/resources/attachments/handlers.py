@@ -22,7 +22,7 @@ _STATUS = ('status', 'attach_status')
 _COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
 
 _RULES = listing.FilterRules(
-    known=frozenset(('volume_id', 'instance_id', 'status', 'attach_status')),
+    known=frozenset(listing.BUILT_IN['attachment']),
     more=frozenset(('id', 'instance_uuid', 'attached_host', 'project_id')))
 
 

@@ -22,10 +22,8 @@ _SORTED_BY_NAME = operation.V(3, 30)
 _IN_USE = operation.V(3, 66)
 _TEXTS = frozenset(snapshot_queries.SORT_COLUMNS) - {'created_at', 'updated_at', 'volume_size'}
 _RULES = listing.FilterRules(
-    known=frozenset(('name', 'status', 'volume_id', 'metadata', 'availability_zone',
-                     'consumes_quota')),
-    more=_TEXTS, since={'metadata': operation.V(3, 22), 'consumes_quota': operation.V(3, 65)})
-_COUNTED_RULES = dataclasses.replace(_RULES, own=frozenset(('with_count',)))
+    known=frozenset(listing.BUILT_IN['snapshot']), more=_TEXTS,
+    since={'metadata': operation.V(3, 22), 'consumes_quota': operation.V(3, 65)})
 
 View = Callable[[api_services.ApiServices, operation.Call, Sequence[domain.Snapshot]],
                 list[dict[str, Any]]]
@@ -146,7 +144,7 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: View) 
     if call.version < _SORTED_BY_NAME:
         keys.remove('name')
     page = listing.page(call, keys, services.settings.osapi_max_limit)
-    wanted = _filters(call)
+    wanted = _filters(services, call)
     counted = call.version >= listing.COUNTED and listing.flag(call, 'with_count')
     found = [] if wanted is None else snapshot_queries.list_page(services.database, wanted, page)
     answer: dict[str, Any] = {'snapshots': view(services, call, found),
@@ -157,14 +155,16 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: View) 
     return answer
 
 
-def _filters(call: operation.Call) -> snapshot_queries.Filters | None:
+def _filters(services: api_services.ApiServices,
+             call: operation.Call) -> snapshot_queries.Filters | None:
     """What shall be listed; None: nothing can match.
 
     :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed
     """
-    asked = listing.asked(
-        call, _COUNTED_RULES if call.version >= listing.COUNTED else _RULES)
+    own = frozenset(('with_count',)) if call.version >= listing.COUNTED else frozenset()
+    asked = listing.asked(call, dataclasses.replace(
+        _RULES.allowed_by(services.filters, 'snapshot'), own=own))
     nothing = asked.nothing or not asked.like.keys() <= _TEXTS
     equal = dict(asked.equal)
     metadata = listing.structure('metadata', equal.pop('metadata', '{}'))

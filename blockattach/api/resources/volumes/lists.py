@@ -8,7 +8,6 @@ from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.volumes import views
-from blockattach.conf import resource_filters
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.http import operation
@@ -25,7 +24,7 @@ _OF_IMAGES = V(3, 4)
 _GROUPS = V(3, 10)
 
 _RULES = listing.FilterRules(
-    known=frozenset(resource_filters.DEFAULT['volume']),
+    known=frozenset(listing.BUILT_IN['volume']),
     more=frozenset((*volume_queries.SORT_COLUMNS, 'glance_metadata')),
     since={'consumes_quota': V(3, 65)})
 

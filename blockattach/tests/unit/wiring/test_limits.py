@@ -1,4 +1,6 @@
 """Limits that Keystone keeps: how it is asked, what its answers mean, and when it is not asked."""
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -11,6 +13,22 @@ from blockattach.tests.fixtures import limits as fixtures
 from blockattach.wiring import limits
 
 PROJECT = 'a-project'
+WITHOUT_OSLO_LIMIT = """
+import sys
+from oslo_config import cfg
+sys.modules['oslo_limit'] = None
+from blockattach import clock
+from blockattach import errors
+from blockattach.conf import options
+from blockattach.wiring import limits
+conf = cfg.ConfigOpts()
+options.register(conf)
+conf(['--config-file', sys.argv[1]], default_config_dirs=[])
+try:
+    limits.source(conf, clock.Clock())
+except errors.ConfigurationError as exc:
+    print(exc)
+"""
 
 
 class SourceTest(unittest.TestCase):
@@ -21,17 +39,21 @@ class SourceTest(unittest.TestCase):
         self.addCleanup(lambda: self.keystone.close())
         self.clock = clock.ManualClock()
 
-    def source(self, driver='unified_limits', **changed):
-        given = {**self.keystone.options(), **changed}
-        lines = ['[quota]', f'quota_driver = {driver}', f'[{limits.GROUP}]', *(
-            f'{name} = {value}' for name, value in given.items() if value is not None)]
+    def source(self, driver='unified_limits', others=None, **changed):
+        groups = {'quota': {'quota_driver': driver},
+                  limits.GROUP: {**self.keystone.options(), **changed}, **(others or {})}
+        lines = [line for group, given in groups.items() for line in (f'[{group}]', *(
+            f'{name} = {value}' for name, value in given.items() if value is not None))]
+        conf = cfg.ConfigOpts()
+        options.register(conf)
+        conf(['--config-file', self.file(*lines)], default_config_dirs=[])
+        return limits.source(conf, self.clock)
+
+    def file(self, *lines):
         file = self.enterContext(tempfile.NamedTemporaryFile('w', suffix='.conf'))
         file.write('\n'.join(lines))
         file.flush()
-        conf = cfg.ConfigOpts()
-        options.register(conf)
-        conf(['--config-file', file.name], default_config_dirs=[])
-        return limits.source(conf, self.clock)
+        return file.name
 
     def test_the_database_by_default(self):
         self.assertIsNone(self.source('database'))
@@ -43,6 +65,32 @@ class SourceTest(unittest.TestCase):
         self.assertEqual({'volumes': 3, 'gigabytes': 100}, found(PROJECT))
         self.assertEqual({'volumes': 10, 'gigabytes': 5}, found('another'))
         self.assertEqual({'volumes': 10, 'gigabytes': 100}, found('a third'))
+
+    def test_the_endpoint_by_its_service(self):
+        self.keystone.registered['volumes'] = 1
+        found = self.source(endpoint_id=None, endpoint_service_type=fixtures.TYPE,
+                            endpoint_region_name=fixtures.REGION)
+        self.assertEqual({'volumes': 1}, found(PROJECT))
+
+    def test_an_account_in_a_group_of_its_own(self):
+        self.keystone.registered['volumes'] = 1
+        account = {name: self.keystone.options()[name] for name in fixtures.ACCOUNT}
+        found = self.source(**dict.fromkeys(fixtures.ACCOUNT), auth_section='an_account',
+                            others={'an_account': account})
+        self.assertEqual({'volumes': 1}, found(PROJECT))
+
+    def test_any_number(self):
+        self.keystone.registered['volumes'] = -1
+        self.assertEqual({'volumes': -1}, self.source()(PROJECT))
+
+    def test_a_model_that_nobody_follows(self):
+        self.keystone.model = 'strict-two-level'
+        found = self.source()
+        with self.assertLogs('blockattach.unified_limits') as logged:
+            self.assertRaises(errors.LimitsUnavailable, found, PROJECT)
+        self.assertIn('strict-two-level', logged.output[0])
+        self.keystone.model = 'flat'
+        self.assertEqual({}, found(PROJECT))
 
     def test_an_answer_is_used_for_a_while(self):
         found = self.source()
@@ -71,3 +119,10 @@ class SourceTest(unittest.TestCase):
                         {'auth_type': 'no-such-plugin'}, {'auth_url': None}):
             with self.subTest(changed):
                 self.assertRaises(errors.ConfigurationError, self.source, **changed)
+
+    def test_what_is_not_installed(self):
+        done = subprocess.run(
+            [sys.executable, '-c', WITHOUT_OSLO_LIMIT,
+             self.file('[quota]', 'quota_driver = unified_limits')],
+            capture_output=True, text=True, check=True)
+        self.assertIn('install blockattach[limits] ([quota] quota_driver in ', done.stdout)
