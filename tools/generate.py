@@ -24,6 +24,7 @@ import print_failpoints
 import print_openapi
 import print_planted_bugs
 import print_rpc
+import print_served
 import print_telemetry
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -70,6 +71,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     **{f'{print_api_reference.FOLDER}/{name}.rst': functools.partial(
         print_api_reference.page, name) for name in print_api_reference.GROUPS},
     'doc/source/user/openapi.json': print_openapi.document,
+    'doc/source/user/served.txt': print_served.document,
     'doc/source/user/versions.rst': print_api.history,
     'doc/source/user/errors.rst': print_errors.document,
     'etc/blockattach/blockattach.conf.sample': config_sample,

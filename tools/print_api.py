@@ -15,14 +15,11 @@ that names none speaks the first. What goes beyond the Block Storage API is an i
 the same header: ``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
 
 *Not served* are versions that bring nothing here, since what they are about is not offered:
-snapshots, backups, groups, images and metadata of volumes. A client may speak them all
-the same.
+backups and groups. A client may speak them all the same.
 """
 
 # By the minor number.
-_NOT_SERVED = frozenset((
-    1, 6, 8, 9, 11, 14, 15, 17, 18, 19, 20, 22, 25, 29, 30, 33, 37, 38, 40, 41, 43, 46,
-    47, 51, 56, 58, 66, 68))
+_NOT_SERVED = frozenset((6, 9, 11, 18, 19, 20, 25, 29, 37, 38, 43, 47, 51, 56, 58))
 
 
 def noun(row: operation.Operation) -> str:

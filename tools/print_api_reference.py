@@ -204,7 +204,7 @@ def _operation(row: operation.Operation) -> str:
 
 def _refused(row: operation.Operation) -> str:
     reason = api_examples.REFUSED.get(row.name)
-    return f'\nIt is always refused: {reason}.\n' if reason else ''
+    return f'\nThe example is refused: {reason}.\n' if reason else ''
 
 
 def _facts(path: str, row: operation.Operation) -> str:
