@@ -30,12 +30,12 @@ from typing import Any
 from typing import Protocol
 from typing import runtime_checkable
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import units
 from blockattach.conf import backend
 from blockattach.domain import connection
 from blockattach.domain import reservation
-from blockattach.drivers import disks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

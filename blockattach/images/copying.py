@@ -1,14 +1,12 @@
-"""The bytes of disks: files and block devices, at the speed that copies may have."""
+"""The bytes of images and disks, from the one to the other, at the speed that copies may have."""
+import contextlib
 import errno
 import os
 from collections.abc import Callable
 from collections.abc import Iterator
 
+from blockattach import disks
 from blockattach import units
-
-PIECE = units.MIB
-_ZEROS = b'\0' * PIECE
-
 
 Copied = Callable[[int], None]
 """Called with how many bytes of a disk were read or written: it waits as long as the limit of the
@@ -20,17 +18,14 @@ def read(path: str, size: int, copied: Copied) -> Iterator[bytes]:
 
     :raises OSError: they cannot be read, or there are fewer
     """
-    with open(path, 'rb', buffering=0) as file:
-        # What a target has written past this machine's cache is not in what was read before.
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        left = size
-        while left:
-            piece = file.read(min(PIECE, left))
-            if not piece:
-                raise OSError(errno.EIO, 'it ends before its size', path)
-            left -= len(piece)
+    with contextlib.closing(disks.Device(path, size)) as disk:
+        done = 0
+        for offset, piece in disk.pieces():
+            yield from _hole(offset - done, copied)
             yield piece
+            done = offset + len(piece)
             copied(len(piece))
+        yield from _hole(size - done, copied)
 
 
 def write(source: str, target: str, copied: Copied, note: Callable[[int], None]) -> None:
@@ -39,19 +34,15 @@ def write(source: str, target: str, copied: Copied, note: Callable[[int], None])
     :param note: called now and then with how many bytes are done
     :raises OSError: it cannot be written
     """
-    with open(source, 'rb', buffering=0) as file:
-        # A device that is gone must not become a file.
-        disk = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            for offset, piece in _pieces(file.fileno()):
-                if piece != _ZEROS[:len(piece)]:
-                    _write(disk, piece, offset)
-                    copied(len(piece))
-                note(offset + len(piece))
-            os.fsync(disk)
-            os.posix_fadvise(disk, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(disk)
+    size = os.path.getsize(source)
+    with contextlib.closing(disks.Device(source, size)) as file, \
+            contextlib.closing(disks.Device(target, size, writes=True)) as disk:
+        for offset, piece in file.pieces():
+            if not disks.is_empty(piece):
+                disk.write(offset, piece)
+                copied(len(piece))
+            note(offset + len(piece))
+        disk.sync()
 
 
 def save(source: str, size: int, target: str, copied: Copied, note: Callable[[int], None]) -> None:
@@ -60,14 +51,15 @@ def save(source: str, size: int, target: str, copied: Copied, note: Callable[[in
     :param note: called now and then with how many bytes are done
     :raises OSError: it cannot be read or written
     """
-    with open(target, 'xb', buffering=0) as file:
-        done = 0
-        for piece in read(source, size, copied):
-            if piece != _ZEROS[:len(piece)]:
-                _write(file.fileno(), piece, done)
-            done += len(piece)
-            note(done)
+    with open(target, 'xb') as file:
         file.truncate(size)
+    with contextlib.closing(disks.Device(source, size)) as disk, \
+            contextlib.closing(disks.Device(target, size, writes=True)) as file:
+        for offset, piece in disk.pieces():
+            if not disks.is_empty(piece):
+                file.write(offset, piece)
+            copied(len(piece))
+            note(offset + len(piece))
 
 
 def clear(path: str, size: int, copied: Copied,
@@ -77,44 +69,26 @@ def clear(path: str, size: int, copied: Copied,
     :param punch: gives the room of a part of an open file back
     :raises OSError: it cannot be written
     """
-    disk = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        step = units.GIB
-        for offset in range(0, size, step):
-            length = min(step, size - offset)
+    with contextlib.closing(disks.Device(path, size, writes=True)) as disk:
+        for offset in range(0, size, units.GIB):
+            length = min(units.GIB, size - offset)
             try:
-                punch(disk, offset, length)
+                disk.punch(offset, length, punch)
                 copied(0)
             except OSError as exc:
                 if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                     raise
-                for begin in range(offset, offset + length, PIECE):
-                    piece = _ZEROS[:offset + length - begin]
-                    _write(disk, piece, begin)
+                for begin in range(offset, offset + length, disks.PIECE):
+                    piece = disks.ZEROS[:offset + length - begin]
+                    disk.write(begin, piece)
                     copied(len(piece))
-        os.fsync(disk)
-    finally:
-        os.close(disk)
+        disk.sync()
 
 
-def _pieces(file: int) -> Iterator[tuple[int, bytes]]:
-    """What a file has, without its holes."""
-    offset, end = 0, os.fstat(file).st_size
-    while offset < end:
-        try:
-            offset = os.lseek(file, offset, os.SEEK_DATA)
-        except OSError as exc:
-            if exc.errno == errno.ENXIO:
-                return
-            raise
-        piece = os.pread(file, PIECE, offset)
-        if not piece:
-            return
-        yield offset, piece
-        offset += len(piece)
-
-
-def _write(file: int, piece: bytes, offset: int) -> None:
-    while piece:
-        done = os.pwrite(file, piece, offset)
-        piece, offset = piece[done:], offset + done
+def _hole(length: int, copied: Copied) -> Iterator[bytes]:
+    """What it reads as; nothing of it is read."""
+    while length:
+        piece = disks.ZEROS[:length]
+        yield piece
+        length -= len(piece)
+        copied(0)

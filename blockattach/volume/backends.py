@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
@@ -17,7 +18,6 @@ from blockattach.domain import records
 from blockattach.domain import reservation
 from blockattach.domain import snapshots
 from blockattach.drivers import base
-from blockattach.drivers import disks
 from blockattach.drivers import loading
 from blockattach.telemetry import acts
 
@@ -130,22 +130,24 @@ class KeptBackend:
         self.store.delete(_stored(volume))
         LOG.info('Volume is deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
-    def create_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
+    def create_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume,
+                        copied: base.Copied) -> None:
         """Keep the volume's bytes as they are; errors: `base.Snapshots.create_snapshot`."""
         if not isinstance(self.store, base.Snapshots):
             raise errors.BackendRefused(reason=f'backend {self.name} keeps no snapshots')
-        self.store.create_snapshot(_stored_snapshot(snapshot, volume))
+        self.store.create_snapshot(_stored_snapshot(snapshot, volume), copied)
 
     def delete_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
         """Remove a snapshot's bytes; errors: `base.Snapshots.delete_snapshot`."""
         if isinstance(self.store, base.Snapshots):
             self.store.delete_snapshot(_stored_snapshot(snapshot, volume))
 
-    def revert(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
+    def revert(self, snapshot: snapshots.Snapshot, volume: records.Volume,
+               copied: base.Copied) -> None:
         """Give the volume the bytes of its snapshot; errors: `base.Revert.revert`."""
         if not isinstance(self.store, base.Revert):
             raise errors.BackendRefused(reason=f'backend {self.name} reverts no volumes')
-        self.store.revert(_stored_snapshot(snapshot, volume))
+        self.store.revert(_stored_snapshot(snapshot, volume), copied)
 
     def manageable(self, noun: str) -> list[base.Manageable]:
         """What lies in the pools; errors: `base.Manage.manageable`.

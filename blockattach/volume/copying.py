@@ -1,11 +1,11 @@
 """A volume's bytes on another backend: copied, and compared by a checksum."""
 import contextlib
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.domain import records
 from blockattach.drivers import base
-from blockattach.drivers import disks
 from blockattach.volume import backends
 
 

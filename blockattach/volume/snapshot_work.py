@@ -1,4 +1,5 @@
 """Make and remove snapshots on one backend: what goes on after the answer."""
+import functools
 from typing import NamedTuple
 
 from oslo_log import log as oslo_log
@@ -13,6 +14,7 @@ from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.domain import snapshots
+from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -34,10 +36,12 @@ class SnapshotWork:
     Threads of this process exclude each other from a snapshot, and its volume is used meanwhile.
     """
 
-    def __init__(self, of_volumes: remains.Remains, retry_seconds: float) -> None:
+    def __init__(self, of_volumes: remains.Remains, pace: pacing.Pace,
+                 retry_seconds: float) -> None:
         """
         :param retry_seconds: when to try again what cannot be removed
         """
+        self._pace = pace
         self._retry_seconds = retry_seconds
         self._database = of_volumes.database
         self._backend = of_volumes.backend
@@ -55,9 +59,15 @@ class SnapshotWork:
         with self._leases.alone(claim.resource_id):
             made = self._claimed(claim)
             failpoints.point('volume.snapshots.before_create')
+            copied = self._pace.of(made.volume.id, functools.partial(self._is_claimed, claim))
             try:
-                self._backend.create_snapshot(*made)
+                self._backend.create_snapshot(*made, copied)
+            except verbs.Left:
+                raise
             except Exception as exc:
+                if not self._is_claimed(claim):
+                    # Whether another process makes it now is looked at before anything goes.
+                    raise verbs.Failed(str(exc), made) from exc
                 removed = self._removed(made)
                 if removed or isinstance(exc, errors.BackendRefused):
                     raise verbs.Failed(str(exc), made) from exc
@@ -120,6 +130,9 @@ class SnapshotWork:
                 exc_info=not errors.is_known(exc))
             return False
         return True
+
+    def _is_claimed(self, claim: records.Claim) -> bool:
+        return snapshot_queries.claimed(self._database, claim) is not None
 
     def _claimed(self, claim: records.Claim) -> Made:
         snapshot = snapshot_queries.claimed(self._database, claim)

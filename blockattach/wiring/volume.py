@@ -206,7 +206,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     settings = volume_conf.settings(base.conf)
     parts = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
     pace = pacing.Pace(loaded.settings.volume_copy_bps_limit, base.clock)
-    of_snapshots = snapshot_work.SnapshotWork(parts, settings.reconcile_seconds)
+    of_snapshots = snapshot_work.SnapshotWork(parts, pace, settings.reconcile_seconds)
     scheduler = scheduler_rpc.client(base.bus)
     acting = volume_work.VolumeWork(
         parts, making.Maker(base.database, backend, pace), scheduler,
@@ -217,7 +217,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
         base.control.schedule_seconds))
     notices = server_notices.ServerNotices(
         base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
-    actors = [acting, of_snapshots, revert_work.RevertWork(parts),
+    actors = [acting, of_snapshots, revert_work.RevertWork(parts, pace),
               extend_work.ExtendWork(parts, notices), notices, moves,
               manage_work.ManageWork(parts), manage_snapshot_work.ManageSnapshotWork(parts),
               image_work.ImageWork(parts, pace, images.build_mover(base, owner),

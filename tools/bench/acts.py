@@ -22,12 +22,16 @@ class Item:
     volume_id: str = ''
     attachment_id: str = ''
     host: str = 'host-0'
+    snapshot_id: str = ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """What a load process gets to do. ``items`` has one for each thread.
+    """What a load process gets to do. ``items`` has one for each thread, unless there are
+    ``threads``.
 
+    :param threads: how many do the act once on each item; 0: it is repeated until the time is over
+    :param pools: two of them: volumes are moved from one to the other
     :param path: what a list scenario asks for
     :param poll: seconds between the first two looks at a volume that is being made
     :param rounds: of the scenarios in which all threads meet
@@ -50,6 +54,13 @@ class Job:
     first: int = 0
     stay: bool = False
     rate: float = 0
+    threads: int = 0
+    pools: tuple[str, ...] = ()
+
+    @property
+    def clients(self) -> int:
+        """How many are at work at once."""
+        return self.threads or len(self.items)
 
     def plain(self) -> dict[str, Any]:
         """As JSON carries it."""
@@ -168,32 +179,31 @@ def create_volume(timed: client.Client, volume_type: str, name: str = 'bench') -
         'size': 1, 'name': name, 'volume_type': volume_type}})['volume']['id'])
 
 
-def wait_available(timed: Timed, volume_id: str, poll: float, seconds: float = _WAIT_SECONDS,
-                   meanwhile: tuple[str, ...] = ('creating',)) -> None:
-    """Look until the volume is there, or free again.
+def wait_available(timed: Timed, made: str, poll: float, seconds: float = _WAIT_SECONDS,
+                   meanwhile: tuple[str, ...] = ('creating',), noun: str = 'volume') -> None:
+    """Look until the volume, or snapshot, is there, or free again.
 
     :param meanwhile: the statuses it may have until then
     :raises Unexpected: it will not be
     """
     deadline = timed.clock.monotonic() + seconds
     pauses = _pauses(poll)
-    while (status := status_of(timed, volume_id)) != 'available':
+    while (status := status_of(timed, made, noun)) != 'available':
         if status not in meanwhile or timed.clock.monotonic() > deadline:
-            raise client.Unexpected('create volume', 0, f'the volume is {status}')
+            raise client.Unexpected(f'create {noun}', 0, f'the {noun} is {status}')
         timed.pause(next(pauses))
 
 
-def wait_gone(timed: Timed, volume_id: str, poll: float) -> None:
+def wait_gone(timed: Timed, made: str, poll: float, noun: str = 'volume') -> None:
     """Look until nothing is there.
 
     :raises Unexpected: it stays
     """
     deadline = timed.clock.monotonic() + _WAIT_SECONDS
     pauses = _pauses(poll)
-    while timed.ask('look', 'GET', f'/volumes/{volume_id}',
-                    also=(_NOT_FOUND,))[0] != _NOT_FOUND:
+    while timed.ask('look', 'GET', f'/{noun}s/{made}', also=(_NOT_FOUND,))[0] != _NOT_FOUND:
         if timed.clock.monotonic() > deadline:
-            raise client.Unexpected('delete volume', 0, 'the volume does not go')
+            raise client.Unexpected(f'delete {noun}', 0, f'the {noun} does not go')
         timed.pause(next(pauses))
 
 
@@ -205,9 +215,9 @@ def _pauses(first: float) -> Iterator[float]:
         first = min(3 * first, max(first, _LONGEST_PAUSE))
 
 
-def status_of(timed: client.Client, volume_id: str) -> str:
-    """The status of a volume."""
-    return str(timed.json('look', 'GET', f'/volumes/{volume_id}')['volume']['status'])
+def status_of(timed: client.Client, made: str, noun: str = 'volume') -> str:
+    """The status of a volume, or snapshot."""
+    return str(timed.json('look', 'GET', f'/{noun}s/{made}')[noun]['status'])
 
 
 def show_volume(timed: Timed, item: Item, job: Job) -> None:

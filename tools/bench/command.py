@@ -48,6 +48,9 @@ def parser(description: str) -> argparse.ArgumentParser:
                       help='volumes in a database, for size (10000 100000 1000000)')
     made.add_argument('--hosts', type=int, help='that join at the same moment, for rush (2500)')
     made.add_argument('--overload-seconds', type=float, help='for overload (60)')
+    made.add_argument('--copied-mib', type=int, help='of each copy, for copies (1024, at most)')
+    made.add_argument('--stored', type=int, metavar='COUNT',
+                      help='volumes that each operation is done on, for store (100)')
     made.add_argument('--server', choices=clouds.SERVERS, default=clouds.GRANIAN,
                       help='what the API runs under (%(default)s)')
     made.add_argument('--threads', type=int, default=0,
@@ -86,6 +89,7 @@ def plan(options: argparse.Namespace) -> sessions.Plan:
         'warmup': min(base.warmup, options.seconds) if options.seconds else None,
         'clients': {'': tuple(options.concurrency)} if options.concurrency else None,
         'overload_seconds': options.overload_seconds, 'rush': options.hosts,
+        'copied_mib': options.copied_mib, 'stored': options.stored,
         **{name: tuple(getattr(options, name)) for name in ('volumes', 'crowds', 'sizes')
            if getattr(options, name)}}
     return base.but({name: value for name, value in given.items() if value is not None})

@@ -9,15 +9,18 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from bench import acts
 from bench import client
 from bench import meetings
 from bench import overload
+from bench import volume_acts
 from blockattach import clock as clocks
 
 _ERRORS_KEPT = 5
+_ACTS = {**acts.REPEATED, **volume_acts.REPEATED}
 
 
 class Repetition:
@@ -25,9 +28,9 @@ class Repetition:
 
     def __init__(self, job: acts.Job, clock: clocks.Clock) -> None:
         self._job = job
-        self._act = acts.REPEATED[job.scenario]
+        self._act = _ACTS[job.scenario]
         self._clock = clock
-        self._clients = [acts.Timed(job.endpoint, clock) for _ in job.items]
+        self._clients = [acts.Timed(job.endpoint, clock) for _ in range(job.clients)]
         self._lock = threading.Lock()
         self._forget()
 
@@ -55,18 +58,28 @@ class Repetition:
 
     def _run(self, seconds: float) -> float:
         begin = self._clock.monotonic()
-        threads = [threading.Thread(target=self._repeat, args=(one, item, begin + seconds))
-                   for one, item in zip(self._clients, self._job.items, strict=True)]
+        threads = [threading.Thread(target=self._repeat, args=(one, items))
+                   for one, items in zip(self._clients, self._shares(begin + seconds),
+                                         strict=True)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         return self._clock.monotonic() - begin
 
-    def _repeat(self, timed: acts.Timed, item: acts.Item, end: float) -> None:
+    def _shares(self, end: float) -> list[Iterator[acts.Item]]:
+        """What each thread works on, one after the other."""
+        return [self._again(item, end) for item in self._job.items]
+
+    def _again(self, item: acts.Item, end: float) -> Iterator[acts.Item]:
+        while self._clock.monotonic() < end:
+            yield item
+
+    def _repeat(self, timed: acts.Timed, items: Iterator[acts.Item]) -> None:
         taken: list[float] = []
         errors: collections.Counter[str] = collections.Counter()
-        while (begin := self._clock.monotonic()) < end:
+        for item in items:
+            begin = self._clock.monotonic()
             try:
                 self._act(timed, item, self._job)
             except (client.Unexpected, ValueError, KeyError) as exc:
@@ -76,6 +89,14 @@ class Repetition:
         with self._lock:
             self.milliseconds += taken
             self.errors += errors
+
+
+class Once(Repetition):
+    """Threads that share the items out among them, and do the act once on each."""
+
+    def _shares(self, end: float) -> list[Iterator[acts.Item]]:
+        return [iter(self._job.items[number::self._job.threads])
+                for number in range(self._job.threads)]
 
 
 LOADS: dict[str, Callable[[acts.Job, clocks.Clock], Any]] = {
@@ -104,7 +125,7 @@ def serve(load: Any) -> None:
 def main() -> int:
     """Do one job."""
     job = acts.Job.read(json.loads(sys.stdin.readline()))
-    serve(LOADS.get(job.scenario, Repetition)(job, clocks.Clock()))
+    serve(LOADS.get(job.scenario, Once if job.threads else Repetition)(job, clocks.Clock()))
     return 0
 
 

@@ -33,7 +33,7 @@ def measure(target: targets.Target, job: acts.Job, name: str, clock: clocks.Cloc
     :raises CannotMeasure: the load could not be put on it
     """
     with loading('bench.load', [json.dumps(job.plain())]) as load:
-        return {'target': target.name, 'scenario': name, 'clients': len(job.items), **facts,
+        return {'target': target.name, 'scenario': name, 'clients': job.clients, **facts,
                 **counted(load, job.seconds, target.own, target.backing, clock, beside)}
 
 

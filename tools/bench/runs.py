@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from bench import client
 from bench import cloud as clouds
+from bench import copies
 from bench import crowds
 from bench import features
 from bench import floors
@@ -14,6 +15,7 @@ from bench import processes
 from bench import scenarios
 from bench import seed
 from bench import session as sessions
+from bench import stores
 from bench import target as targets
 from blockattach.testing import stack
 
@@ -139,6 +141,8 @@ RUNS: dict[str, Callable[[sessions.Session], None]] = {
     'overload': pressure.measure_overload,
     'slow': neighbours.measure_slow_backend,
     'rush': neighbours.measure_rush,
+    'copies': copies.measure_copies,
+    'store': stores.measure_store,
 }
 """By the words of the command line."""
 DEFAULT = ('scenarios', 'memory')

@@ -7,6 +7,7 @@ before: MariaDB fills an empty table in one statement by sorting, without a look
 import contextlib
 import dataclasses
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,20 +22,23 @@ _ELSEWHERE = 'elsewhere@disks#disks'
 """A pool of nobody: no volume service compares its target with these rows."""
 _UNCHECKED = ('SET unique_checks = 0', 'SET foreign_key_checks = 0')
 _CHECKED = ('SET unique_checks = 1', 'SET foreign_key_checks = 1')
-_TABLES = ('grants', 'attachments', 'volumes')
+_TABLES = ('grants', 'attachments', 'volume_metadata', 'volumes')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
     """Volumes of one project; each ``every``-th has ``each`` attachments.
 
-    Beside each live row there is one that was deleted.
+    Beside each live row of these two there is one that was deleted.
+
+    :ivar keys: how many keys of metadata each volume has
     """
 
     project: str
     volumes: int
     every: int
     each: int
+    keys: int = 0
 
     @property
     def attachments(self) -> int:
@@ -53,8 +57,11 @@ class _Templates:
 
 
 def fill_lists(engine: sa.Engine, target: targets.Target, sizes: Iterable[int]) -> None:
-    """Projects of so many volumes, two attachments on each tenth; as `scenarios.list_project`."""
-    fill(engine, target, [Group(scenarios.list_project(size), size, 10, 2) for size in sizes])
+    """Projects of so many volumes, two keys of metadata on each and two attachments on each tenth;
+    as `scenarios.list_project`.
+    """
+    fill(engine, target, [Group(scenarios.list_project(size), size, 10, 2, keys=2)
+                          for size in sizes])
 
 
 def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None:
@@ -69,6 +76,7 @@ def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None
         try:
             for name, columns, source in (
                     ('volumes', *_volumes(templates, groups)),
+                    *(('volume_metadata', *made) for made in _metadata(groups)),
                     ('attachments', *_attachments(templates, groups)),
                     ('grants', *_grants(templates, groups))):
                 _insert(connection, name, columns, source)
@@ -157,6 +165,19 @@ def _volumes(templates: _Templates, groups: list[Group]) -> tuple[dict[str, str]
         'created_at': f"'2026-01-01' + INTERVAL {number} SECOND", 'deleted': gone,
         'deleted_at': f"IF({gone}, '2026-02-01', NULL)"}
     return columns, f'seq_1_to_{2 * live}'
+
+
+def _metadata(groups: list[Group]) -> Iterator[tuple[dict[str, str], str]]:
+    """That of each group."""
+    # A word of SQL's.
+    columns = {'volume_id': _volume_id('volume'), '`key`': "CONCAT('key-', nth)",
+               'value': "CONCAT('value-', volume)"}
+    for last, group in _bounds(groups):
+        if group.keys:
+            yield columns, (
+                f'(SELECT {last - group.volumes} + 1 + (seq - 1) DIV {group.keys} AS volume, '
+                f'(seq - 1) MOD {group.keys} AS nth FROM seq_1_to_{group.volumes * group.keys}) '
+                'AS wanted')
 
 
 def _attachment_source(groups: list[Group]) -> str:

@@ -29,6 +29,8 @@ class Plan:
     :param played: those that are played where none are named
     :param rush: hosts that join one volume at the same moment
     :param overload_seconds: how long there is more load than can be served
+    :param copied_mib: how much each copy has to copy
+    :param stored: how many volumes of files each operation is done on
     """
 
     seconds: float
@@ -40,6 +42,8 @@ class Plan:
     sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     rush: int = 2500
     overload_seconds: float = 60
+    copied_mib: int = 1024
+    stored: int = 100
     played: tuple[str, ...] = tuple(scenarios.SCENARIOS)
 
     def but(self, changes: dict[str, Any]) -> 'Plan':

@@ -2,11 +2,11 @@
 import threading
 from collections.abc import Iterator
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
-from blockattach.drivers import disks
 from blockattach.drivers import faults
 
 _SNAPSHOT = 'snapshot-'
@@ -65,13 +65,13 @@ class FakeStore(base.VolumeStore):
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`."""
-        self._clone(source.name, volume)
+        self._clone(source.name, volume, copied)
 
     @faults.faulty
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
         """See `base.CloneSnapshot`."""
-        self._clone(snapshot.name, volume)
+        self._clone(snapshot.name, volume, copied)
 
     @faults.faulty
     def create_snapshot(self, snapshot: base.StoredSnapshot,
@@ -80,6 +80,7 @@ class FakeStore(base.VolumeStore):
         size = self._existing(snapshot.volume.name)
         if snapshot.name not in self._sizes:
             self._make_room(size)
+            copied(units.gib_to_bytes(size))
             self._sizes[snapshot.name] = size
 
     @faults.faulty
@@ -92,7 +93,7 @@ class FakeStore(base.VolumeStore):
                copied: base.Copied = base.unlimited) -> None:
         """See `base.Revert`."""
         self._existing(snapshot.volume.name)
-        self._existing(snapshot.name)
+        copied(units.gib_to_bytes(self._existing(snapshot.name)))
 
     @faults.faulty
     def manageable(self) -> tuple[base.Manageable, ...]:
@@ -155,12 +156,13 @@ class FakeStore(base.VolumeStore):
             self._settings, float(self.total_gb), float(self.total_gb - used), float(used), count,
             f'FakeStore:{self._settings.name}')
 
-    def _clone(self, source: str, volume: base.StoredVolume) -> None:
+    def _clone(self, source: str, volume: base.StoredVolume, copied: base.Copied) -> None:
         if volume.name in self._sizes:
             return
-        if volume.size_gb < self._existing(source):
+        if volume.size_gb < (size := self._existing(source)):
             raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
         self._make_room(volume.size_gb)
+        copied(units.gib_to_bytes(size))
         self._sizes[volume.name] = volume.size_gb
         self._contents[volume.name] = {**self.contents(source), _ORIGIN: source.encode()}
 

@@ -258,6 +258,18 @@ class StatementsTest(Case):
         self.expect('list attachments after a marker', lambda: self.api.get(
             f'/attachments/detail?marker={made}'))
 
+    def test_a_list_does_not_cost_more_with_more_in_it(self):
+        """Volumes with metadata, each tenth attached twice: what is asked does not grow."""
+        kind = make.volume_type(self.database, multiattach=True).id
+        for number in range(20):
+            volume_id = self.volume(volume_type=kind)
+            for _ in range(0 if number % 10 else 2):
+                self.complete(self.create(volume_id, make.connector()).body['attachment']['id'])
+        found = self.expect('list volumes', lambda: self.api.get(
+            '/volumes/detail?limit=20'))['volumes']
+        self.assertEqual([0] * 18 + [2] * 2, sorted(len(one['attachments']) for one in found))
+        self.assertEqual([{'a': '1', 'b': '2'}] * 20, [one['metadata'] for one in found])
+
     def test_a_new_volume(self):
         def create():
             return self.api.post('/volumes', {'volume': {'size': 1}})

@@ -109,6 +109,33 @@ class CreateTest(SnapshotCase):
         self.assert_agree()
 
 
+    def test_its_copy_ends_with_the_process_and_the_next_one_makes_it(self):
+        found = self.ask()
+        self.arm('volume.snapshots.before_create', self.world.instance.runner.stop)
+        self.world.settle()
+        failpoints.disarm('volume.snapshots.before_create')
+        self.assertEqual('creating', self.status(found))
+        self.assertNotIn(f'snapshot-{found.id}', self.world.store.sizes())
+        self.world.start_instance()
+        self.world.look()
+        self.world.settle()
+        self.assertEqual('available', self.status(found))
+        self.assert_agree()
+
+    def test_its_copy_ends_once_another_process_has_the_work(self):
+        """Whatever has been made is left to that process."""
+        found = self.ask()
+
+        def lose():
+            failpoints.disarm('volume.snapshots.before_create')
+            waiting = work.of_resource(self.world.database, 'snapshot', found.id)
+            work.take(self.world.database, waiting, 'another', 60)
+            self.world.store.faults.plan('create_snapshot', faults.Fault.UNCERTAIN_AFTER)
+        self.arm('volume.snapshots.before_create', lose)
+        self.world.settle()
+        self.assertEqual('creating', self.status(found))
+        self.assertIn(f'snapshot-{found.id}', self.world.store.sizes())
+
     def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
         found = self.ask()
 
@@ -187,6 +214,18 @@ class RevertTest(SnapshotCase):
                 self.dies_at(point, lambda: self.revert(found))
                 self.assertEqual('available', self.world.shown(self.volume).status)
                 self.assert_agree()
+
+    def test_its_copy_ends_with_the_process_and_the_next_one_goes_on(self):
+        self.revert(self.made())
+        self.arm('volume.reverts.before_revert', self.world.instance.runner.stop)
+        self.world.settle()
+        failpoints.disarm('volume.reverts.before_revert')
+        self.assertEqual('reverting', self.world.shown(self.volume).status)
+        self.world.start_instance()
+        self.world.look()
+        self.world.settle()
+        self.assertEqual('available', self.world.shown(self.volume).status)
+        self.assert_agree()
 
     def test_an_uncertain_one_is_repeated(self):
         found = self.made()

@@ -427,7 +427,7 @@ BUGS = (
         'a snapshot that is deleted is removed from its backend', 'P2',
         'blockattach.tests.api.test_snapshots.DeleteTest'),
     Bug('a_snapshot_is_said_before_it_is_so', 'volume/snapshot_work.py',
-        '                self._backend.create_snapshot(*made)\n',
+        '                self._backend.create_snapshot(*made, copied)\n',
         '                pass\n',
         'a snapshot is available once its backend has it', 'P4',
         'blockattach.tests.api.test_snapshots.CreateTest'),

@@ -22,6 +22,8 @@ WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume'}
 FEATURES = {'as it is', 'classic queues', 'notifications', 'metrics',
             'traces of each tenth request', 'traces of each request', 'debug = true',
             'a cluster of one'}
+COPIES = ('none', 'clone', 'migration')
+OPERATIONS = ('create', 'clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
 TINY = ('--seconds', '0.2', '--rounds', '1', '--concurrency', '2')
 
 
@@ -108,6 +110,24 @@ class BenchmarkTest(base.StackTestCase):
         self.assertEqual(20, stored['facts']['rush']['joined'])
         self.assertGreater(stored['facts']['slow_backend_p99'], 0)
         self.assertIn('p99 of others beside a backend', said)
+
+    def test_copies_beside_attachments_and_a_store_of_files(self):
+        stored, said = self.measured('copies', 'store', '--copied-mib', '16', '--stored', '3')
+        rows = {row['scenario']: row for row in stored['rows']}
+        self.assertEqual({f'copies {kind}' for kind in COPIES}
+                         | {f'store {name}' for name in OPERATIONS}, set(rows))
+        self.assertEqual({}, {name: row['errors'] for name, row in rows.items() if row['errors']})
+        self.assertEqual({3, 6}, {row['operations'] for name, row in rows.items()
+                                  if name.startswith('store ')})
+        # Bytes were copied all the time.
+        for kind in ('clone', 'migration'):
+            self.assertGreater(rows[f'copies {kind}']['copied_mib'],
+                               rows['copies none']['copied_mib'])
+        self.assertIn('p99 of attach beside a running copy', said)
+        self.assertIn('CPU to clone a volume', said)
+        self.assertIn(stored['facts']['store_shares_extents'], (True, False))
+        self.check_table('copies', *COPIES)
+        self.check_table('store', *OPERATIONS)
 
     def test_what_each_feature_costs(self):
         stored, _ = self.measured('features')

@@ -51,7 +51,17 @@ class CopyingTest(unittest.TestCase):
         self.put(self.source, disks.CONTENT, 3 * disks.MIB)
         copying.save(self.source, 3 * disks.MIB, self.target, self.copied.append, lambda _: None)
         self.assertEqual(disks.CONTENT.ljust(3 * disks.MIB, b'\0'), self.content())
-        self.assertEqual(3 * disks.MIB, sum(self.copied))
+        self.assertEqual(disks.MIB, sum(self.copied))
+
+    def test_holes_are_read_as_zeros(self):
+        self.put(self.source, b'', disks.MIB)
+        with open(self.source, 'ab') as file:
+            file.write(disks.CONTENT)
+        size = 5 * disks.MIB + 1
+        os.truncate(self.source, size)
+        self.assertEqual((bytes(disks.MIB) + disks.CONTENT).ljust(size, b'\0'), b''.join(
+            copying.read(self.source, size, self.copied.append)))
+        self.assertEqual(disks.MIB, sum(self.copied))
 
     def test_a_disk_that_ends_too_early(self):
         self.put(self.source, b'', disks.MIB)

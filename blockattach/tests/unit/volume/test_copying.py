@@ -3,10 +3,10 @@ import dataclasses
 import tempfile
 import unittest
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import units
-from blockattach.drivers import disks
 from blockattach.drivers import loading
 from blockattach.drivers.stores import file
 from blockattach.drivers.targets import fake

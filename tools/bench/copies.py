@@ -1,0 +1,127 @@
+"""What attach and detach notice of volumes that are copied meanwhile by the same manager."""
+import contextlib
+import json
+import os
+import pathlib
+import threading
+from collections.abc import Iterator
+
+from bench import acts
+from bench import cloud as clouds
+from bench import folders
+from bench import measure
+from bench import processes
+from bench import scenarios
+from bench import session as sessions
+from bench import target as targets
+
+COPIES = 'copies'
+NONE, CLONE, MIGRATION = 'none', 'clone', 'migration'
+STEPS = {'attach': 'create', 'detach': 'delete'}
+"""What is compared, and what the steps of a cycle are called for it."""
+_HERE, _THERE = 'here', 'there'
+_POOLS = tuple(f'{clouds.HOST}@{backend}#{backend}' for backend in (_HERE, _THERE))
+_CLIENTS = 4
+_JOBS = {CLONE: 'clone-and-delete', MIGRATION: 'migrate'}
+_POLL = 0.1
+_BEGUN_MIB = 4
+_LOOK_SECONDS = 0.05
+_START_SECONDS = 60.0
+_FOR_EVER = 3600.0
+_COPY_SECONDS = 120.0
+
+
+def measure_copies(session: sessions.Session) -> None:
+    """Volumes of files are cloned, or moved to another backend, without a limit."""
+    with folders.temporary() as folder:
+        options = {backend: {'store': 'file', 'volumes_dir': str(folder.path / backend)}
+                   for backend in (_HERE, _THERE)}
+        shape = session.shape(backends=(_HERE, _THERE), options=options)
+        with clouds.Cloud(shape, session.clock) as cloud:
+            others = session.target(cloud, backend=_HERE)
+            source = session.target(cloud).plain(1)[0]
+            _fill(next(folder.path.glob(f'*/volume-{source}')), session.plan.copied_mib)
+            for _ in range(session.plan.rounds):
+                _play(session, others, NONE)
+                for kind in _JOBS:
+                    with _copying(session, others, kind, source):
+                        _play(session, others, kind)
+    _compare(session)
+
+
+def _fill(path: pathlib.Path, mib: int) -> None:
+    """Bytes that are not zeros, so that all of them have to be copied."""
+    piece = os.urandom(2 ** 20)
+    with path.open('r+b') as file:
+        for _ in range(mib):
+            file.write(piece)
+        os.fsync(file.fileno())
+
+
+def _play(session: sessions.Session, others: targets.Target, kind: str) -> None:
+    written, begin = _written(others), session.clock.monotonic()
+    row = scenarios.SCENARIOS['attach-cycle'](
+        scenarios.Stage(others, session.clock), f'{COPIES} {kind}',
+        scenarios.Load(_CLIENTS, session.plan.seconds, session.plan.warmup))
+    assert row is not None
+    passed = session.clock.monotonic() - begin
+    session.keep({**row, 'copied_mib': round((_written(others) - written) / passed, 1)})
+
+
+def _written(target: targets.Target) -> float:
+    return processes.written_mib(target.own.families()['volume'])
+
+
+@contextlib.contextmanager
+def _copying(session: sessions.Session, others: targets.Target, kind: str,
+             source: str) -> Iterator[None]:
+    """One volume is copied again and again."""
+    job = acts.Job(_JOBS[kind], others.endpoint, (acts.Item(source),), _FOR_EVER, poll=_POLL,
+                   pools=_POOLS)
+    with measure.loading('bench.load', [json.dumps(job.plain())]) as load:
+        before = _written(others)
+        measure.send(load, '')
+        _until_copied(session, others, before + _BEGUN_MIB)
+        yield
+    with contextlib.closing(others.timed()) as timed:
+        _settle(timed, source)
+
+
+def _settle(timed: acts.Timed, source: str) -> None:
+    """Wait for the end of the last copy, and remove what it has made."""
+    for volume in timed.json('list', 'GET', '/volumes/detail')['volumes']:
+        if volume['source_volid'] == source:
+            acts.wait_available(timed, volume['id'], _POLL, _COPY_SECONDS, ('creating',))
+            timed.ask('delete volume', 'DELETE', f'/volumes/{volume["id"]}')
+            acts.wait_gone(timed, volume['id'], _POLL)
+    while timed.json('look', 'GET', f'/volumes/{source}')['volume'][
+            'migration_status'] == 'migrating':
+        timed.pause(_POLL)
+
+
+def _until_copied(session: sessions.Session, target: targets.Target, mib: float) -> None:
+    """Wait until the manager has written so much.
+
+    :raises CannotMeasure: it does not
+    """
+    never = threading.Event()
+    deadline = session.clock.monotonic() + _START_SECONDS
+    while _written(target) < mib:
+        if session.clock.monotonic() > deadline:
+            raise clouds.CannotMeasure('no volume is copied')
+        session.clock.wait(never, _LOOK_SECONDS)
+
+
+def _compare(session: sessions.Session) -> None:
+    """How much longer each step takes beside a copy, each in its best round."""
+    for name, step in STEPS.items():
+        best = {kind: best_p99(session.results.rows, kind, step) for kind in (NONE, *_JOBS)}
+        if best[NONE]:
+            session.results.facts[f'{COPIES}_{name}_p99'] = round(
+                max(best[kind] for kind in _JOBS) / best[NONE], 2)
+
+
+def best_p99(rows: list[measure.Row], kind: str, step: str) -> float:
+    """Of a step beside a kind of copies, in milliseconds; 0: it was not done."""
+    return min((row['steps'][step]['p99_ms'] for row in rows
+                if row['scenario'] == f'{COPIES} {kind}' and step in row['steps']), default=0.0)

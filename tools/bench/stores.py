@@ -1,0 +1,72 @@
+"""What the operations on volumes cost whose bytes are files, beside the making of one."""
+import contextlib
+import os
+import pathlib
+
+from bench import acts
+from bench import client
+from bench import cloud as clouds
+from bench import folders
+from bench import measure
+from bench import results
+from bench import scenarios
+from bench import session as sessions
+from bench import target as targets
+
+STORE = 'store'
+CREATE = 'create'
+COMPARED = ('clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
+"""In this order, each on what the ones before have made."""
+CLIENTS = 8
+_POLL = 0.03
+_DATA = os.urandom(4 * 2 ** 20)
+
+
+def measure_store(session: sessions.Session) -> None:
+    """Volumes in the file store: made, cloned, extended, kept as they are, removed."""
+    facts = session.results.facts
+    with folders.sharing() as folder:
+        options = {clouds.BACKEND: {'store': 'file', 'volumes_dir': str(folder.path)}}
+        with clouds.Cloud(session.shape(options=options), session.clock) as cloud:
+            target = session.target(cloud)
+            facts['store_shares_extents'] = folder.shares
+            for _ in range(session.plan.rounds):
+                _play_round(session, target, folder.path)
+    for name in COMPARED:
+        own, create = (session.results.best(results.OWN, results.Case(
+            f'{STORE} {one}', CLIENTS), results.CPU) for one in (name, CREATE))
+        if own and create:
+            facts[fact(name)] = round(own / create, 2)
+
+
+def fact(name: str) -> str:
+    """What the ratio of an operation is called."""
+    return f'{STORE}_{name.replace("-", "_")}'
+
+
+def _play_round(session: sessions.Session, target: targets.Target, folder: pathlib.Path) -> None:
+    """Each operation as often; nothing is left."""
+    _play(session, target, CREATE, [acts.Item()] * session.plan.stored)
+    made = _ids(target, 'volume')
+    for volume_id in made:
+        with (folder / f'volume-{volume_id}').open('r+b') as file:
+            file.write(_DATA)
+    volumes = [acts.Item(volume_id) for volume_id in made]
+    for name in ('clone', 'extend', 'create-snapshot'):
+        _play(session, target, name, volumes)
+    _play(session, target, 'delete-snapshot',
+          [acts.Item(snapshot_id=one) for one in _ids(target, 'snapshot')])
+    _play(session, target, 'delete', [acts.Item(one) for one in _ids(target, 'volume')])
+
+
+def _play(session: sessions.Session, target: targets.Target, name: str,
+          items: list[acts.Item]) -> measure.Row:
+    return session.keep(scenarios.Stage(target, session.clock).play(f'{STORE} {name}', acts.Job(
+        name, target.endpoint, tuple(items), volume_type=target.type, poll=_POLL,
+        threads=CLIENTS)))
+
+
+def _ids(target: targets.Target, noun: str) -> list[str]:
+    with contextlib.closing(client.Client(target.endpoint)) as one:
+        return [found['id'] for found in one.json(
+            'list', 'GET', f'/{noun}s?limit=1000')[f'{noun}s']]
