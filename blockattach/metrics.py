@@ -58,6 +58,9 @@ DRIFTS: Mapping[Drift, str] = {
 }
 """Differences between the rows and the backend."""
 
+CacheResult = Literal['hit', 'miss', 'evicted']
+"""A volume was cloned from a cached image, or could not be; a cached image goes."""
+
 FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Buckets, in seconds, of what waits for the database at most."""
 SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -139,6 +142,10 @@ DRIFT_REPAIRED = Metric('drift_repaired_total', Kind.COUNTER, ('drift',),
                         'Differences that were repaired.')
 QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
                        'Requests that were shed: they got no slot in time.')
+IMAGE_CACHE = Metric('image_cache_total', Kind.COUNTER, ('backend', 'result'),
+                     'Volumes of images that were cloned from a cached image (hit) or had to be '
+                     'downloaded (miss), and cached images that were removed for others or as of '
+                     'no use (evicted). Only of backends with image_volume_cache_enabled.')
 BUS_RECONNECTS = Metric('bus_reconnects_total', Kind.COUNTER, (),
                         'Times that the broker was reached again after it had not been; looked '
                         'at every [health] interval.')
@@ -183,6 +190,7 @@ READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, UNDER_WAY, POOL_TOTAL, POO
 
 METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
            QUEUE_WAIT, DATABASE_RETRIES, SCHEDULER_RETRIES, SCHEDULER_REFUSALS, DRIFT_FOUND,
+           IMAGE_CACHE,
            DRIFT_REPAIRED, QUEUE_REFUSED, *READ)
 
 LABELS = {

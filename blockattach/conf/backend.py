@@ -113,6 +113,15 @@ class BackendSettings:
         'Expression that says from 0 to 100 how well a volume suits the backend, for '
         'instance "volume.size < 5 ? 100 : 50". Asked by the weigher goodness '
         '([scheduler] scheduler_default_weighers).'))
+    image_volume_cache_enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
+        'Keep a volume of each image that volumes are made of here: further ones are cloned '
+        'from it, and the image is not downloaded again. Needs [images] '
+        'cinder_internal_tenant_project_id and cinder_internal_tenant_user_id, and a store '
+        'that clones.'))
+    image_volume_cache_max_size_gb: int = groups.option(cfg.IntOpt, default=0, min=0, help=(
+        'GiB that the volumes of cached images may have together. 0: any number.'))
+    image_volume_cache_max_count: int = groups.option(cfg.IntOpt, default=0, min=0, help=(
+        'How many images may be cached. 0: any number.'))
     lvm: LvmSettings | None = groups.part(LvmSettings, None)
     shared: bool = False
 

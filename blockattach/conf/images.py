@@ -57,6 +57,13 @@ class ImageSettings:
         cfg.ListOpt, 'reserved_image_namespaces', default=[], help=(
             'Beginnings of names of image properties that are not uploaded with a volume, '
             'besides os_glance, img_signature and signature_verified.'))
+    cache_project_id: str | None = groups.option(
+        cfg.StrOpt, 'cinder_internal_tenant_project_id', help=(
+            'Id of the project that volumes of cached images belong to: one that no user works '
+            'in. Needed where a backend has image_volume_cache_enabled.'))
+    cache_user_id: str | None = groups.option(
+        cfg.StrOpt, 'cinder_internal_tenant_user_id', help=(
+            'Id of the user that those volumes are shown to be of.'))
 
 
 OPTS = groups.options(ImageSettings)

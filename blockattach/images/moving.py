@@ -6,11 +6,13 @@ opens it, and only what was found good is written onto a disk. The folder goes w
 import contextlib
 import dataclasses
 import errno
+import math
 import os
 import shutil
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from blockattach import errors
 from blockattach import failpoints
@@ -27,8 +29,20 @@ Copied = copying.Copied
 Note = Callable[[int], None]
 """Called now and then with how much is done, in percent; what it raises ends the act."""
 _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
+_KEPT = '.kept'
 _MORE = 16 * units.MIB
 """Room for what a format needs beside the disk."""
+
+
+class Kept(NamedTuple):
+    """The raw form of an image, in a folder of its own."""
+
+    path: str
+    size_gb: int
+
+    def drop(self) -> None:
+        """Nobody needs it any more."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,12 +68,13 @@ class ImageMover:
         copying.clear(disk, units.gib_to_bytes(size_gb), copied, self.punch)
 
     def fill(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
-             copied: Copied) -> None:
+             copied: Copied, keep: bool = False) -> Kept | None:
         """Write an image onto a disk that reads as zeros; a repeat writes the same.
 
         :param name: of the act
         :param disk: the path
         :param copied: called with how many bytes of the disk are done, see `copying.Copied`
+        :param keep: its raw form is to be written once more, by `fill_kept`, and is returned
         :raises ImageNotFound: there is no such image any more
         :raises ImageUnacceptable, ConversionFailed: it cannot be used, and nothing was written
         :raises GlanceUnavailable: it has not come
@@ -82,6 +97,32 @@ class ImageMover:
             failpoints.point('images.moving.before_write')
             copying.write(source, disk, copied,
                           lambda done: note(_share(done, seen.virtual_size, 50, 100)))
+            if not keep:
+                return None
+            kept = Kept(f'{folder}{_KEPT}', math.ceil(seen.virtual_size / units.GIB))
+            kept.drop()
+            # That of the act may be of the account that converts.
+            os.mkdir(kept.path, mode=0o700)
+            os.replace(source, os.path.join(kept.path, _DISK))
+            return kept
+
+    def fill_kept(self, path: str, make: Callable[[], str], note: Note, copied: Copied) -> bool:
+        """Write what `fill` has kept onto another disk; False: it is not there any more, as it is
+        not afterwards.
+
+        :param make: makes a disk that reads as zeros; its path
+        :raises OSError: it cannot be read, or the disk fails
+        """
+        source = os.path.join(path, _DISK)
+        try:
+            disk = make()
+            if not os.path.exists(source):
+                return False
+            size = os.path.getsize(source)
+            copying.write(source, disk, copied, lambda done: note(_share(done, size, 0, 100)))
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+        return True
 
     def upload(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
                copied: Copied, sized: Callable[[int], None]) -> None:

@@ -164,6 +164,10 @@ class Telemetry:
         self._count(metrics.DRIFT_FOUND, drift, amount=found)
         self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
+    def image_cache(self, backend: str, result: metrics.CacheResult) -> None:
+        """What the cache of images of a backend was good for."""
+        self._count(metrics.IMAGE_CACHE, backend, result)
+
     def inject(self, values: dict[str, Any]) -> None:
         """Inject the trace of this thread, if any, into a message."""
         if self.tracer is not None:

@@ -15,7 +15,7 @@ from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
-from blockattach.volume import pacing
+from blockattach.volume import image_cache
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -41,9 +41,12 @@ _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
 class ImageWork:
     """The acts on the volumes of one backend that have to do with images."""
 
-    def __init__(self, remains: remains.Remains, pace: pacing.Pace,
-                 mover: 'moving.ImageMover | None', reimaged: Callable[[str, bool], None]) -> None:
+    def __init__(self, remains: remains.Remains,
+                 copied: Callable[[records.Claim], 'moving.Copied'],
+                 mover: 'moving.ImageMover | None', cache: image_cache.ImageCache,
+                 reimaged: Callable[[str, bool], None]) -> None:
         """
+        :param copied: what is called while data is copied under a claim
         :param mover: None: there is no Glance
         :param reimaged: lets the server of a volume know that it has the bytes of another image,
             or not
@@ -51,13 +54,22 @@ class ImageWork:
         self._database = remains.database
         self._backend = remains.backend
         self._leases = remains.leases
-        self._pace = pace
+        self._copied = copied
         self._mover = mover
+        self._cache = cache
         self._reimaged = reimaged
 
-    @verbs.work('volume.download', deadline='create_seconds',
-                done=lambda self, claim, made: volume_images.downloaded(self._database, claim),
-                failed=lambda self, claim: volume_images.download_failed(self._database, claim),
+    def _done_and_cached(self, claim: records.Claim,
+                         made: image_cache.Kept | None) -> records.Claim | None:
+        volume_images.downloaded(self._database, claim)
+        return None if made is None else self._cache.begin(made)
+
+    def _failed(self, claim: records.Claim) -> None:
+        volume_images.download_failed(self._database, claim)
+        self._cache.remove_failed(claim.resource_id)
+
+    @verbs.work('volume.download', deadline='create_seconds', done=_done_and_cached,
+                failed=_failed, undo=lambda self, made: made.disk.drop(),
                 message=messages.DOWNLOAD_FAILED, cancel=volume_images.download_cancelled,
                 cancel_message=messages.DOWNLOAD_CANCELLED)
     def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
@@ -90,7 +102,7 @@ class ImageWork:
         """Give an image the bytes of a volume; an image that cannot have them goes."""
         return self._slowly(claim, self._upload, {}, shared=True)
 
-    def _slowly(self, claim: records.Claim, act: Callable[[volume_queries.AtWork], None],
+    def _slowly(self, claim: records.Claim, act: Callable[[volume_queries.AtWork], object],
                 texts: Mapping[type[errors.BlockattachError], messages.Text],
                 shared: bool = False) -> verbs.TakesLong:
         """Act, by and by; what fails for good, or too often, is `verbs.Failed`.
@@ -98,12 +110,12 @@ class ImageWork:
         :param texts: the message to the user by error, where it is not the verb's
         :param shared: other threads may act on the volume
         """
-        def rest() -> None:
+        def rest() -> object:
             found = volume_queries.claimed(self._database, claim)
             try:
                 # A volume that is uploaded may be in use: others act on it meanwhile.
                 with contextlib.nullcontext() if shared else self._leases.alone(claim.resource_id):
-                    act(found)
+                    return act(found)
             except _SURE as exc:
                 text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
                 raise verbs.Failed(str(exc), message=text) from exc
@@ -118,14 +130,25 @@ class ImageWork:
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
         self._moving().clear(self._disk(volume), volume.size_gb, self._copied(found.claim))
-        self._fill(found)
+        self._bring(found)
 
-    def _fill(self, found: volume_queries.AtWork) -> None:
+    def _fill(self, found: volume_queries.AtWork) -> image_cache.Kept | None:
+        path = self._cache.kept(found)
+        if path is not None and self._moving().fill_kept(
+                path, functools.partial(self._make, found.volume), self._note(found.claim),
+                self._copied(found.claim)):
+            return None
+        kept = self._bring(found, self._cache.keeps(found))
+        return None if kept is None else image_cache.Kept(found, kept)
+
+    def _bring(self, found: volume_queries.AtWork, keep: bool = False) -> 'moving.Kept | None':
         volume = found.volume
         failpoints.point('volume.images.before_fill')
-        self._moving().fill(volume.id, volume_images.about(found), self._disk(volume),
-                            volume.size_gb, self._note(found.claim), self._copied(found.claim))
+        kept = self._moving().fill(
+            volume.id, volume_images.about(found), self._disk(volume), volume.size_gb,
+            self._note(found.claim), self._copied(found.claim), keep)
         failpoints.point('volume.images.after_fill')
+        return kept
 
     def _upload(self, found: volume_queries.AtWork) -> None:
         try:
@@ -179,14 +202,15 @@ class ImageWork:
                 last = percent
         return note
 
-    def _copied(self, claim: records.Claim) -> 'moving.Copied':
-        return self._pace.of(claim.resource_id, functools.partial(
-            volume_queries.is_claimed, self._database, claim))
-
     def _moving(self) -> 'moving.ImageMover':
         if self._mover is None:
             raise errors.GlanceMissing()
         return self._mover
+
+    def _make(self, volume: records.Volume) -> str:
+        self._backend.create(volume)
+        failpoints.point('volume.images.after_create')
+        return self._disk(volume)
 
     def _disk(self, volume: records.Volume) -> str:
         return self._backend.export_of(volume).device

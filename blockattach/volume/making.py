@@ -1,6 +1,4 @@
 """How the bytes of a new volume are made: empty, or those of what its row names."""
-import functools
-
 from blockattach import errors
 from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
@@ -9,6 +7,7 @@ from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import records
 from blockattach.volume import backends
+from blockattach.volume import image_cache
 from blockattach.volume import pacing
 
 
@@ -16,26 +15,34 @@ class Maker:
     """On the pools of one backend."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend,
-                 pace: pacing.Pace) -> None:
+                 pace: pacing.Pace, cache: image_cache.ImageCache) -> None:
         self._database = database
         self._backend = backend
         self._pace = pace
+        self._cache = cache
 
-    def takes_long(self, volume: records.Volume) -> bool:
+    def takes_long(self, found: volume_queries.AtWork) -> bool:
         """Whether data may have to be copied, for minutes or hours."""
-        return volume.snapshot_id is not None or volume.source_volid is not None
+        return found.volume.snapshot_id is not None or found.volume.source_volid is not None or (
+            volume_images.image_of(found.progress) is not None and self._cache.keeps(found))
 
-    def make(self, volume: records.Volume, claim: records.Claim) -> None:
+    def make(self, found: volume_queries.AtWork) -> volume_queries.AtWork:
         """Make its bytes; a repeat keeps what is there. What it is made of is only read.
 
-        :param claim: under which that is done: where it is lost, a copy ends early
+        Where the claim is lost under which that is done, a copy ends early.
+
+        :returns: the volume, with what it was made of
         :raises BackendRefused: final; also where the source is gone, or the store cannot copy
         :raises verbs.Left: this process ends before the copy
         """
-        copied = self._pace.of(volume.id, functools.partial(
-            volume_queries.is_claimed, self._database, claim))
+        volume, made = found.volume, None
+        copied = self._pace.of_claim(self._database, found.claim)
         try:
-            if volume.snapshot_id is not None:
+            if volume_images.image_of(found.progress) is not None:
+                made = self._cache.clone(found, copied)
+                if made is None:
+                    self._backend.create(volume)
+            elif volume.snapshot_id is not None:
                 snapshot = sources.snapshot(self._database, volume.snapshot_id)
                 origin = volume_queries.get_bare(self._database, snapshot.volume_id)
                 self._backend.clone_snapshot(volume.snapshot_id, origin, volume, copied)
@@ -47,11 +54,15 @@ class Maker:
         except errors.NotFound as exc:
             raise errors.BackendRefused(
                 reason=f'what volume {volume.id} is made of is gone: {exc}') from exc
+        return made or found
 
     def made(self, made: volume_queries.AtWork) -> records.Claim | None:
         """Its bytes are made; the claim of what comes next: to fill it from an image."""
         claim = made.claim
         if volume_images.image_of(made.progress) is not None:
-            return volume_images.begin_download(self._database, claim)
+            if made.volume.source_volid is None:
+                return volume_images.begin_download(self._database, claim)
+            volume_images.cloned(self._database, claim)
+            return None
         volumes.created(self._database, claim.resource_id, claim.generation, False, claim.owner)
         return None

@@ -110,7 +110,6 @@ class MoveWork:
         self._backend.delete(found.there)
         self._backend.create(found.there)
         failpoints.point('volume.moving.before_copy')
-        copying.copy_volume(source, found.volume, self._backend, found.there, self._pace.of(
-            claim.resource_id, functools.partial(
-            volume_queries.is_claimed, self._database, claim)))
+        copying.copy_volume(source, found.volume, self._backend, found.there, self._pace.of_claim(
+            self._database, claim))
         failpoints.point('volume.moving.after_copy')

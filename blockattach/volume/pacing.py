@@ -1,9 +1,13 @@
 """How fast a backend copies data, and when a copy ends early."""
+import functools
 import threading
 from collections.abc import Callable
 
 from blockattach import clock as clocks
 from blockattach import errors
+from blockattach.db.engine import engine
+from blockattach.db.volumes import volume_queries
+from blockattach.domain import records
 from blockattach.drivers import base
 from blockattach.work import verbs
 
@@ -47,6 +51,11 @@ class Pace:
                         reason=f'volume {volume_id} is not to be made here any more')
 
         return copied
+
+    def of_claim(self, database: engine.Database, claim: records.Claim) -> base.Copied:
+        """The same for work on a volume, which is wanted as long as its owner has it."""
+        return self.of(claim.resource_id, functools.partial(
+            volume_queries.is_claimed, database, claim))
 
     def stop(self) -> None:
         """Let every copy end soon."""

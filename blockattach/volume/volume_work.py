@@ -56,7 +56,7 @@ class VolumeWork:
         """Make a volume."""
         with self._leases.alone(claim.resource_id):
             found = volume_queries.claimed(self._database, claim)
-            if not self._maker.takes_long(found.volume):
+            if not self._maker.takes_long(found):
                 return self._create(found)
         return verbs.TakesLong(functools.partial(self._copy, claim))
 
@@ -69,7 +69,7 @@ class VolumeWork:
         volume = found.volume
         failpoints.point('volume.volumes.before_create')
         try:
-            self._maker.make(volume, found.claim)
+            made = self._maker.make(found)
         except verbs.Left:
             raise
         except Exception as exc:
@@ -79,7 +79,7 @@ class VolumeWork:
             # It is made again when its deadline has passed, unless it is taken away.
             raise
         failpoints.point('volume.volumes.after_create')
-        return found
+        return made
 
     @verbs.work(
         'volume.delete', deadline='create_seconds',

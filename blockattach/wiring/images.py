@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 from blockattach import errors
 from blockattach.conf import glance as glance_conf
 from blockattach.conf import images as images_conf
+from blockattach.conf import locations
 from blockattach.conf import nova as nova_conf
+from blockattach.conf import volume as volume_conf
 from blockattach.db.attachments import attachment_queries
+from blockattach.domain import image_cache as rules
+from blockattach.drivers import base as driver_base
 from blockattach.drivers import devices
+from blockattach.drivers import loading
+from blockattach.volume import image_cache
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
@@ -33,6 +39,30 @@ def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMov
         client.ServiceImages(glance), settings,
         _folder(settings, owner.partition('/')[0]),
         functools.partial(_certificate, base), devices.punch)
+
+
+def cache_settings(base: dependencies.Dependencies,
+                   loaded: loading.Backend) -> image_cache.Settings | None:
+    """How a backend keeps images as volumes; None: it does not.
+
+    :raises ConfigurationError: it cannot
+    """
+    chosen, whose = loaded.settings, images_conf.settings(base.conf)
+    if not chosen.image_volume_cache_enabled:
+        return None
+    if not isinstance(loaded.store, driver_base.Clone):
+        raise locations.refusal(base.conf, loaded.name, 'image_volume_cache_enabled',
+                                'the store of this backend cannot clone volumes')
+    for option, value in (('project', whose.cache_project_id), ('user', whose.cache_user_id)):
+        if value is None:
+            raise locations.refusal(
+                base.conf, images_conf.GROUP, f'cinder_internal_tenant_{option}_id',
+                f'image_volume_cache_enabled of backend {loaded.name} needs the {option} that '
+                f'cached images are of')
+    return image_cache.Settings(
+        str(whose.cache_project_id), str(whose.cache_user_id), rules.Bounds(
+            chosen.image_volume_cache_max_size_gb, chosen.image_volume_cache_max_count),
+        volume_conf.settings(base.conf).create_seconds)
 
 
 def sweep(base: dependencies.Dependencies, name: str) -> None:

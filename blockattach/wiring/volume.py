@@ -38,6 +38,7 @@ from blockattach.volume import backends
 from blockattach.volume import converge
 from blockattach.volume import expiry
 from blockattach.volume import extend_work
+from blockattach.volume import image_cache
 from blockattach.volume import image_work
 from blockattach.volume import lease
 from blockattach.volume import making
@@ -208,8 +209,11 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     pace = pacing.Pace(loaded.settings.volume_copy_bps_limit, base.clock)
     of_snapshots = snapshot_work.SnapshotWork(parts, pace, settings.reconcile_seconds)
     scheduler = scheduler_rpc.client(base.bus)
+    mover = images.build_mover(base, owner)
+    cache = image_cache.ImageCache(
+        parts, images.cache_settings(base, loaded) if mover is not None else None)
     acting = volume_work.VolumeWork(
-        parts, making.Maker(base.database, backend, pace), scheduler,
+        parts, making.Maker(base.database, backend, pace, cache), scheduler,
         base.control.schedule_seconds, of_snapshots.delete_of)
     base.backends[host] = backend
     moves = move_work.MoveWork(parts, pace, move_work.Others(
@@ -220,8 +224,8 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     actors = [acting, of_snapshots, revert_work.RevertWork(parts, pace),
               extend_work.ExtendWork(parts, notices), notices, moves,
               manage_work.ManageWork(parts), manage_snapshot_work.ManageSnapshotWork(parts),
-              image_work.ImageWork(parts, pace, images.build_mover(base, owner),
-                                   images.build_event(base))]
+              image_work.ImageWork(parts, functools.partial(pace.of_claim, base.database), mover,
+                                   cache, images.build_event(base))]
     running = runner.Runner(base.database, actors, host, owner,
                             lambda option: getattr(settings, option), workers.usual,
                             slow=workers.slow, stopping=pace.stop,

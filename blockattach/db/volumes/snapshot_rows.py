@@ -24,6 +24,7 @@ from blockattach.domain import volume_lifecycle
 
 _rows = models.snapshots
 _volumes = models.volumes
+_cached = models.cached_images
 _Status = snapshots.Status
 _Event = snapshots.Event
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
@@ -32,14 +33,18 @@ LIVE = models.live(_rows)
 _DEPENDANTS = prepared.Statement(lambda dialect: sa.select(
     sources.is_copied(_volumes.c.id).label('is_copied'),
     sa.exists().where(_rows.c.volume_id == _volumes.c.id, LIVE).label('has_snapshots'),
+    sa.exists().where(_cached.c.volume_id == _volumes.c.id).label('is_cached'),
 ).where(_volumes.c.id == prepared.value('volume_id')))
 
 
 class Dependants(NamedTuple):
-    """What depends on the bytes of a volume: one that is being made of it, and live snapshots."""
+    """What depends on the bytes of a volume: one that is being made of it, live snapshots, and
+    those that will be made of the image which it holds.
+    """
 
     is_copied: bool
     has_snapshots: bool
+    is_cached: bool
 
 
 def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:

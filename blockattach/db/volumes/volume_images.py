@@ -92,14 +92,31 @@ def downloaded(database: engine.Database, claim: records.Claim) -> None:
             connection, claim.resource_id, claim.generation, _Own.DOWNLOADING)
         image = image_of(rows.from_json(work.read(connection, claim).progress))
         assert image is not None
-        volume_rows.move(connection, database, row, _Event.DOWNLOADED, bootable=True)
-        connection.execute(_metadata.delete().where(_metadata.c.volume_id == row.id))
-        connection.execute(_metadata.insert(), [
-            {'volume_id': row.id, 'key': key, 'value': value}
-            for key, value in image.metadata.items()])
+        volume_rows.move(connection, database, row, _Event.DOWNLOADED, bootable=True,
+                         shared_targets=False)
+        _keep_metadata(connection, row.id, image)
         work.end(connection, claim)
     LOG.info('Volume has the bytes of an image%s', log.fields(
         volume_id=claim.resource_id, image_id=image.id))
+
+
+@engine.retried
+def cloned(database: engine.Database, claim: records.Claim) -> None:
+    """The volume was made of the cached volume of its image, and is as if it had been filled.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    with database.writer(volume_rows.stepped(
+            claim.resource_id, claim.generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(connection, claim.resource_id, claim.generation, _Own.CREATING)
+        image = image_of(rows.from_json(work.read(connection, claim).progress))
+        assert image is not None
+        volume_rows.move(connection, database, row, _Event.CREATED, bootable=True,
+                         shared_targets=False, source_volid=None)
+        _keep_metadata(connection, row.id, image)
+        work.end(connection, claim)
+    LOG.info('Volume is made of a cached image%s', log.fields(
+        volume_id=claim.resource_id, image_id=image.id, source_volid=row.source_volid))
 
 
 @engine.retried
@@ -230,6 +247,13 @@ def metadata(database: engine.Database, volume_id: str) -> dict[str, str]:
         return {row.key: row.value for row in connection.execute(
             sa.select(_metadata.c.key, _metadata.c.value)
             .where(_metadata.c.volume_id == volume_id))}
+
+
+def _keep_metadata(connection: sa.Connection, volume_id: str, image: images.Image) -> None:
+    connection.execute(_metadata.delete().where(_metadata.c.volume_id == volume_id))
+    connection.execute(_metadata.insert(), [
+        {'volume_id': volume_id, 'key': key, 'value': value}
+        for key, value in image.metadata.items()])
 
 
 def _begin(connection: sa.Connection, database: engine.Database, row: Any, verb: str,

@@ -230,6 +230,10 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
             raise errors.InvalidVolume(reason=NOT_DELETABLE)
         snapshots = {} if not found.has_snapshots else _start_delete_snapshots(
             connection, database, volume_id, force, with_snapshots)
+        if found.is_cached:
+            # Nothing more is made of it, whatever becomes of its removal.
+            connection.execute(models.cached_images.delete().where(
+                models.cached_images.c.volume_id == volume_id))
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
         host = records.host_of(row.pool)
         if force:

@@ -17,6 +17,7 @@ from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
+from blockattach.volume import image_cache
 from blockattach.volume import making
 from blockattach.volume import pacing
 from blockattach.volume import remains
@@ -103,11 +104,12 @@ class Acts(volume_work.VolumeWork):
 
     def __init__(self, world):
         manager = world.instance.manager
+        parts = remains.Remains(world.database, manager.backend, manager.leases,
+                                instances.LEASE_SECONDS)
         super().__init__(
-            remains.Remains(world.database, manager.backend, manager.leases,
-                            instances.LEASE_SECONDS),
-            making.Maker(world.database, manager.backend,
-                         pacing.Pace(0, world.database.clock)),
+            parts,
+            making.Maker(world.database, manager.backend, pacing.Pace(0, world.database.clock),
+                         image_cache.ImageCache(parts, None)),
             world.schedulers, instances.LEASE_SECONDS, lambda claim, volume: None)
         self.acts = {}
 

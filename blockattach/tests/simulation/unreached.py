@@ -8,6 +8,7 @@ from blockattach.tests.simulation import nouns
 _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _IN_MEMORY = 'store and target are in memory here: '
 _IMAGES = _IN_MEMORY + 'tests/functional/test_image_faults.py'
+_CACHE = _IN_MEMORY + 'tests/functional/test_image_cache_faults.py'
 _MANAGING = 'no operation of the walk manages: tests/functional/test_manage_faults.py'
 _GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
@@ -33,9 +34,11 @@ _GENERAL = {
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
     'control.images.*': _IMAGES,
+    'db.cached_images.*': _CACHE,
     'db.volume_images.*': _IMAGES,
     'db.work.note.*': _IMAGES,
     'images.*': _IMAGES,
+    'volume.image_cache.*': _CACHE,
     'volume.images.*': _IMAGES,
     'work.volume.download.*': _IMAGES,
     'work.volume.reimage.*': _IMAGES,

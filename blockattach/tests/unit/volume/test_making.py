@@ -36,8 +36,9 @@ class PlainStoreTest(unittest.TestCase):
 class MakerTest(unittest.TestCase):
 
     def test_what_may_take_long(self):
-        maker = making.Maker(None, None, None)
+        maker = making.Maker(None, None, None, None)
         for source_volid, snapshot_id, expected in (
                 (None, None, False), ('v', None, True), (None, 's', True)):
-            volume = types.SimpleNamespace(source_volid=source_volid, snapshot_id=snapshot_id)
-            self.assertIs(expected, maker.takes_long(volume))
+            found = types.SimpleNamespace(progress={}, volume=types.SimpleNamespace(
+                source_volid=source_volid, snapshot_id=snapshot_id))
+            self.assertIs(expected, maker.takes_long(found))
