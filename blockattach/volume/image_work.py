@@ -42,11 +42,9 @@ class ImageWork:
     """The acts on the volumes of one backend that have to do with images."""
 
     def __init__(self, remains: remains.Remains,
-                 copied: Callable[[records.Claim], 'moving.Copied'],
                  mover: 'moving.ImageMover | None', cache: image_cache.ImageCache,
                  reimaged: Callable[[str, bool], None]) -> None:
         """
-        :param copied: what is called while data is copied under a claim
         :param mover: None: there is no Glance
         :param reimaged: lets the server of a volume know that it has the bytes of another image,
             or not
@@ -54,7 +52,7 @@ class ImageWork:
         self._database = remains.database
         self._backend = remains.backend
         self._leases = remains.leases
-        self._copied = copied
+        self._copied = remains.copied
         self._mover = mover
         self._cache = cache
         self._reimaged = reimaged

@@ -1,24 +1,21 @@
 """How the bytes of a new volume are made: empty, or those of what its row names."""
 from blockattach import errors
-from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
 from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import records
-from blockattach.volume import backends
 from blockattach.volume import image_cache
-from blockattach.volume import pacing
+from blockattach.volume import remains
 
 
 class Maker:
     """On the pools of one backend."""
 
-    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
-                 pace: pacing.Pace, cache: image_cache.ImageCache) -> None:
-        self._database = database
-        self._backend = backend
-        self._pace = pace
+    def __init__(self, parts: remains.Remains, cache: image_cache.ImageCache) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._copied = parts.copied
         self._cache = cache
 
     def takes_long(self, found: volume_queries.AtWork) -> bool:
@@ -36,7 +33,7 @@ class Maker:
         :raises verbs.Left: this process ends before the copy
         """
         volume, made = found.volume, None
-        copied = self._pace.of_claim(self._database, found.claim)
+        copied = self._copied(found.claim)
         try:
             if volume_images.image_of(found.progress) is not None:
                 made = self._cache.clone(found, copied)

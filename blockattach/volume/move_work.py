@@ -13,7 +13,6 @@ from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.volume import backends
 from blockattach.volume import copying
-from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -42,12 +41,11 @@ class MoveWork:
     here: it is whole whenever this is interrupted. Each attempt begins anew.
     """
 
-    def __init__(self, parts: remains.Remains, pace: pacing.Pace, others: Others) -> None:
+    def __init__(self, parts: remains.Remains, others: Others) -> None:
         self._database = parts.database
         self._backend = parts.backend
         self._leases = parts.leases
         self._remains = parts
-        self._pace = pace
         self._others = others
 
     def _unclaim(self, claim: records.Claim) -> None:
@@ -110,6 +108,6 @@ class MoveWork:
         self._backend.delete(found.there)
         self._backend.create(found.there)
         failpoints.point('volume.moving.before_copy')
-        copying.copy_volume(source, found.volume, self._backend, found.there, self._pace.of_claim(
-            self._database, claim))
+        copying.copy_volume(source, found.volume, self._backend, found.there,
+                            self._remains.copied(claim))
         failpoints.point('volume.moving.after_copy')

@@ -1,5 +1,6 @@
 """What was made of a volume that was taken away meanwhile: removed, at once or as work."""
 import dataclasses
+from collections.abc import Callable
 
 from oslo_log import log as oslo_log
 
@@ -14,6 +15,7 @@ from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 from blockattach.volume import backends
 from blockattach.volume import lease
+from blockattach.volume import pacing
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -24,14 +26,21 @@ class Remains:
     """On the pools of one backend."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend,
-                 leases: lease.Leases, retry_seconds: float) -> None:
+                 leases: lease.Leases, pace: pacing.Pace, retry_seconds: float) -> None:
         """
         :param retry_seconds: when to try again what cannot be removed
         """
         self.database = database
         self.backend = backend
         self.leases = leases
+        self.pace = pace
         self._retry_seconds = retry_seconds
+
+    def copied(self, claim: records.Claim) -> Callable[[int], None]:
+        """What a copy for work on a volume calls, see `blockattach.drivers.base.Copied`: it ends
+        once the work is lost.
+        """
+        return self.pace.of_claim(self.database, claim)
 
     def remove_if_elsewhere(self, volume: records.Volume) -> None:
         """Remove what was made of a volume that was taken away, unless it was given back; what

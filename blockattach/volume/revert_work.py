@@ -1,6 +1,4 @@
 """Revert volumes to their latest snapshots on one backend: what goes on after the answer."""
-import functools
-
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
@@ -9,7 +7,6 @@ from blockattach.db.snapshots import snapshot_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
-from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -17,11 +14,11 @@ from blockattach.work import verbs
 class RevertWork:
     """The act on the volumes of one backend."""
 
-    def __init__(self, of_volumes: remains.Remains, pace: pacing.Pace) -> None:
+    def __init__(self, of_volumes: remains.Remains) -> None:
         self._database = of_volumes.database
         self._backend = of_volumes.backend
         self._leases = of_volumes.leases
-        self._pace = pace
+        self._copied = of_volumes.copied
 
     @verbs.work(
         'volume.revert', deadline='create_seconds',
@@ -37,7 +34,6 @@ class RevertWork:
             snapshot = snapshot_queries.get(self._database, found.progress['snapshot_id'])
             self._backend.target.unexport(found.volume.id)
             failpoints.point('volume.reverts.before_revert')
-            self._backend.revert(snapshot, found.volume, self._pace.of(
-                found.volume.id, functools.partial(
-                    volume_queries.is_claimed, self._database, claim)))
+            self._backend.revert(snapshot, found.volume,
+                                 self._copied(claim))
             failpoints.point('volume.reverts.after_revert')

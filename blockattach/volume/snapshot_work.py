@@ -14,7 +14,6 @@ from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.domain import snapshots
-from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -36,16 +35,15 @@ class SnapshotWork:
     Threads of this process exclude each other from a snapshot, and its volume is used meanwhile.
     """
 
-    def __init__(self, of_volumes: remains.Remains, pace: pacing.Pace,
-                 retry_seconds: float) -> None:
+    def __init__(self, of_volumes: remains.Remains, retry_seconds: float) -> None:
         """
         :param retry_seconds: when to try again what cannot be removed
         """
-        self._pace = pace
         self._retry_seconds = retry_seconds
         self._database = of_volumes.database
         self._backend = of_volumes.backend
         self._leases = of_volumes.leases
+        self._pace = of_volumes.pace
 
     @verbs.work(
         'snapshot.create', deadline='create_seconds',

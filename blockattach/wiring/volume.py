@@ -205,27 +205,26 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     seconds = base.control.backend_seconds
     leases = lease.Leases(base.database, host, owner, seconds, shared, base.clock, base.threads)
     settings = volume_conf.settings(base.conf)
-    parts = remains.Remains(base.database, backend, leases, settings.reconcile_seconds)
     pace = pacing.Pace(loaded.settings.volume_copy_bps_limit, base.clock)
-    of_snapshots = snapshot_work.SnapshotWork(parts, pace, settings.reconcile_seconds)
+    parts = remains.Remains(base.database, backend, leases, pace, settings.reconcile_seconds)
+    of_snapshots = snapshot_work.SnapshotWork(parts, settings.reconcile_seconds)
     scheduler = scheduler_rpc.client(base.bus)
     mover = images.build_mover(base, owner)
     cache = image_cache.ImageCache(
         parts, images.cache_settings(base, loaded) if mover is not None else None)
     acting = volume_work.VolumeWork(
-        parts, making.Maker(base.database, backend, pace, cache), scheduler,
+        parts, making.Maker(parts, cache), scheduler,
         base.control.schedule_seconds, of_snapshots.delete_of)
     base.backends[host] = backend
-    moves = move_work.MoveWork(parts, pace, move_work.Others(
+    moves = move_work.MoveWork(parts, move_work.Others(
         base.backends, functools.partial(placing.place_again, base.database, scheduler),
         base.control.schedule_seconds))
     notices = server_notices.ServerNotices(
         base.database, _notifying(nova_conf.settings(base.conf)), settings.create_seconds)
-    actors = [acting, of_snapshots, revert_work.RevertWork(parts, pace),
+    actors = [acting, of_snapshots, revert_work.RevertWork(parts),
               extend_work.ExtendWork(parts, notices), notices, moves,
               manage_work.ManageWork(parts), manage_snapshot_work.ManageSnapshotWork(parts),
-              image_work.ImageWork(parts, functools.partial(pace.of_claim, base.database), mover,
-                                   cache, images.build_event(base))]
+              image_work.ImageWork(parts, mover, cache, images.build_event(base))]
     running = runner.Runner(base.database, actors, host, owner,
                             lambda option: getattr(settings, option), workers.usual,
                             slow=workers.slow, stopping=pace.stop,

@@ -104,13 +104,12 @@ class Acts(volume_work.VolumeWork):
 
     def __init__(self, world):
         manager = world.instance.manager
-        parts = remains.Remains(world.database, manager.backend, manager.leases,
-                                instances.LEASE_SECONDS)
+        parts = remains.Remains(
+            world.database, manager.backend, manager.leases,
+            pacing.Pace(0, world.database.clock), instances.LEASE_SECONDS)
         super().__init__(
-            parts,
-            making.Maker(world.database, manager.backend, pacing.Pace(0, world.database.clock),
-                         image_cache.ImageCache(parts, None)),
-            world.schedulers, instances.LEASE_SECONDS, lambda claim, volume: None)
+            parts, making.Maker(parts, image_cache.ImageCache(parts, None)), world.schedulers,
+            instances.LEASE_SECONDS, lambda claim, volume: None)
         self.acts = {}
 
     @verbs.work('thing.test', deadline='create_seconds')
