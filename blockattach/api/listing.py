@@ -104,10 +104,10 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
         is_like = name != key
         if is_like and not (call.version >= LIKE_FILTERS and (is_admin or name in rules.like)):
             unknown.append(key)
-        elif name in rules.unheld:
-            nothing = True
         elif _usable(name, call.version, rules, is_admin):
             (found.like if is_like else found.equal)[name] = value
+        elif name in rules.unheld:
+            nothing = True
         else:
             unknown.append(key)
     if nothing or (unknown and is_admin):
