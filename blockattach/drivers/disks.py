@@ -2,10 +2,12 @@
 import errno
 import hashlib
 import os
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Protocol
 
 from blockattach import units
+from blockattach.drivers import devices
 
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
@@ -20,6 +22,9 @@ class Disk(Protocol):
     def write(self, offset: int, piece: bytes) -> None:
         """Write a piece."""
 
+    def discard(self, offset: int, length: int) -> bool:
+        """Give the room of a part back, which reads as zeros then; False: it cannot."""
+
     def sync(self) -> None:
         """Return when all that was written is on the medium, and is read from there again."""
 
@@ -30,11 +35,14 @@ class Disk(Protocol):
 class Device:
     """A block device, or a file that is one."""
 
-    def __init__(self, path: str, size: int, writes: bool) -> None:
+    def __init__(self, path: str, size: int, writes: bool,
+                 punch: Callable[[int, int, int], None] = devices.punch) -> None:
         """
+        :param punch: gives the room of a part of an open file back
         :raises OSError: it cannot be opened, or is smaller
         """
         self._size = size
+        self._punch = punch
         # A device that is gone must not become a file.
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
         if os.lseek(self._file, 0, os.SEEK_END) < size:
@@ -58,6 +66,16 @@ class Device:
         while piece:
             done = os.pwrite(self._file, piece, offset)
             piece, offset = piece[done:], offset + done
+
+    def discard(self, offset: int, length: int) -> bool:
+        """See `Disk`."""
+        try:
+            self._punch(self._file, offset, length)
+        except OSError as exc:
+            if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+            return False
+        return True
 
     def sync(self) -> None:
         """See `Disk`."""

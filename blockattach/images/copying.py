@@ -1,13 +1,34 @@
-"""The bytes of disks: files and block devices, at the speed that copies may have."""
+"""The bytes of disks, as they come from images and go into them, at the speed that copies may
+have."""
 import errno
 import os
 from collections.abc import Callable
 from collections.abc import Iterator
+from typing import Protocol
 
 from blockattach import units
 
 PIECE = units.MIB
-_ZEROS = b'\0' * PIECE
+_ZEROS = bytes(PIECE)
+
+
+class Disk(Protocol):
+    """The bytes of a volume as its backend gives them. Any I/O raises OSError."""
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """Each piece as it is on the medium now, by its offset; holes are left out."""
+
+    def write(self, offset: int, piece: bytes) -> None:
+        """Write a piece."""
+
+    def discard(self, offset: int, length: int) -> bool:
+        """Give the room of a part back, which reads as zeros then; False: it cannot."""
+
+    def sync(self) -> None:
+        """Return when all that was written is on the medium."""
+
+    def close(self) -> None:
+        """End the use."""
 
 
 Copied = Callable[[int], None]
@@ -15,86 +36,93 @@ Copied = Callable[[int], None]
 backend wants, and what it raises ends the copy."""
 
 
-def read(path: str, size: int, copied: Copied) -> Iterator[bytes]:
-    """The first bytes of a disk, as they are on it now.
+def read(disk: Disk, size: int, copied: Copied) -> Iterator[bytes]:
+    """The first bytes of a disk, as they are on it now; its holes are zeros.
 
-    :raises OSError: they cannot be read, or there are fewer
+    :raises OSError: they cannot be read
     """
-    with open(path, 'rb', buffering=0) as file:
-        # What a target has written past this machine's cache is not in what was read before.
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        left = size
-        while left:
-            piece = file.read(min(PIECE, left))
-            if not piece:
-                raise OSError(errno.EIO, 'it ends before its size', path)
-            left -= len(piece)
+    for piece in _whole(disk, size):
+        yield piece
+        copied(len(piece))
+
+
+def read_file(path: str, copied: Copied) -> Iterator[bytes]:
+    """The bytes of a file that is no disk.
+
+    :raises OSError: they cannot be read
+    """
+    with open(path, 'rb') as file:
+        while piece := file.read(PIECE):
             yield piece
-            copied(len(piece))
+            copied(0)
 
 
-def write(source: str, target: str, copied: Copied, note: Callable[[int], None]) -> None:
+def write(source: str, disk: Disk, copied: Copied, note: Callable[[int], None]) -> None:
     """Write a file onto a disk that reads as zeros and is at least as large.
 
     :param note: called now and then with how many bytes are done
     :raises OSError: it cannot be written
     """
     with open(source, 'rb', buffering=0) as file:
-        # A device that is gone must not become a file.
-        disk = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            for offset, piece in _pieces(file.fileno()):
-                if piece != _ZEROS[:len(piece)]:
-                    _write(disk, piece, offset)
-                    copied(len(piece))
-                note(offset + len(piece))
-            os.fsync(disk)
-            os.posix_fadvise(disk, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(disk)
+        for offset, piece in _pieces(file.fileno()):
+            if not _is_empty(piece):
+                disk.write(offset, piece)
+                copied(len(piece))
+            note(offset + len(piece))
+    disk.sync()
 
 
-def save(source: str, size: int, target: str, copied: Copied, note: Callable[[int], None]) -> None:
+def save(disk: Disk, size: int, target: str, copied: Copied,
+         note: Callable[[int], None]) -> None:
     """Write a disk into a new file, which has holes where the disk is empty.
 
     :param note: called now and then with how many bytes are done
     :raises OSError: it cannot be read or written
     """
-    with open(target, 'xb', buffering=0) as file:
-        done = 0
-        for piece in read(source, size, copied):
-            if piece != _ZEROS[:len(piece)]:
-                _write(file.fileno(), piece, done)
-            done += len(piece)
-            note(done)
+    with open(target, 'xb') as file:
+        for offset, piece in disk.pieces():
+            if not _is_empty(piece):
+                file.seek(offset)
+                file.write(piece)
+            copied(len(piece))
+            note(offset + len(piece))
         file.truncate(size)
 
 
-def clear(path: str, size: int, copied: Copied,
-          punch: Callable[[int, int, int], None]) -> None:
+def clear(disk: Disk, size: int, copied: Copied) -> None:
     """Let a disk read as zeros.
 
-    :param punch: gives the room of a part of an open file back
     :raises OSError: it cannot be written
     """
-    disk = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        step = units.GIB
-        for offset in range(0, size, step):
-            length = min(step, size - offset)
-            try:
-                punch(disk, offset, length)
-                copied(0)
-            except OSError as exc:
-                if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-                    raise
-                for begin in range(offset, offset + length, PIECE):
-                    piece = _ZEROS[:offset + length - begin]
-                    _write(disk, piece, begin)
-                    copied(len(piece))
-        os.fsync(disk)
-    finally:
-        os.close(disk)
+    for offset in range(0, size, units.GIB):
+        length = min(units.GIB, size - offset)
+        if disk.discard(offset, length):
+            copied(0)
+            continue
+        for begin in range(offset, offset + length, PIECE):
+            piece = _ZEROS[:offset + length - begin]
+            disk.write(begin, piece)
+            copied(len(piece))
+    disk.sync()
+
+
+def _whole(disk: Disk, size: int) -> Iterator[bytes]:
+    done = 0
+    for offset, piece in disk.pieces():
+        yield from _zeros(offset - done)
+        yield piece
+        done = offset + len(piece)
+    yield from _zeros(size - done)
+
+
+def _zeros(length: int) -> Iterator[bytes]:
+    while length > 0:
+        yield _ZEROS[:length]
+        length -= PIECE
+
+
+def _is_empty(piece: bytes) -> bool:
+    return piece == _ZEROS[:len(piece)]
 
 
 def _pieces(file: int) -> Iterator[tuple[int, bytes]]:
@@ -112,9 +140,3 @@ def _pieces(file: int) -> Iterator[tuple[int, bytes]]:
             return
         yield offset, piece
         offset += len(piece)
-
-
-def _write(file: int, piece: bytes, offset: int) -> None:
-    while piece:
-        done = os.pwrite(file, piece, offset)
-        piece, offset = piece[done:], offset + done

@@ -117,13 +117,14 @@ class ImageWork:
         volume = found.volume
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
-        self._moving().clear(self._disk(volume), volume.size_gb, self._copied(found.claim))
+        self._moving().clear(self._disk(volume, True), volume.size_gb,
+                             self._copied(found.claim))
         self._fill(found)
 
     def _fill(self, found: volume_queries.AtWork) -> None:
         volume = found.volume
         failpoints.point('volume.images.before_fill')
-        self._moving().fill(volume.id, volume_images.about(found), self._disk(volume),
+        self._moving().fill(volume.id, volume_images.about(found), self._disk(volume, True),
                             volume.size_gb, self._note(found.claim), self._copied(found.claim))
         failpoints.point('volume.images.after_fill')
 
@@ -152,7 +153,7 @@ class ImageWork:
                 sizes.append(size)
                 volume_images.note_uploaded(self._database, found.claim, size)
 
-            mover.upload(volume.id, image, self._disk(volume), volume.size_gb,
+            mover.upload(volume.id, image, self._disk(volume, False), volume.size_gb,
                          self._note(found.claim), self._copied(found.claim), sized)
             failpoints.point('volume.images.after_upload')
             now, expected = mover.glance.show(image.id), sizes[0]
@@ -188,5 +189,5 @@ class ImageWork:
             raise errors.GlanceMissing()
         return self._mover
 
-    def _disk(self, volume: records.Volume) -> str:
-        return self._backend.export_of(volume).device
+    def _disk(self, volume: records.Volume, writes: bool) -> 'moving.Open':
+        return functools.partial(self._backend.disk, volume, writes)

@@ -10,7 +10,6 @@ from blockattach.conf import glance as glance_conf
 from blockattach.conf import images as images_conf
 from blockattach.conf import nova as nova_conf
 from blockattach.db.attachments import attachment_queries
-from blockattach.drivers import devices
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMov
 
     settings = images_conf.settings(base.conf)
     return moving.ImageMover(
-        client.ServiceImages(glance), settings,
+        client.ServiceImages(glance, base.outgoing), settings,
         _folder(settings, owner.partition('/')[0]),
-        functools.partial(_certificate, base), devices.punch)
+        functools.partial(_certificate, base))
 
 
 def sweep(base: dependencies.Dependencies, name: str) -> None:
