@@ -1,4 +1,5 @@
 """The bytes of disks, files and block devices, piece by piece: read, written, and compared."""
+import ctypes
 import errno
 import hashlib
 import os
@@ -11,6 +12,8 @@ from blockattach import units
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
 ZEROS = bytes(PIECE)
+# fallocate of linux/falloc.h: keep the size, punch a hole.
+_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
 
 class Disk(Protocol):
@@ -22,6 +25,9 @@ class Disk(Protocol):
     def write(self, offset: int, piece: bytes) -> None:
         """Write a piece."""
 
+    def discard(self, offset: int, length: int) -> bool:
+        """Give the room of a part back, which reads as zeros then; False: it cannot."""
+
     def sync(self) -> None:
         """Return when all that was written is on the medium, and is read from there again."""
 
@@ -29,15 +35,30 @@ class Disk(Protocol):
         """End the use."""
 
 
+def punch(file: int, offset: int, length: int) -> None:
+    """Give the room of a part of an open file back; it reads as zeros then.
+
+    :raises OSError: the file system cannot, or the disk failed
+    """
+    call = ctypes.CDLL(None, use_errno=True).fallocate64
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    if call(file, _KEEP_SIZE | _PUNCH_HOLE, offset, length):
+        failed = ctypes.get_errno()
+        raise OSError(failed, os.strerror(failed))
+
+
 class Device:
     """A block device, or a file that is one."""
 
-    def __init__(self, path: str, size: int, writes: bool = False) -> None:
+    def __init__(self, path: str, size: int, writes: bool = False,
+                 punch: Callable[[int, int, int], None] = punch) -> None:
         """
         :param size: how many bytes of it are used
+        :param punch: see `punch`
         :raises OSError: it cannot be opened, or is smaller
         """
         self._size = size
+        self._punch = punch
         # A device that is gone must not become a file.
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
         if os.lseek(self._file, 0, os.SEEK_END) < size:
@@ -62,12 +83,15 @@ class Device:
             done = os.pwrite(self._file, piece, offset)
             piece, offset = piece[done:], offset + done
 
-    def punch(self, offset: int, length: int, punch: Callable[[int, int, int], None]) -> None:
-        """Give the room of a part back; it reads as zeros then.
-
-        :param punch: does so to an open file
-        """
-        punch(self._file, offset, length)
+    def discard(self, offset: int, length: int) -> bool:
+        """See `Disk`."""
+        try:
+            self._punch(self._file, offset, length)
+        except OSError as exc:
+            if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+            return False
+        return True
 
     def sync(self) -> None:
         """See `Disk`."""

@@ -15,13 +15,15 @@ NO_TOKEN = 'notused'
 """What keystoneauth's plugin ``none`` sends where there is no token."""
 
 
-def open_session(settings: account.AccountSettings, timeout: float) -> session.Session:
+def open_session(settings: account.AccountSettings, timeout: float,
+                 outgoing: requests.Session | None = None) -> session.Session:
     """Connections as they are configured, for all threads; nothing is opened yet.
 
     :param timeout: seconds for each read
+    :param outgoing: what carries the requests; None: connections of its own
     """
     return session.Session(
-        timeout=timeout, redirect=False,
+        session=outgoing, timeout=timeout, redirect=False,
         verify=False if settings.insecure else settings.cafile or True)
 
 

@@ -3,11 +3,11 @@ import os
 import stat
 import subprocess
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import units
 from blockattach.conformance import store_base
 from blockattach.drivers import base
-from blockattach.drivers import devices
 
 _MUCH = 16 * units.MIB
 
@@ -25,7 +25,7 @@ class DiscardContract(store_base.StoreBase):
                            check=True)
             return
         with open(path, 'r+b') as file:
-            devices.punch(file.fileno(), 0, length)
+            disks.punch(file.fileno(), 0, length)
 
     def test_discard_gives_the_room_back_and_leaves_zeros(self) -> None:
         store, volume = self._filled()

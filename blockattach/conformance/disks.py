@@ -1,4 +1,5 @@
 """The part of the kit for stores that give the bytes of their volumes by themselves."""
+from blockattach import disks
 from blockattach import errors
 from blockattach.conformance import store_base
 from blockattach.drivers import base
@@ -21,6 +22,15 @@ class DiskContract(store_base.StoreBase):
             read.close()
             self.assertEqual(store_base.MARK, found[0][:len(store_base.MARK)])
         self.proves('disks')
+
+    def test_what_is_discarded_reads_as_zeros(self) -> None:
+        store, volume = self._disks(), self._created()
+        disk = store.disk(volume, writes=True)
+        disk.write(0, store_base.MARK)
+        if disk.discard(0, disks.PIECE):
+            disk.sync()
+            self.assertTrue(all(map(disks.is_empty, dict(disk.pieces()).values())))
+        disk.close()
 
     def test_a_disk_of_nothing_is_refused(self) -> None:
         with self.assertRaises(errors.BackendRefused):

@@ -61,6 +61,8 @@ class OwnStatus(enum.StrEnum):
     RESERVED = 'reserved'
     GONE = 'deleted'
     """Removed; the row is kept as history."""
+    LEFT = 'unmanaged'
+    """The same of one whose bytes were left to its backend: nobody removes them."""
 
 
 class Event(enum.StrEnum):
@@ -137,7 +139,8 @@ class Move(NamedTuple):
     target: OwnStatus | None
 
 
-_LIVE = tuple(status for status in OwnStatus if status is not OwnStatus.GONE)
+_LIVE = tuple(status for status in OwnStatus
+              if status not in (OwnStatus.GONE, OwnStatus.LEFT))
 
 _MIGRATING = (OwnStatus.MIGRATING, OwnStatus.MIGRATING_LOCKED)
 
@@ -195,7 +198,7 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR_EXTENDING, Event.UNMANAGE, OwnStatus.UNMANAGING),
     Move(OwnStatus.ERROR_RESTORING, Event.UNMANAGE, OwnStatus.UNMANAGING),
     Move(OwnStatus.ERROR_MANAGING, Event.UNMANAGE, OwnStatus.UNMANAGING),
-    Move(OwnStatus.UNMANAGING, Event.UNMANAGED, OwnStatus.GONE),
+    Move(OwnStatus.UNMANAGING, Event.UNMANAGED, OwnStatus.LEFT),
     # Where it was before.
     Move(OwnStatus.UNMANAGING, Event.UNMANAGE_FAILED, None),
     *(Move(status, Event.RESET, None) for status in _LIVE),

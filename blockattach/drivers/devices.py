@@ -1,15 +1,13 @@
 """What the kernel reports of a block device or a file."""
-import ctypes
 import functools
 import os
 import stat
 
+from blockattach import disks
 from blockattach.domain import connection
 
 _SECTOR = 512
 _PIECE = 65536
-# fallocate of linux/falloc.h: keep the size, punch a hole.
-_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
 
 def discards(path: str) -> bool:
@@ -43,18 +41,6 @@ def allocated(path: str) -> int:
     return os.stat(path).st_blocks * _SECTOR
 
 
-def punch(file: int, offset: int, length: int) -> None:
-    """Give the room of a part of an open file back; it reads as zeros then.
-
-    :raises OSError: the file system cannot, or the disk failed
-    """
-    call = ctypes.CDLL(None, use_errno=True).fallocate64
-    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    if call(file, _KEEP_SIZE | _PUNCH_HOLE, offset, length):
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
-
-
 def _of_queue(device: int, name: str, unknown: int) -> int:
     """A figure of a block device's queue; that of a partition is its disk's."""
     place = f'/sys/dev/block/{os.major(device)}:{os.minor(device)}'
@@ -78,7 +64,7 @@ def _punches(folder: str, _device: int) -> bool:
         os.write(file, b'\1' * _PIECE)
         os.fsync(file)
         before = os.fstat(file).st_blocks
-        punch(file, 0, _PIECE)
+        disks.punch(file, 0, _PIECE)
         return os.fstat(file).st_blocks < before
     except OSError:
         return False

@@ -43,9 +43,10 @@ _KNOWN = ('id', 'status', 'name', 'size', 'virtual_size', 'checksum', 'os_hash_a
 class _Client:
     """One way to ask, on connections that all threads share."""
 
-    def __init__(self, settings: glance_conf.GlanceSettings) -> None:
+    def __init__(self, settings: glance_conf.GlanceSettings,
+                 outgoing: requests.Session | None = None) -> None:
         self._settings = settings
-        self._session = identity.open_session(settings, settings.timeout)
+        self._session = identity.open_session(settings, settings.timeout, outgoing)
 
     def _found(self, reply: requests.Response, image_id: str) -> images.Image:
         body = identity.body_of(reply)
@@ -108,12 +109,14 @@ class UserImages(_Client):
 class ServiceImages(_Client):
     """Images and their bytes for the service itself, whose account sees all."""
 
-    def __init__(self, settings: glance_conf.GlanceSettings) -> None:
+    def __init__(self, settings: glance_conf.GlanceSettings,
+                 outgoing: requests.Session | None = None) -> None:
         """Open nothing yet.
 
         :param settings: with Glance's address and the account (`GlanceSettings.configured`)
+        :param outgoing: see `identity.open_session`
         """
-        super().__init__(settings)
+        super().__init__(settings, outgoing)
         self._glance = adapter.Adapter(
             self._session, auth=identity.own(settings), service_type=_SERVICE_TYPE,
             interface=settings.interface, region_name=settings.region_name,

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import units
@@ -26,6 +27,8 @@ from blockattach.images import inspection
 from blockattach.images import signatures
 
 Copied = copying.Copied
+Open = Callable[[], disks.Disk]
+"""Opens the disk of a volume, which is closed again."""
 Note = Callable[[int], None]
 """Called now and then with how much is done, in percent; what it raises ends the act."""
 _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
@@ -51,28 +54,26 @@ class ImageMover:
 
     :ivar folder: in which each act has one of its own
     :ivar certificate: the certificate (DER) of an id
-    :ivar punch: gives the room of a part of an open file back, which reads as zeros then
     """
 
     glance: client.ServiceImages
     settings: images_conf.ImageSettings
     folder: str
     certificate: Callable[[str], bytes]
-    punch: Callable[[int, int, int], None]
 
-    def clear(self, disk: str, size_gb: int, copied: Copied) -> None:
+    def clear(self, disk: Open, size_gb: int, copied: Copied) -> None:
         """Let a disk read as zeros.
 
         :raises OSError: it fails
         """
-        copying.clear(disk, units.gib_to_bytes(size_gb), copied, self.punch)
+        with contextlib.closing(disk()) as opened:
+            copying.clear(opened, units.gib_to_bytes(size_gb), copied)
 
-    def fill(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
+    def fill(self, name: str, image: images.Image, disk: Open, size_gb: int, note: Note,
              copied: Copied, keep: bool = False) -> Kept | None:
         """Write an image onto a disk that reads as zeros; a repeat writes the same.
 
         :param name: of the act
-        :param disk: the path
         :param copied: called with how many bytes of the disk are done, see `copying.Copied`
         :param keep: its raw form is to be written once more, by `fill_kept`, and is returned
         :raises ImageNotFound: there is no such image any more
@@ -95,8 +96,9 @@ class ImageMover:
             if seen.converted:
                 source = self._convert(image, folder, seen.virtual_size)
             failpoints.point('images.moving.before_write')
-            copying.write(source, disk, copied,
-                          lambda done: note(_share(done, seen.virtual_size, 50, 100)))
+            with contextlib.closing(disk()) as opened:
+                copying.write(source, opened, copied,
+                              lambda done: note(_share(done, seen.virtual_size, 50, 100)))
             if not keep:
                 return None
             kept = Kept(f'{folder}{_KEPT}', math.ceil(seen.virtual_size / units.GIB))
@@ -106,11 +108,11 @@ class ImageMover:
             os.replace(source, os.path.join(kept.path, _DISK))
             return kept
 
-    def fill_kept(self, path: str, make: Callable[[], str], note: Note, copied: Copied) -> bool:
+    def fill_kept(self, path: str, make: Callable[[], Open], note: Note, copied: Copied) -> bool:
         """Write what `fill` has kept onto another disk; False: it is not there any more, as it is
         not afterwards.
 
-        :param make: makes a disk that reads as zeros; its path
+        :param make: makes a disk that reads as zeros
         :raises OSError: it cannot be read, or the disk fails
         """
         source = os.path.join(path, _DISK)
@@ -119,12 +121,14 @@ class ImageMover:
             if not os.path.exists(source):
                 return False
             size = os.path.getsize(source)
-            copying.write(source, disk, copied, lambda done: note(_share(done, size, 0, 100)))
+            with contextlib.closing(disk()) as opened:
+                copying.write(source, opened, copied,
+                              lambda done: note(_share(done, size, 0, 100)))
         finally:
             shutil.rmtree(path, ignore_errors=True)
         return True
 
-    def upload(self, name: str, image: images.Image, disk: str, size_gb: int, note: Note,
+    def upload(self, name: str, image: images.Image, disk: Open, size_gb: int, note: Note,
                copied: Copied, sized: Callable[[int], None]) -> None:
         """Give an image the bytes of a disk.
 
@@ -137,19 +141,23 @@ class ImageMover:
         size = units.gib_to_bytes(size_gb)
         if image.disk_format == images.RAW:
             sized(size)
-            self._send(image, size, copying.read(disk, size, copied), note, 0)
+            with contextlib.closing(disk()) as opened:
+                self._send(image, size, copying.read(opened, size, copied), note, 0)
             return
         if self.settings.conversion_disabled:
             raise errors.ConversionFailed(reason='it is disabled here')
         with self._own(name) as folder, _room(image):
             made = os.path.join(folder, _MADE)
-            copying.save(disk, size, os.path.join(folder, _DISK), copied,
-                         lambda done: note(_share(done, size, 0, 50)))
+            with contextlib.closing(disk()) as opened:
+                copying.save(opened, size, os.path.join(folder, _DISK), copied,
+                             lambda done: note(_share(done, size, 0, 50)))
             conversion.Converter(self.settings).convert(
                 folder, _DISK, images.RAW, _MADE, str(image.disk_format), size * 2 + _MORE)
             length = os.path.getsize(made)
             sized(length)
-            self._send(image, length, copying.read(made, length, lambda _: copied(0)), note, 50)
+            with contextlib.closing(disks.Device(made, length)) as file:
+                self._send(image, length, copying.read(file, length, lambda _: copied(0)), note,
+                           50)
 
     def _send(self, image: images.Image, size: int, pieces: Iterable[bytes], note: Note,
               begin: int) -> None:

@@ -127,7 +127,8 @@ class ImageWork:
         volume = found.volume
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
-        self._moving().clear(self._disk(volume), volume.size_gb, self._copied(found.claim))
+        self._moving().clear(self._disk(volume, True), volume.size_gb,
+                             self._copied(found.claim))
         self._bring(found)
 
     def _fill(self, found: volume_queries.AtWork) -> image_cache.Kept | None:
@@ -143,7 +144,7 @@ class ImageWork:
         volume = found.volume
         failpoints.point('volume.images.before_fill')
         kept = self._moving().fill(
-            volume.id, volume_images.about(found), self._disk(volume), volume.size_gb,
+            volume.id, volume_images.about(found), self._disk(volume, True), volume.size_gb,
             self._note(found.claim), self._copied(found.claim), keep)
         failpoints.point('volume.images.after_fill')
         return kept
@@ -173,7 +174,7 @@ class ImageWork:
                 sizes.append(size)
                 volume_images.note_uploaded(self._database, found.claim, size)
 
-            mover.upload(volume.id, image, self._disk(volume), volume.size_gb,
+            mover.upload(volume.id, image, self._disk(volume, False), volume.size_gb,
                          self._note(found.claim), self._copied(found.claim), sized)
             failpoints.point('volume.images.after_upload')
             now, expected = mover.glance.show(image.id), sizes[0]
@@ -205,10 +206,10 @@ class ImageWork:
             raise errors.GlanceMissing()
         return self._mover
 
-    def _make(self, volume: records.Volume) -> str:
+    def _make(self, volume: records.Volume) -> 'moving.Open':
         self._backend.create(volume)
         failpoints.point('volume.images.after_create')
-        return self._disk(volume)
+        return self._disk(volume, True)
 
-    def _disk(self, volume: records.Volume) -> str:
-        return self._backend.export_of(volume).device
+    def _disk(self, volume: records.Volume, writes: bool) -> 'moving.Open':
+        return functools.partial(self._backend.disk, volume, writes)

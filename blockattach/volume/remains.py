@@ -87,12 +87,14 @@ class Remains:
         work.forget(self.database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:
-        """What a volume is in by itself; None: it is gone, or not on that pool; one that is on its
-        way there is being made there.
+        """What a volume is in by itself, also one that was left there; None: it is gone, or not on
+        that pool; one that is on its way there is being made there.
         """
         try:
-            now = volume_queries.get_bare(self.database, volume.id)
+            now = volume_queries.get_even_deleted(self.database, volume.id)
         except errors.VolumeNotFound:
+            return None
+        if now.own_status == _Own.GONE:
             return None
         if now.pool == volume.pool:
             return _Own(now.own_status)

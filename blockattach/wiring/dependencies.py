@@ -5,6 +5,7 @@ import functools
 import os
 from collections.abc import Callable
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from typing import Any
 
 import oslo_messaging
@@ -49,6 +50,9 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
 from blockattach.wiring import limits
 from blockattach.wiring import observation
+
+if TYPE_CHECKING:
+    import requests
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -109,6 +113,8 @@ class Dependencies:
     backends: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The `blockattach.volume.backends.KeptBackend` that this process serves, by ``host@backend``:
     volumes move between them."""
+    outgoing: 'requests.Session | None' = None
+    """What carries the requests to Glance; None: connections of its own."""
     abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
     """Called right before the process is cut off, so that others can resume its work."""
 
@@ -365,12 +371,14 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
              observed: observation.Observation, admission: controller.AdmissionController,
              threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
-             notifier: notifications.Notifications | None = None) -> Dependencies:
+             notifier: notifications.Notifications | None = None,
+             outgoing: 'requests.Session | None' = None) -> Dependencies:
     """Dependencies from parts that are open already: the seams for tests.
 
     :param threads: how the process begins threads and waits; None: the standard library's
     :param service: None: as configured
     :param notifier: None: as configured
+    :param outgoing: see `Dependencies`
     """
     service = service or service_conf.settings(conf)
     notifier = notifier or notifications.build(conf, f'volume.{service.host}')
@@ -390,4 +398,4 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
         attachment_notifications=notifications.AttachmentNotifications(
             notifier, functools.partial(volume_queries.get_even_deleted, database),
             functools.partial(attachment_queries.of_volume, database)),
-        clock=clock, threads=threads)
+        clock=clock, threads=threads, outgoing=outgoing)

@@ -15,15 +15,16 @@ def build(base: dependencies.Dependencies,
           volume_services: volume_rpc.VolumeClients) -> images.ImageControl:
     """What may be asked of volumes that has to do with images."""
     return images.ImageControl(
-        base.database, _user_images(glance_conf.settings(base.conf)),
+        base.database, _user_images(base),
         images_conf.settings(base.conf), volume_services, base.control.delete_seconds,
         base.telemetry)
 
 
-def _user_images(settings: glance_conf.GlanceSettings) -> 'client.UserImages | None':
+def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
     """Images as callers see them. Loaded only where there is a Glance: keystoneauth is large."""
+    settings = glance_conf.settings(base.conf)
     if not settings.configured:
         return None
     from blockattach.images import client
 
-    return client.UserImages(settings)
+    return client.UserImages(settings, base.outgoing)

@@ -14,7 +14,6 @@ from blockattach.conf import volume as volume_conf
 from blockattach.db.attachments import attachment_queries
 from blockattach.domain import image_cache as rules
 from blockattach.drivers import base as driver_base
-from blockattach.drivers import devices
 from blockattach.drivers import loading
 from blockattach.volume import image_cache
 from blockattach.wiring import dependencies
@@ -36,9 +35,9 @@ def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMov
 
     settings = images_conf.settings(base.conf)
     return moving.ImageMover(
-        client.ServiceImages(glance), settings,
+        client.ServiceImages(glance, base.outgoing), settings,
         _folder(settings, owner.partition('/')[0]),
-        functools.partial(_certificate, base), devices.punch)
+        functools.partial(_certificate, base))
 
 
 def cache_settings(base: dependencies.Dependencies,

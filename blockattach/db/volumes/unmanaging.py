@@ -58,7 +58,7 @@ def unmanaged(database: engine.Database, held: records.Claim) -> None:
     """
     volume_id, generation = held.resource_id, held.generation
     with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.GONE)) as connection:
+            volume_id, generation, own_status=_Own.LEFT)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.UNMANAGING)
         work.end(connection, held)
         volume_rows.release(connection, row)

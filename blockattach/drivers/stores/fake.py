@@ -10,8 +10,8 @@ from blockattach.drivers import base
 from blockattach.drivers import faults
 
 _SNAPSHOT = 'snapshot-'
-# Before all bytes: what it was made of, which goes where these go.
-_ORIGIN = -1
+# Near its end: what it was made of, which goes where its bytes go.
+_ORIGIN = units.GIB - disks.PIECE
 
 
 class FakeStore(base.VolumeStore):
@@ -112,6 +112,7 @@ class FakeStore(base.VolumeStore):
             self._make_room(volume.size_gb - size)
             del self._sizes[name]
             self._sizes[volume.name] = volume.size_gb
+            self._contents[volume.name] = self._contents.pop(name, {})
 
     @faults.faulty
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
@@ -189,6 +190,12 @@ class _Disk:
     def write(self, offset: int, piece: bytes) -> None:
         """See `disks.Disk`."""
         self._contents[offset] = piece
+
+    def discard(self, offset: int, length: int) -> bool:
+        """See `disks.Disk`."""
+        for one in [one for one in self._contents if offset <= one < offset + length]:
+            del self._contents[one]
+        return True
 
     def sync(self) -> None:
         """See `disks.Disk`: it is there already."""

@@ -156,10 +156,10 @@ class Cloud(fault_clouds.Cloud):
         assert done.output, done.errors
         return json.loads(done.output)['violations']
 
-    def forget_service(self, host):
+    def forget_service(self, host, cluster=None):
         """A volume service that has not been heard of for long; the command removes it."""
         rows = self._rows()
-        services.register(rows, binaries.VOLUME, host, make.ZONE, 'long ago')
+        services.register(rows, binaries.VOLUME, host, make.ZONE, 'long ago', cluster=cluster)
         with rows.writer() as connection:
             table = models.services
             connection.execute(table.update().where(table.c.host == host).values(

@@ -1,11 +1,14 @@
 """Storage is managed and left while something fails or dies: no bytes are lost, and all agrees."""
 from blockattach import errors
+from blockattach import failpoints
 from blockattach.control import managing
 from blockattach.control import places
 from blockattach.db.engine import paging
 from blockattach.db.snapshots import snapshots
 from blockattach.db.types import volume_types
+from blockattach.db.volumes import unmanaging
 from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volumes
 from blockattach.drivers import base
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import make
@@ -118,6 +121,21 @@ class ManageTest(test_volume_faults.VolumeCase):
                 self.assertLessEqual(before.keys(), self.only().keys())
                 self.clear(f'volume-{volume.id}')
                 self.assert_agree()
+
+    def test_a_creation_that_ends_late_removes_nothing_that_was_left(self):
+        made = self.world.ask_volume()
+        self.world.work.settle()
+
+        def leave():
+            failpoints.disarm('volume.volumes.after_create')
+            rows = self.world.database
+            volumes.created(rows, made.id, self.world.shown(made).generation, False)
+            unmanaging.unmanaged(rows, unmanaging.start(rows, made.id, 60))
+
+        self.arm('volume.volumes.after_create', leave)
+        self.world.settle()
+        self.look_everywhere()
+        self.assertEqual({f'volume-{made.id}': 1}, self.only())
 
     def test_a_snapshot_and_a_death_at_each_point(self):
         volume = self.world.volume()

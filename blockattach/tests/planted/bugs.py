@@ -4,24 +4,10 @@ A bug is a piece of text in a copy of the package, replaced by another one. `pla
 them, one at a time, and plays the fixed seeds of the simulation; where a bug shows only in what a
 client reads, or takes more to meet than they have, the named test of the gate catches it.
 """
-from typing import NamedTuple
+from blockattach.tests.planted import bug
+from blockattach.tests.planted import of_bytes
 
-
-class Bug(NamedTuple):
-    """One row of the table.
-
-    ``old`` stands in the file exactly once, and ``new`` in its place. ``guard`` is what is broken,
-    ``promise`` what that guard keeps. ``test``: what catches it; empty: a fixed seed.
-    """
-
-    name: str
-    path: str
-    old: str
-    new: str
-    guard: str
-    promise: str
-    test: str = ''
-
+Bug = bug.Bug
 
 BUGS = (
     # Which servers may use a volume.
@@ -346,50 +332,7 @@ BUGS = (
         'what a manager may have begun is refused by no scheduler', 'P6',
         'blockattach.tests.db.test_extending.PlacedTest'),
 
-    # What lies on a backend already.
-    Bug('what_is_managed_is_managed_again', 'db/volumes/stored_names.py',
-        '    if live_ids(database, by_name.values(), noun):\n',
-        '    if not noun:\n',
-        'what is a volume of this service is made no other one', 'P4',
-        'blockattach.tests.api.test_managing'),
-    Bug('what_is_left_is_removed', 'volume/manage_work.py',
-        "            failpoints.point('volume.managing.after_unexport')\n",
-        "            failpoints.point('volume.managing.after_unexport')\n"
-        '            self._backend.delete(volume)\n',
-        'the bytes of a volume that is left to its backend stay there', 'P4',
-        'blockattach.tests.functional.test_manage_faults'),
-
-    # Volumes that move.
-    Bug('a_source_goes_first', 'volume/move_work.py',
-        "        failpoints.point('volume.moving.after_copy')\n",
-        "        failpoints.point('volume.moving.after_copy')\n"
-        '        source.delete(found.here)\n',
-        'a source is removed once the row says that the volume is elsewhere', 'P4',
-        'blockattach.tests.functional.test_move_faults'),
-    Bug('a_copy_is_believed', 'volume/copying.py',
-        '        if _digest(there, copied) != read.value():\n',
-        "        if read.value() == b'':\n",
-        'a copy is compared with its source', 'P4',
-        'blockattach.tests.functional.test_move_faults'),
-    Bug('a_room_ahead_is_kept', 'db/volumes/moving.py',
-        '                         **claims.withdraw(connection, database, row))\n',
-        '                         **claims.NONE)\n',
-        'room on a pool that could not take a volume is given back', 'P6',
-        'blockattach.tests.functional.test_move_faults'),
-    Bug('a_type_before_its_time', 'db/volumes/moving.py',
-        '        volume_rows.move(connection, database, row, _Event.RETYPE)\n',
-        '        volume_rows.move(connection, database, row, _Event.RETYPE,\n'
-        '                         **volume_types.columns_of(wanted.kind))\n',
-        'a volume gets its new type, and what follows from it, in the end', 'P6',
-        'blockattach.tests.api.test_retype'),
-    Bug('a_source_is_left', 'db/volumes/moving.py',
-        '        claims.leave(connection, database, volume_id, row.pool)\n',
-        '',
-        'what a volume has left elsewhere is removed', 'P2'),
-    Bug('a_moved_volume_takes_no_room', 'db/volumes/moving.py',
-        '        volume_rows.release(connection, row)\n',
-        '',
-        'the room of a volume that has gone elsewhere is free', 'P6'),
+    *of_bytes.BUGS,
 
     # Transfers.
     Bug('offered_and_still_available', 'db/transfers.py',

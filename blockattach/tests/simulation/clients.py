@@ -124,6 +124,9 @@ class Played:
         """Send a request of a scenario, and remember its answer; None: it is of another noun."""
         return None
 
+    def rewritten(self, volume_id: str) -> None:
+        """Somebody asks for other bytes of a volume, which it may have from now on."""
+
     def broken(self, facts: observed.Facts) -> Iterator[str]:
         """What is not as clients were answered, at any moment."""
         yield from ()
@@ -156,6 +159,11 @@ class Consumers:
     def of(self, noun: type[_Played]) -> _Played:
         """One noun."""
         return next(one for one in self.nouns if isinstance(one, noun))
+
+    def rewrite(self, volume_id: str) -> None:
+        """Somebody asks for other bytes of a volume."""
+        for noun in self.nouns:
+            noun.rewritten(volume_id)
 
     def operate(self) -> str:
         """Send one request at random; returns what it was."""

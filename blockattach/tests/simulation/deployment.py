@@ -1,6 +1,7 @@
 """The processes of a simulated deployment, each with its instances: begun, killed, begun again."""
 import dataclasses
 import functools
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from blockattach.telemetry import acts
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import glance
 from blockattach.tests.simulation import rows
 from blockattach.tests.simulation import storage
 from blockattach.tests.simulation import threads
@@ -47,6 +49,9 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
     'service': {'report_interval': REPORT_SECONDS, 'service_down_time': DOWN_SECONDS},
     'attachments': {'reserve_timeout': 0, 'complete_timeout': 0, 'detach_timeout': 0},
     'scheduler': {'waiting_interval': 5, 'placing_seconds': 15},
+    # Between two of its tries keystoneauth sleeps; and nothing here runs a program.
+    'glance': {'endpoint_override': glance.URL, 'num_retries': 0},
+    'images': {'image_conversion_disable': True},
 }
 # One thread runs at a time: nobody waits for a place to work.
 _WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
@@ -54,6 +59,12 @@ _WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
 
 Settings = tuple[tuple[str, str, Any], ...]
 """Group, option and value."""
+
+
+@functools.cache
+def images_folder() -> str:
+    """Where the simulations of this process, one after the other, have images on their way."""
+    return tempfile.mkdtemp(prefix='blockattach-')
 
 
 @functools.cache
@@ -68,6 +79,7 @@ def configuration(more: Settings = ()) -> cfg.ConfigOpts:
     for group, values in _SETTINGS.items():
         for name, value in values.items():
             conf.set_override(name, value, group=group)
+    conf.set_override('image_conversion_dir', images_folder(), group='images')
     for group, name, value in more:
         conf.set_override(name, value, group=group)
     return conf
@@ -94,6 +106,7 @@ class World:
     broker: bus.Broker
     rows: rows.Rows
     storage: storage.Storage
+    glance: glance.Glance
     quota: int
     """Of attachments."""
     settings: Settings = ()
@@ -190,7 +203,8 @@ class Part:
             threads=threads.Threads(process),
             service=dataclasses.replace(service_conf.settings(conf), host=self._host,
                                         cluster=self._cluster),
-            notifier=notifications.Notifications(None, self.name))
+            notifier=notifications.Notifications(None, self.name),
+            outgoing=self.world.glance.session(self.touch))
 
     def bus_of(self, process: batons.Process, telemetry: acts.Telemetry | None = None,
                ) -> bus.SimulatedBus:
@@ -227,6 +241,7 @@ class Deployment:
 
     :ivar quota: of attachments
     :ivar storages: what there is in truth, by the address that serves it
+    :ivar glance: what there is of images
     """
 
     def __init__(self, world: World, wanted: Wanted) -> None:
@@ -238,6 +253,7 @@ class Deployment:
         self.quota = wanted.quota
         self.address = f'{cluster or "storage-1"}@{storage.NAME}'
         self.storages = {self.address: world.storage}
+        self.glance = world.glance
         numbers = range(1, wanted.control + 1)
         self.apis = [Part(world, f'api-{number}', api.build_serving, f'control-{number}',
                           wrong_by=wrong()) for number in numbers]

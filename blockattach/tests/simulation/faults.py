@@ -36,6 +36,15 @@ class Rates:
     slow_seconds: float = 30.0
     lies: float = 0.004
     """A backend says that it has refused, and has done it; or lists half of what it exports."""
+    glance_away: float = 0.03
+    """Glance does not take a request."""
+    glance_refuses: float = 0.02
+    """It refuses one, or fails."""
+    glance_silent: float = 0.03
+    """It does what it is asked and gives no answer."""
+    glance_cut: float = 0.1
+    """The bytes of an image end too early."""
+    slow_glance: float = 0.05
     stall: float = 0.002
     """A thread stands still before it touches something, as one of a stopped process does."""
     stall_seconds: float = 45.0

@@ -13,7 +13,8 @@ from typing import Protocol
 from blockattach import clock
 
 REPEATED = (409, 500, 503, 504)
-AT_WORK = ('creating', 'deleting', 'extending', 'reverting', 'retyping')
+AT_WORK = ('creating', 'deleting', 'downloading', 'extending', 'managing', 'reverting', 'retyping',
+           'unmanaging', 'uploading')
 """Statuses that end by themselves."""
 GUEST = 'guest'
 """The host that comes and goes; others stay."""
@@ -41,6 +42,7 @@ class Client:
     :ivar ended: of all requests since the last `forget`
     :ivar shared: the volume that all may attach; somebody writes to it all the time
     :ivar plain: a volume that one host may attach
+    :ivar leaves: whether something may have been left to a backend
     """
 
     def __init__(self, cloud: Any, api: Api, time: clock.Clock,
@@ -59,6 +61,7 @@ class Client:
         self.shared = self.plain = ''
         self.kept_volumes: set[str] = set()
         self.kept_attachments: set[str] = set()
+        self.leaves = False
 
     def forget(self) -> None:
         self.ended = []

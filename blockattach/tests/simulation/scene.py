@@ -8,6 +8,7 @@ import contextlib
 import datetime
 import logging
 import random
+import shutil
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import faults
+from blockattach.tests.simulation import glance
 from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import rows
 from blockattach.tests.simulation import storage
@@ -47,8 +49,8 @@ class Scene(clients.Judge):
         self.world = deployment.World(
             self.baton, trouble, bus.Broker(self.baton, trouble),
             rows.Rows(self.baton, trouble, chance),
-            storage.Storage(self.baton, trouble, wanted.total_gb), wanted.quota,
-            wanted.settings)
+            storage.Storage(self.baton, trouble, wanted.total_gb),
+            glance.Glance(self.baton, trouble), wanted.quota, wanted.settings)
         self.deployed = deployment.Deployment(self.world, wanted)
         self.outside = batons.Process(self.baton, 'outside')
         self.consumers = clients.Consumers(self.baton, self.deployed, self, [
@@ -86,6 +88,7 @@ class Scene(clients.Judge):
         finally:
             failpoints.disarm_every()
             logging.disable(logging.NOTSET)
+            shutil.rmtree(deployment.images_folder(), ignore_errors=True)
 
     def make_types(self) -> None:
         """What clients ask for by name."""

@@ -29,8 +29,9 @@ STRANGER = 'iqn.2026-01.org.example:stranger'
 _READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
 _FULLY_FAULTY = frozenset({'create', 'clone', 'clone_snapshot', 'delete', 'extend', 'grant',
                            'revoke', 'resize', 'export', 'unexport', 'create_snapshot',
-                           'delete_snapshot', 'revert'})
-_COPIES = frozenset({'clone', 'clone_snapshot'})
+                           'delete_snapshot', 'revert', 'manage', 'manage_snapshot'})
+_SECOND = frozenset({'clone', 'clone_snapshot', 'manage', 'manage_snapshot'})
+"""Verbs whose second argument is what they are about."""
 
 
 class Storage:
@@ -49,6 +50,10 @@ class Storage:
         self.acts = 0
         self.lied: set[str] = set()
         """Of which volumes something was said that is not so."""
+        self.foreign: set[str] = set()
+        """Names of what lies there by right and belongs to nobody, or did once."""
+        self.brought_gb = 0
+        """How much of that somebody has ever asked for."""
         self.overtaken = overtaken.Overtaken(baton)
 
     def loaded(self, touch: Callable[[str], None]) -> loading.Backend:
@@ -118,7 +123,7 @@ class Storage:
             done()
             touch('backend')
             if happens('lies', verb):
-                self.lied.add(_volume_of(arguments[verb in _COPIES]))
+                self.lied.add(_volume_of(arguments[verb in _SECOND]))
                 raise errors.BackendRefused(reason=f'{verb} is refused, it says')
             if happens('uncertain_after', verb):
                 raise errors.BackendUncertain(reason=f'{verb} gave no answer')

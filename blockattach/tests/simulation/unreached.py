@@ -7,12 +7,9 @@ from blockattach.tests.simulation import nouns
 
 _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _IN_MEMORY = 'store and target are in memory here: '
-_IMAGES = _IN_MEMORY + 'tests/functional/test_image_faults.py'
 _CACHE = _IN_MEMORY + 'tests/functional/test_image_cache_faults.py'
-_MANAGING = 'no operation of the walk manages: tests/functional/test_manage_faults.py'
 _GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
-    'backend.store.manage*': _MANAGING,
     'backend.store.wipe.*': _IN_MEMORY + 'tests/functional/test_volume_service.py',
     'backend.target.block_sizes.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
     'backend.target.export.*': 'the service calls grant, which exports; the kits call it',
@@ -22,27 +19,12 @@ _GENERAL = {
     'backend.target.start.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'backend.target.stop.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'backend.target.unmaps.*': _IN_MEMORY + 'tests/unit/volume/test_backends.py',
-    '*managing.*': _MANAGING,
-    '*manage_cancelled.*': _MANAGING,
-    'db.snapshots.unmanage.*': _MANAGING,
-    'rpc.volume.list_manageable.*': _MANAGING,
-    'work.snapshot.manage.*': _MANAGING,
-    'work.volume.*manage.*': _MANAGING,
-    'db.clusters.set_disabled.*': 'tests/api/test_clusters.py',
     'drivers.file.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
-    'control.images.*': _IMAGES,
     'db.cached_images.*': _CACHE,
-    'db.volume_images.*': _IMAGES,
-    'db.work.note.*': _IMAGES,
-    'images.*': _IMAGES,
     'volume.image_cache.*': _CACHE,
-    'volume.images.*': _IMAGES,
-    'work.volume.download.*': _IMAGES,
-    'work.volume.reimage.*': _IMAGES,
-    'work.volume.upload.*': _IMAGES,
     'db.key_rotation.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',

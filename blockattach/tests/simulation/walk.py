@@ -19,6 +19,7 @@ from blockattach.db.engine import engine
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import connection
+from blockattach.drivers.targets import fake as fake_target
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import make
 from blockattach.tests.simulation import baton as batons
@@ -106,7 +107,8 @@ class Walk:
         :param clustered: a process that dies does not come back: the other member goes on
         """
         self.clustered = clustered
-        self.cloud = clouds.Cloud(seed, clustered=clustered, control=1, buses=1)
+        self.cloud = clouds.Cloud(seed, clustered=clustered, beside=not clustered, control=1,
+                                  buses=1)
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self._seal(key_file.KeyFile(os.path.join(self._folder.name, 'seal.key')))
         for name in _ONCE:
@@ -140,19 +142,24 @@ class Walk:
             client.kept_attachments.add(made)
             info = self.cloud.api.sure((200,), 'GET', f'/attachments/{made}')['attachment'][
                 'connection_info']
-            initiator = next(grant.initiator for grant in self._grants(volume))
-            self.cloud.world.storage.target.log_in(volume, initiator, connection.Credential(
+            target, grant = next(self._grants(volume))
+            initiator = grant.initiator
+            target.log_in(volume, initiator, connection.Credential(
                 info['auth_username'], info['auth_password']))
             self._steady.append((volume, initiator))
 
-    def _grants(self, volume_id: str) -> list[connection.ActualGrant]:
-        return [grant for export in self.cloud.world.storage.target.exports()
-                for grant in export.grants if grant.volume_id == volume_id]
+    def _grants(self, volume_id: str,
+                ) -> Iterator[tuple[fake_target.FakeTarget, connection.ActualGrant]]:
+        """With the target that has each."""
+        return ((kept.target, grant) for kept in self.cloud.deployed.storages.values()
+                for export in kept.target.exports() for grant in export.grants
+                if grant.volume_id == volume_id)
 
     def interrupted(self) -> list[str]:
         """The hosts that stay, and whose sessions have ended."""
         return [initiator for volume, initiator in self._steady if not any(
-            grant.sessions for grant in self._grants(volume) if grant.initiator == initiator)]
+            grant.sessions for _, grant in self._grants(volume)
+            if grant.initiator == initiator)]
 
     def wait_for(self, condition: Callable[[], Any]) -> Any:
         """What it says in the end."""
@@ -184,9 +191,10 @@ class Walk:
         """The address of the backend."""
         return self.cloud.deployed.address
 
-    def forget_service(self, host: str) -> None:
+    def forget_service(self, host: str, cluster: str | None = None) -> None:
         """A volume service that has not been heard of for long."""
-        services.register(self.cloud.database, binaries.VOLUME, host, make.ZONE, 'long ago')
+        services.register(self.cloud.database, binaries.VOLUME, host, make.ZONE, 'long ago',
+                          cluster=cluster)
         self.cloud.baton.wait(services_played.DOWN_SECONDS + 1)
 
     def run(self, name: str, *arguments: str) -> int | None:

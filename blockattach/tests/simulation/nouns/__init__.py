@@ -4,7 +4,9 @@ else.
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import extending
+from blockattach.tests.simulation.nouns import images
 from blockattach.tests.simulation.nouns import legacy
+from blockattach.tests.simulation.nouns import managing
 from blockattach.tests.simulation.nouns import metadata
 from blockattach.tests.simulation.nouns import moving
 from blockattach.tests.simulation.nouns import quotas
@@ -20,8 +22,10 @@ NOUNS = (
     legacy.NOUN,
     transfers.NOUN,
     copies.NOUN,
+    managing.NOUN,
     snapshots.NOUN,
     extending.NOUN,
+    images.NOUN,
     moving.NOUN,
     metadata.NOUN,
     volumes.NOUN,

@@ -25,6 +25,10 @@ class Copies(clients.Played):
     def _volumes(self) -> volumes.Volumes:
         return self._all.of(volumes.Volumes)
 
+    def rewritten(self, volume_id: str) -> None:
+        """It has the bytes of its source no more."""
+        self._sources.pop(volume_id, None)
+
     def volume_of(self, name: str, body: Any) -> str | None:
         """Of a copy that is asked for, what it is made of."""
         return (body.get('volume') or {}).get('source_volid')

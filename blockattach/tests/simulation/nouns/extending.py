@@ -50,6 +50,10 @@ class Extending(clients.Played):
             before = self._sizes.setdefault(volume.id, volume.size_gb)
             if volume.size_gb == before:
                 continue
+            if not before:
+                # It was managed, and nobody had looked yet.
+                self._sizes[volume.id] = volume.size_gb
+                continue
             if volume.size_gb < before or volume.size_gb not in self._asked.get(volume.id, ()):
                 yield (f'P6 sizes_are_asked_for: volume {volume.id} had {before} GiB and has '
                        f'{volume.size_gb}')

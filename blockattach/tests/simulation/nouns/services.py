@@ -7,6 +7,8 @@ from blockattach.db.attachments import key_rotation
 from blockattach.tests.simulation import operations
 
 DOWN_SECONDS = 30.0
+_GONE, _CLUSTER = 'gone@gone', 'cluster@gone'
+_REMOVE = (operations.MANAGE, 'service', 'remove', 'cinder-volume', _GONE)
 
 
 def _services(client, _):
@@ -33,8 +35,23 @@ def _logs(client, _):
 
 
 def _forgotten(client):
-    client.cloud.forget_service('gone@gone')
-    return operations.MANAGE, 'service', 'remove', 'cinder-volume', 'gone@gone'
+    client.cloud.forget_service(_GONE)
+    return _REMOVE
+
+
+def _member(client):
+    """The name of a cluster whose only member has gone."""
+    client.cloud.forget_service(_GONE, _CLUSTER)
+    return _CLUSTER
+
+
+def _cluster(client, name):
+    for word in ('disable', 'enable'):
+        client.ask('PUT', f'/clusters/{word}', {'name': name})
+
+
+def _without(client):
+    client.run(*_REMOVE)
 
 
 def _deleted(client):
@@ -75,6 +92,7 @@ NOUN = operations.Noun(
     'services',
     operations=(
         operations.Operation('services', _services, undo=_usable),
+        operations.Operation('clusters', _cluster, _member, undo=_without),
         operations.Operation('logs', _logs),
         operations.Operation('purge', operations.command, _deleted),
         operations.Operation('remove service', operations.command, _forgotten, again=(0, 1)),

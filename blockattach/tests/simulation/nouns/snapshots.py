@@ -55,18 +55,22 @@ class Snapshots(clients.Played):
     def _live(self) -> list[str]:
         return [name for name, one in self._known.items() if not one.ended]
 
-    def _any(self) -> str | None:
+    def any(self) -> str | None:
+        """One that may be there."""
         found = self._live()
         return self._chance.choice(found) if found else None
 
     def _create(self) -> None:
         if len(self._live()) >= _MOST:
             return
-        volume_id = self._volumes.any()
+        self.make(_PATH, {'volume_id': self._volumes.any()},
+                  self._chance.random() < volumes.GIVES_UP)
+
+    def make(self, path: str, wanted: dict[str, Any], once: bool) -> None:
+        """Ask for one, and remember what is answered."""
+        volume_id = wanted['volume_id']
         cascades = self._cascades[volume_id]
-        answer, lost = self._all.make(
-            _PATH, {'snapshot': {'volume_id': volume_id}},
-            self._chance.random() < volumes.GIVES_UP)
+        answer, lost = self._all.make(path, {'snapshot': wanted}, once)
         if answer.status == 202:
             self._known.setdefault(answer.made, _Known(volume_id, cascades))
         elif lost:
@@ -81,18 +85,23 @@ class Snapshots(clients.Played):
                 self._known.setdefault(found['id'], _Known(found['volume_id'], -1))
 
     def _delete(self) -> None:
-        name = self._any()
+        name = self.any()
         if name is not None:
-            self._known[name].ends = True
-            self._ask_for(name, 'DELETE')
+            self.end(name, 'DELETE')
+
+    def end(self, name: str, method: str, path: str = '', body: Any = None) -> None:
+        """Ask for something by which it goes."""
+        self._known[name].ends = True
+        self._ask_for(name, method, path, body)
 
     def _show(self) -> None:
-        name = self._any()
+        name = self.any()
         if name is not None:
             self._ask_for(name, 'GET')
 
-    def _ask_for(self, name: str, method: str) -> None:
-        if self._all.ask(method, f'{_PATH}/{name}').status == 404 and name in self._known:
+    def _ask_for(self, name: str, method: str, path: str = '', body: Any = None) -> None:
+        answer = self._all.ask(method, f'{_PATH}/{name}{path}', body)
+        if answer.status == 404 and name in self._known:
             self._known[name].ended = True
 
     def _delete_all(self) -> None:
@@ -103,7 +112,7 @@ class Snapshots(clients.Played):
             self._volumes.delete(volume_id, '?cascade=true')
 
     def _revert(self) -> None:
-        name = self._any()
+        name = self.any()
         if name is None:
             return
         volume_id = self._known[name].volume_id
@@ -141,6 +150,7 @@ class Snapshots(clients.Played):
         for address, kept in self._all.deployed.storages.items():
             stored = {name.removeprefix('snapshot-') for name in kept.store.sizes()
                       if name.startswith('snapshot-')}
+            stored -= {name.removeprefix('snapshot-') for name in kept.foreign}
             for name in sorted(stored - {row.id for row in _on(address, facts)} - kept.lied):
                 yield f'P2 the store keeps snapshot {name}, which is nowhere'
 
@@ -165,7 +175,7 @@ def _snapshot(client, volume_id):
         client.settled(answer['snapshot']['id'], 'snapshot')
 
 
-def _prepared(client):
+def prepared(client):
     """The ids of a volume and of a snapshot that is available."""
     volume_id = client.volume()
     made = client.sure((202,), 'POST', _PATH, {'snapshot': {'volume_id': volume_id}})
@@ -215,18 +225,18 @@ NOUN = operations.Noun(
     played=Snapshots,
     operations=(
         operations.Operation('snapshot', _snapshot, operations.volume, core=True),
-        operations.Operation('delete snapshot', _delete, _prepared, core=True),
-        operations.Operation('cascade', _cascade, _prepared, core=True),
-        operations.Operation('revert', _revert, _prepared, core=True),
+        operations.Operation('delete snapshot', _delete, prepared, core=True),
+        operations.Operation('cascade', _cascade, prepared, core=True),
+        operations.Operation('revert', _revert, prepared, core=True),
         operations.Operation('half done snapshot', _snapshot, operations.volume, hindered=(
             (_MANAGER, 'volume.snapshots.before_create=raise*1'),)),
         operations.Operation('refused snapshot', _snapshot, operations.volume,
                              hindered=((_MANAGER, _CREATE),)),
-        operations.Operation('refused snapshot removal', _delete, _prepared,
+        operations.Operation('refused snapshot removal', _delete, prepared,
                              hindered=((_MANAGER, _DELETE),)),
-        operations.Operation('refused revert', _revert, _prepared, hindered=(
+        operations.Operation('refused revert', _revert, prepared, hindered=(
             (_MANAGER, 'backend.store.revert.before=refuse'),)),
-        operations.Operation('snapshot settings', _settings, _prepared),
+        operations.Operation('snapshot settings', _settings, prepared),
     ),
     clear=_clear,
     left=_left,

@@ -21,7 +21,7 @@ def facts(status=None, attach_status=None, **changes):
 def every_case():
     for status, attach_status, own, made, rank, announced in itertools.product(
             WORDS, (None, 'attached', 'detached'), _Own, (False, True), RANKS, (False, True)):
-        if own is _Own.GONE:
+        if own in (_Own.GONE, _Own.LEFT):
             continue
         for at_work in (False, True) if own is _Own.CREATING else (own is _Own.DELETING,):
             yield facts(status, attach_status, own_status=own, at_work=at_work, made=made,

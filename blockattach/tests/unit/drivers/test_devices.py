@@ -3,6 +3,7 @@ import os
 import tempfile
 import unittest
 
+from blockattach import disks
 from blockattach.domain import connection
 from blockattach.drivers import devices
 
@@ -21,7 +22,7 @@ class DevicesTest(unittest.TestCase):
             os.fsync(file.fileno())
             before = devices.allocated(self.path)
             self.assertGreaterEqual(before, 4 * _MIB)
-            devices.punch(file.fileno(), 0, 2 * _MIB)
+            disks.punch(file.fileno(), 0, 2 * _MIB)
             self.assertEqual(before - 2 * _MIB, devices.allocated(self.path))
             file.seek(0)
             self.assertEqual(bytes(2 * _MIB), file.read(2 * _MIB))
@@ -30,7 +31,7 @@ class DevicesTest(unittest.TestCase):
 
     def test_what_cannot_give_room_back(self):
         with open(self.path, 'rb') as file, self.assertRaises(OSError):
-            devices.punch(file.fileno(), 0, _MIB)
+            disks.punch(file.fileno(), 0, _MIB)
         for path in ('/nowhere/at/all', '/dev/null', '/proc/version', os.path.dirname(self.path)):
             with self.subTest(path=path):
                 self.assertFalse(devices.discards(path))

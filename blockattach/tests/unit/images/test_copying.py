@@ -4,7 +4,7 @@ import os
 import tempfile
 import unittest
 
-from blockattach.drivers import devices
+from blockattach import disks as pieces
 from blockattach.images import copying
 from blockattach.tests.fixtures import disks
 
@@ -23,6 +23,11 @@ class CopyingTest(unittest.TestCase):
             file.write(data)
             file.truncate(size)
 
+    def disk(self, path, size, **more):
+        opened = pieces.Device(path, size, True, **more)
+        self.addCleanup(opened.close)
+        return opened
+
     def content(self):
         with open(self.target, 'rb') as file:
             return file.read()
@@ -34,7 +39,8 @@ class CopyingTest(unittest.TestCase):
             file.write(end)
         self.put(self.target, b'', 9 * disks.MIB)
         notes = []
-        copying.write(self.source, self.target, self.copied.append, notes.append)
+        copying.write(self.source, self.disk(self.target, 9 * disks.MIB), self.copied.append,
+                      notes.append)
         self.assertEqual(disks.CONTENT.ljust(size - len(end), b'\0') + end
                          + bytes(disks.MIB), self.content())
         self.assertLess(os.stat(self.target).st_blocks * 512, 4 * disks.MIB)
@@ -42,39 +48,40 @@ class CopyingTest(unittest.TestCase):
         self.assertLessEqual(sum(self.copied), 3 * disks.MIB)
 
     def test_a_disk_that_is_gone_does_not_become_a_file(self):
-        self.put(self.source, b'1', 1)
         with self.assertRaises(FileNotFoundError):
-            copying.write(self.source, self.target, self.copied.append, lambda _: None)
+            self.disk(self.target, 0)
         self.assertFalse(os.path.exists(self.target))
 
     def test_a_disk_is_saved(self):
         self.put(self.source, disks.CONTENT, 3 * disks.MIB)
-        copying.save(self.source, 3 * disks.MIB, self.target, self.copied.append, lambda _: None)
+        copying.save(self.disk(self.source, 3 * disks.MIB), 3 * disks.MIB, self.target,
+                     self.copied.append, lambda _: None)
         self.assertEqual(disks.CONTENT.ljust(3 * disks.MIB, b'\0'), self.content())
         self.assertEqual(disks.MIB, sum(self.copied))
 
-    def test_holes_are_read_as_zeros(self):
+    def test_a_disk_is_read_whole_with_its_holes(self):
         self.put(self.source, b'', disks.MIB)
         with open(self.source, 'ab') as file:
             file.write(disks.CONTENT)
         size = 5 * disks.MIB + 1
         os.truncate(self.source, size)
         self.assertEqual((bytes(disks.MIB) + disks.CONTENT).ljust(size, b'\0'), b''.join(
-            copying.read(self.source, size, self.copied.append)))
+            copying.read(self.disk(self.source, size), size, self.copied.append)))
         self.assertEqual(disks.MIB, sum(self.copied))
 
     def test_a_disk_that_ends_too_early(self):
         self.put(self.source, b'', disks.MIB)
         with self.assertRaises(OSError):
-            list(copying.read(self.source, 2 * disks.MIB, self.copied.append))
+            self.disk(self.source, 2 * disks.MIB)
 
     def test_nothing_is_left_of_a_disk_that_is_cleared(self):
         def cannot(file, offset, length):
             raise OSError(errno.EOPNOTSUPP, 'no holes')
 
-        for punch in (devices.punch, cannot):
+        for punch in (pieces.punch, cannot):
             self.put(self.target, b'\1' * 3 * disks.MIB, 3 * disks.MIB)
-            copying.clear(self.target, 3 * disks.MIB, self.copied.append, punch)
+            copying.clear(self.disk(self.target, 3 * disks.MIB, punch=punch), 3 * disks.MIB,
+                          self.copied.append)
             self.assertEqual(bytes(3 * disks.MIB), self.content())
         self.assertEqual(3 * disks.MIB, sum(self.copied))
 
@@ -84,4 +91,4 @@ class CopyingTest(unittest.TestCase):
 
         self.put(self.target, b'\1', 1)
         with self.assertRaises(OSError):
-            copying.clear(self.target, 1, self.copied.append, fails)
+            copying.clear(self.disk(self.target, 1, punch=fails), 1, self.copied.append)

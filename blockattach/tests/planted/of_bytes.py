@@ -1,0 +1,110 @@
+"""Planted bugs of what volumes are made of: storage that lies there, images, and moves."""
+from blockattach.tests.planted import bug
+
+Bug = bug.Bug
+
+BUGS = (
+    # What lies on a backend already.
+    Bug('what_is_managed_is_managed_again', 'db/volumes/stored_names.py',
+        '    if live_ids(database, by_name.values(), noun):\n',
+        '    if not noun:\n',
+        'what is a volume of this service is made no other one', 'P4',
+        'blockattach.tests.api.test_managing'),
+    Bug('what_is_left_is_removed', 'volume/manage_work.py',
+        "            failpoints.point('volume.managing.after_unexport')\n",
+        "            failpoints.point('volume.managing.after_unexport')\n"
+        '            self._backend.delete(volume)\n',
+        'the bytes of a volume that is left to its backend stay there', 'P4'),
+    Bug('managed_without_its_bytes', 'volume/manage_work.py',
+        '            self._backend.manage(found.reference,\n'
+        '                                 dataclasses.replace(found.volume, size_gb=size_gb))\n',
+        '            dataclasses.replace(found.volume, size_gb=size_gb)\n',
+        'a volume that is managed has the bytes of what lay there', 'P4'),
+    Bug('a_managed_snapshot_without_its_bytes', 'volume/manage_snapshot_work.py',
+        '            self._backend.manage_snapshot(found.reference, found.snapshot, '
+        'found.volume)\n',
+        '',
+        'a snapshot that is managed is kept by its backend under its name', 'P4'),
+    Bug('what_is_not_managed_takes_room', 'db/volumes/managing.py',
+        '                     service_uuid=None, **claims.give_back(connection, row))\n',
+        '                     service_uuid=None, **claims.NONE)\n',
+        'what could not be managed counts on no pool', 'P6'),
+    Bug('what_is_left_takes_room', 'db/volumes/unmanaging.py',
+        '        volume_rows.release(connection, row)\n',
+        '',
+        'a volume that is left to its backend counts on no pool', 'P6'),
+    Bug('managing_never_ends', 'domain/volume_lifecycle.py',
+        '    Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.AVAILABLE),\n',
+        '    Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.MANAGING),\n',
+        'a volume that is managed is available', 'P9'),
+    Bug('half_of_it_is_listed', 'control/manage_lists.py',
+        '        return stored, {',
+        '        return stored[1:], {',
+        'all that lies on a backend is listed', 'P6'),
+
+    # Images.
+    Bug('available_before_its_image', 'volume/image_work.py',
+        '        return self._slowly(claim, self._fill, _MESSAGES)\n',
+        '        return verbs.TakesLong(lambda: None)\n',
+        'a volume that was made of an image has its bytes', 'P4'),
+    Bug('an_image_is_believed', 'images/moving.py',
+        '        digest.check()\n',
+        '',
+        'the bytes of an image are compared with its digest', 'P4'),
+    Bug('a_reimage_leaves_old_bytes', 'volume/image_work.py',
+        '        self._moving().clear(self._disk(volume, True), volume.size_gb,\n'
+        '                             self._copied(found.claim))\n',
+        '',
+        'a volume with another image has nothing of what it had', 'P4'),
+    Bug('a_failed_upload_leaves_its_image', 'volume/image_work.py',
+        '            if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:\n'
+        '                self._discard(found)\n',
+        '',
+        'an image that cannot have its bytes goes', 'P2'),
+    Bug('an_upload_without_a_reader', 'volume/image_work.py',
+        '                message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,\n',
+        '                cancel=volume_images.upload_cancelled,\n',
+        'a user reads why an image has gone', 'P2'),
+    Bug('an_upload_never_ends', 'domain/volume_lifecycle.py',
+        '    Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.AVAILABLE),\n',
+        '    Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.UPLOADING),\n',
+        'a volume that was uploaded is what it was', 'P9'),
+
+    # Volumes that move.
+    Bug('a_source_goes_first', 'volume/move_work.py',
+        "        failpoints.point('volume.moving.after_copy')\n",
+        "        failpoints.point('volume.moving.after_copy')\n"
+        '        source.delete(found.here)\n',
+        'a source is removed once the row says that the volume is elsewhere', 'P4',
+        'blockattach.tests.functional.test_move_faults'),
+    Bug('a_copy_is_believed', 'volume/copying.py',
+        '        if _digest(there, copied) != read.value():\n',
+        "        if read.value() == b'':\n",
+        'a copy is compared with its source', 'P4',
+        'blockattach.tests.functional.test_move_faults'),
+    Bug('a_room_ahead_is_kept', 'db/volumes/moving.py',
+        '                         **claims.withdraw(connection, database, row))\n',
+        '                         **claims.NONE)\n',
+        'room on a pool that could not take a volume is given back', 'P6',
+        'blockattach.tests.functional.test_move_faults'),
+    Bug('a_type_before_its_time', 'db/volumes/moving.py',
+        '        volume_rows.move(connection, database, row, _Event.RETYPE)\n',
+        '        volume_rows.move(connection, database, row, _Event.RETYPE,\n'
+        '                         **volume_types.columns_of(wanted.kind))\n',
+        'a volume gets its new type, and what follows from it, in the end', 'P6',
+        'blockattach.tests.api.test_retype'),
+    Bug('a_source_is_left', 'db/volumes/moving.py',
+        '        claims.leave(connection, database, volume_id, row.pool)\n',
+        '',
+        'what a volume has left elsewhere is removed', 'P2'),
+    Bug('a_moved_volume_takes_no_room', 'db/volumes/moving.py',
+        '        volume_rows.release(connection, row)\n',
+        '',
+        'the room of a volume that has gone elsewhere is free', 'P6'),
+    Bug('moved_before_it_is_copied', 'volume/move_work.py',
+        '                self._copy(claim, found)\n'
+        '                moving.moved(self._database, claim)\n',
+        '                moving.moved(self._database, claim)\n'
+        '                self._copy(claim, found)\n',
+        'a volume is elsewhere once all its bytes are', 'P4'),
+)
