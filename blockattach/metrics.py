@@ -8,6 +8,7 @@ import enum
 from collections.abc import Mapping
 from typing import Literal
 from typing import NamedTuple
+from typing import get_args
 
 PREFIX = 'blockattach_'
 TRACEPARENT = 'traceparent'
@@ -214,6 +215,7 @@ LABELS = {
               'faster',
     'refusal': '``queue.timeout``, ``queue.full``, ``queue.backend_busy``, ``queue.abandoned`` '
                '(:doc:`backpressure`)',
+    'result': ', '.join(f'``{result}``' for result in get_args(CacheResult)),
     'state': 'a state of the lifecycle (:doc:`states`); of work ``waiting``, ``running`` or '
              '``overdue``',
     'status': '``2xx``, ``3xx``, ``4xx``, ``5xx``',

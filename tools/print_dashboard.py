@@ -99,6 +99,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
               (_slowest(metrics.STEP, 'way', 'step'),)),
         Panel('Calls of backends (p95)', 'Stores and targets.', _SECONDS,
               (_slowest(metrics.BACKEND, 'backend', 'part', 'verb'),)),
+        Panel('Cached images', 'Volumes of images that were cloned or downloaded, and removals.',
+              _A_SECOND, (_rate(metrics.IMAGE_CACHE, 'backend', 'result'),)),
         Panel('Background work (p95)', 'Volumes that are created and deleted.', _SECONDS,
               (_slowest(metrics.WORK, 'work'), _slowest(metrics.PLACING))),
         Panel('RPC calls served (p95)', 'By topic and method.', _SECONDS,

@@ -62,13 +62,14 @@ class ImageWork:
         volume_images.downloaded(self._database, claim)
         return None if made is None else self._cache.begin(made)
 
-    def _failed(self, claim: records.Claim) -> None:
-        volume_images.download_failed(self._database, claim)
+    def _then_remove(self, caller: context.RequestContext, claim: records.Claim,
+                     made: object) -> None:
         self._cache.remove_failed(claim.resource_id)
 
     @verbs.work('volume.download', deadline='create_seconds', done=_done_and_cached,
-                failed=_failed, undo=lambda self, made: made.disk.drop(),
-                message=messages.DOWNLOAD_FAILED, cancel=volume_images.download_cancelled,
+                failed=lambda self, claim: volume_images.download_failed(self._database, claim),
+                message=messages.DOWNLOAD_FAILED, then=_then_remove,
+                undo=lambda self, made: made.disk.drop(), cancel=volume_images.download_cancelled,
                 cancel_message=messages.DOWNLOAD_CANCELLED)
     def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Fill a new volume."""

@@ -20,8 +20,10 @@ class Maker:
 
     def takes_long(self, found: volume_queries.AtWork) -> bool:
         """Whether data may have to be copied, for minutes or hours."""
-        return found.volume.snapshot_id is not None or found.volume.source_volid is not None or (
-            volume_images.image_of(found.progress) is not None and self._cache.keeps(found))
+        volume = found.volume
+        copied = volume.snapshot_id is not None or volume.source_volid is not None
+        return copied or (volume_images.image_of(found.progress) is not None
+                          and self._cache.keeps(found))
 
     def make(self, found: volume_queries.AtWork) -> volume_queries.AtWork:
         """Make its bytes; a repeat keeps what is there. What it is made of is only read.

@@ -37,6 +37,7 @@ def fill(database):
         for table, rows in (('pools', _pools()), ('services', _services()),
                             ('volumes', _volumes(kind)), ('volume_metadata', _metadata('volume')),
                             ('volume_image_metadata', _metadata('volume')),
+                            ('cached_images', _cached_images()),
                             ('snapshots', _snapshots(kind)),
                             ('snapshot_metadata', _metadata('snapshot')),
                             ('work', _work()),
@@ -104,6 +105,12 @@ def _work():
 def _metadata(kind):
     for number in range(VOLUMES):
         yield {f'{kind}_id': name(kind, number), 'key': 'key', 'value': str(number)}
+
+
+def _cached_images():
+    for number in range(2, VOLUMES, 3):
+        yield {'host': host(number), 'image_id': name('image', number),
+               'volume_id': name('volume', number), 'used_at': _when(number)}
 
 
 def _snapshots(kind):

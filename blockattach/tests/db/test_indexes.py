@@ -22,6 +22,7 @@ from blockattach.db.attachments import waits
 from blockattach.db.engine import paging
 from blockattach.db.services import services
 from blockattach.db.snapshots import snapshot_queries
+from blockattach.db.volumes import cached_images
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
@@ -99,7 +100,10 @@ QUERIES = {
         'volumes': (ONE_VOLUME, 'ix_volumes_source_volid_own_status'), 'grants': ONE_GRANT,
         'attachments': OF_VOLUME, 'volume_metadata': METADATA,
         'volume_image_metadata': IMAGE_METADATA, 'snapshots': OF_A_VOLUME,
+        'cached_images': 'ix_cached_images_volume_id',
         'work': 'uq_work_noun_resource_id'}),
+    'cached images': (lambda db: cached_images.on_host(db, HOST), {
+        'cached_images': 'pk_cached_images', 'volumes': ONE_VOLUME}),
     'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,

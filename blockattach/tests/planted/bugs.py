@@ -304,8 +304,8 @@ BUGS = (
         'a copy that nobody wants any more ends', 'P9',
         'blockattach.tests.unit.volume.test_pacing'),
     Bug('everybody_waits_for_a_copy', 'volume/making.py',
-        '        return volume.snapshot_id is not None or volume.source_volid is not None\n',
-        '        return False\n',
+        '        copied = volume.snapshot_id is not None or volume.source_volid is not None\n',
+        '        copied = False\n',
         'a copy has no thread that others wait for', 'P9',
         'blockattach.tests.unit.volume.test_making'),
     # Volumes that become larger.

@@ -12,18 +12,24 @@ from oslo_policy import opts as policy_options
 
 from blockattach import context
 from blockattach import errors
+from blockattach.conf import backend as backend_conf
 from blockattach.conf import options
 from blockattach.db.attachments import attachments as attachment_verbs
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import detach_rule
+from blockattach.drivers import loading
+from blockattach.drivers.stores import fake as fake_store
+from blockattach.drivers.targets import fake as fake_target
 from blockattach.http import keystone
 from blockattach.rpc import transport
+from blockattach.testing import backend
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
+from blockattach.wiring import volume
 
 VERB = detach_rule.Verb.DELETE
 LIMIT = polling.LIMIT
@@ -193,3 +199,36 @@ class Listener:
 
     def info(self, ctxt, publisher_id, event_type, payload, metadata):
         self.heard.put((publisher_id, event_type, payload))
+
+
+class Plain(fake_store.FakeStore):
+    """Cannot clone."""
+
+    clone = None
+
+
+class ImageCacheTest(WiringTestCase):
+    """A backend that is to cache images and cannot does not begin."""
+
+    WHOSE = {'cinder_internal_tenant_project_id': 'ours', 'cinder_internal_tenant_user_id': 'us'}
+
+    def build(self, store=fake_store.FakeStore, **whose):
+        self.conf.set_override('endpoint_override', 'http://127.0.0.1:1', group='glance')
+        for name, value in whose.items():
+            self.conf.set_override(name, value, group='images')
+        backend_conf.register(self.conf, 'kept')
+        chosen = backend.settings('/nonexistent', name='kept', image_volume_cache_enabled=True)
+        return volume.build_manager(self.base(), 'kept', loading.Backend(
+            'kept', chosen, store(chosen), fake_target.FakeTarget(chosen)))
+
+    def test_it_begins_with_what_it_needs(self):
+        self.build(**self.WHOSE).kept.repairer.stop()
+
+    def test_whose_the_volumes_are_is_not_said(self):
+        for name in self.WHOSE:
+            with self.subTest(name), self.assertRaisesRegex(errors.ConfigurationError, name):
+                self.build(**{**self.WHOSE, name: None})
+
+    def test_the_store_cannot_clone(self):
+        with self.assertRaisesRegex(errors.ConfigurationError, 'image_volume_cache_enabled'):
+            self.build(Plain, **self.WHOSE)
