@@ -29,6 +29,8 @@ LOG = oslo_log.getLogger(__name__)
 IMAGE = 'image'
 """What the progress calls what is known of the image."""
 _UPLOADED_SIZE = 'uploaded_size'
+_UNUSED = ('available', 'reserved')
+"""What attachments say of a volume that no host is connected to."""
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 _metadata = models.volume_image_metadata
@@ -158,10 +160,12 @@ def start_reimage(database: engine.Database, volume_id: str, image: images.Image
                 models.live(attachments))).scalar_one() > 1:
             raise errors.Conflict(
                 'Cannot re-image a volume which is attached to more than one server.')
-        if row.status not in statuses or row.pool is None:
+        # What an administrator has said may stand above a host that is connected.
+        used = volume_lifecycle.derive_status(_Own.AVAILABLE, row.lowest_rank).status
+        if row.status not in statuses or used not in _UNUSED or row.pool is None:
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}, but current '
-                       f'status is {row.status}.')
+                       f'status is {row.status if used in _UNUSED else used}.')
         begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
                        request_id, progress_of(image))
     LOG.info('Volume is to have the bytes of another image%s',

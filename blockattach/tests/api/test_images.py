@@ -332,6 +332,15 @@ class ReimageTest(ImageCase):
         self.assertEqual('reserved', self.shown(volume_id)['status'])
         self.assertEqual(disks.CONTENT, self.content(volume_id))
 
+    def test_no_host_is_cut_off_whatever_an_administrator_says(self):
+        volume_id, image_id = self.volume(), self.glance.add(disks.image('raw'))
+        self.attached(volume_id)
+        self.assert_status(202, self.act(volume_id, 'os-reset_status', {'status': 'error'},
+                                         persona=self.http.as_admin))
+        self.assert_fault(400, f'Volume {volume_id} status must be available or error, but '
+                               'current status is in-use.', self.reimage(volume_id, image_id))
+        self.assertEqual('error', self.shown(volume_id)['status'])
+
     def test_not_more_than_one_server(self):
         volume_id = self.volume(multiattach=True)
         for server in (base.SERVER, base.OTHER_SERVER):

@@ -23,7 +23,7 @@ class Wanted(NamedTuple):
 _FIRST = ('attachments', 'legacy', 'volumes')
 FIXED = (
     Wanted(1, 500, _FIRST),
-    *(Wanted(seed, steps, (*_FIRST, noun.name)) for noun in nouns.NOUNS
+    *(Wanted(seed, steps, (*_FIRST, *noun.needs, noun.name)) for noun in nouns.NOUNS
       for seed, steps in noun.seeds),
     Wanted(4, 250, _FIRST),
     Wanted(100, 250, _FIRST),

@@ -54,7 +54,8 @@ class Noun(NamedTuple):
     ``at_work``: statements that count what is under way.
     ``passed``: failpoints that requests at random must come by, by how they begin; ``rare``: but
     not these. ``unreached``: by pattern those that no operation passes, each with the reason.
-    ``seeds``: with their operations, what the gate plays of it (`hunting.FIXED`).
+    ``seeds``: with their operations, what the gate plays of it (`hunting.FIXED`), together with
+    the nouns that it ``needs``.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Noun(NamedTuple):
     rare: tuple[str, ...] = ()
     unreached: Mapping[str, str] = {}
     seeds: tuple[tuple[int, int], ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 def volume(client: recording.Client) -> str:

@@ -337,4 +337,5 @@ NOUN = operations.Noun(
         'db.snapshots.manage_cancelled.*': 'the same',
     },
     seeds=((51, 400),),
+    needs=(snapshots.NOUN.name,),
 )

@@ -46,6 +46,7 @@ class DeriveStatusTest(unittest.TestCase):
 AT_ANY_TIME = (lifecycle.Event.FORCE_DELETE, lifecycle.Event.DISCARD, lifecycle.Event.RESET)
 # Only an administrator says these.
 SAID = {Own.MAINTENANCE, Own.ATTACHING, Own.DETACHING, Own.RESERVED, Own.ERROR_BACKING_UP}
+ENDS = {Own.GONE, Own.LEFT}
 TRANSITIONS = [move for move in lifecycle.TRANSITIONS if move.event not in AT_ANY_TIME]
 
 
@@ -72,23 +73,23 @@ class TransitionsTest(unittest.TestCase):
         left = {move.source for move in TRANSITIONS}
         self.assertEqual({Own.CREATING, Own.MANAGING, Own.ERROR_RESTORING, *SAID},
                          set(Own) - entered)
-        self.assertEqual({Own.GONE, *SAID}, set(Own) - left)
+        self.assertEqual({*ENDS, *SAID}, set(Own) - left)
 
     def test_an_administrator_may_act_at_any_time_before_the_end(self):
         # What is taken from others, or left to them, is not removed meanwhile.
         kept = {lifecycle.Event.FORCE_DELETE: {Own.MANAGING, Own.UNMANAGING}}
         for event in AT_ANY_TIME:
-            self.assertEqual(set(Own) - {Own.GONE} - kept.get(event, set()), {
+            self.assertEqual(set(Own) - ENDS - kept.get(event, set()), {
                 move.source for move in lifecycle.TRANSITIONS if move.event is event})
 
     def test_every_event_leads_somewhere(self):
         self.assertEqual(set(lifecycle.Event), {move.event for move in lifecycle.TRANSITIONS})
 
     def test_whatever_is_under_way_ends_in_a_volume_that_can_be_used_or_deleted(self):
-        ends = lifecycle.DELETABLE | {Own.GONE}
+        ends = lifecycle.DELETABLE | ENDS
         reached = {own_status: {move.target for move in TRANSITIONS
                                 if move.source is own_status} for own_status in Own}
-        for own_status in set(Own) - SAID - {Own.GONE}:
+        for own_status in set(Own) - SAID - ENDS:
             with self.subTest(own_status=own_status):
                 self.assertTrue(own_status in ends or reached[own_status] & ends)
 
