@@ -11,6 +11,9 @@ from blockattach import units
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
 ZEROS = bytes(PIECE)
+SETTLED = 4 * units.MIB
+"""After so many bytes a copy waits until they are on the medium: what others make durable on the
+same disk waits for no more than that, and the cache is left to them."""
 
 
 class Disk(Protocol):
@@ -29,6 +32,12 @@ class Disk(Protocol):
         """End the use."""
 
 
+def settle(file: int) -> None:
+    """Return when what was written is on the medium, and is read from there again."""
+    os.fdatasync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 class Device:
     """A block device, or a file that is one."""
 
@@ -38,6 +47,7 @@ class Device:
         :raises OSError: it cannot be opened, or is smaller
         """
         self._size = size
+        self._unsettled = 0
         # A device that is gone must not become a file.
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
         if os.lseek(self._file, 0, os.SEEK_END) < size:
@@ -61,6 +71,9 @@ class Device:
         while piece:
             done = os.pwrite(self._file, piece, offset)
             piece, offset = piece[done:], offset + done
+            self._unsettled += done
+        if self._unsettled >= SETTLED:
+            self.sync()
 
     def punch(self, offset: int, length: int, punch: Callable[[int, int, int], None]) -> None:
         """Give the room of a part back; it reads as zeros then.
@@ -71,8 +84,8 @@ class Device:
 
     def sync(self) -> None:
         """See `Disk`."""
-        os.fsync(self._file)
-        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
+        settle(self._file)
+        self._unsettled = 0
 
     def close(self) -> None:
         """See `Disk`."""

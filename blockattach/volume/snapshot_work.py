@@ -1,5 +1,6 @@
 """Make and remove snapshots on one backend: what goes on after the answer."""
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 from oslo_log import log as oslo_log
@@ -14,7 +15,6 @@ from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
 from blockattach.domain import records
 from blockattach.domain import snapshots
-from blockattach.volume import pacing
 from blockattach.volume import remains
 from blockattach.work import verbs
 
@@ -36,12 +36,14 @@ class SnapshotWork:
     Threads of this process exclude each other from a snapshot, and its volume is used meanwhile.
     """
 
-    def __init__(self, of_volumes: remains.Remains, pace: pacing.Pace,
+    def __init__(self, of_volumes: remains.Remains,
+                 paced: Callable[[str, Callable[[], bool]], Callable[[int], None]],
                  retry_seconds: float) -> None:
         """
+        :param paced: what the copy of a volume is to call (`blockattach.volume.pacing.Pace.of`)
         :param retry_seconds: when to try again what cannot be removed
         """
-        self._pace = pace
+        self._paced = paced
         self._retry_seconds = retry_seconds
         self._database = of_volumes.database
         self._backend = of_volumes.backend
@@ -59,7 +61,7 @@ class SnapshotWork:
         with self._leases.alone(claim.resource_id):
             made = self._claimed(claim)
             failpoints.point('volume.snapshots.before_create')
-            copied = self._pace.of(made.volume.id, functools.partial(self._is_claimed, claim))
+            copied = self._paced(made.volume.id, functools.partial(self._is_claimed, claim))
             try:
                 self._backend.create_snapshot(*made, copied)
             except verbs.Left:
