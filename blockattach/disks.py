@@ -12,6 +12,9 @@ from blockattach import units
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
 ZEROS = bytes(PIECE)
+SETTLED = 4 * units.MIB
+"""After so many bytes a copy waits until they are on the medium: what others make durable on the
+same disk waits for no more than that, and the cache is left to them."""
 # fallocate of linux/falloc.h: keep the size, punch a hole.
 _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
@@ -47,6 +50,12 @@ def punch(file: int, offset: int, length: int) -> None:
         raise OSError(failed, os.strerror(failed))
 
 
+def settle(file: int) -> None:
+    """Return when what was written is on the medium, and is read from there again."""
+    os.fdatasync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 class Device:
     """A block device, or a file that is one."""
 
@@ -59,6 +68,7 @@ class Device:
         """
         self._size = size
         self._punch = punch
+        self._unsettled = 0
         # A device that is gone must not become a file.
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
         if os.lseek(self._file, 0, os.SEEK_END) < size:
@@ -82,6 +92,9 @@ class Device:
         while piece:
             done = os.pwrite(self._file, piece, offset)
             piece, offset = piece[done:], offset + done
+            self._unsettled += done
+        if self._unsettled >= SETTLED:
+            self.sync()
 
     def discard(self, offset: int, length: int) -> bool:
         """See `Disk`."""
@@ -95,8 +108,8 @@ class Device:
 
     def sync(self) -> None:
         """See `Disk`."""
-        os.fsync(self._file)
-        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
+        settle(self._file)
+        self._unsettled = 0
 
     def close(self) -> None:
         """See `Disk`."""

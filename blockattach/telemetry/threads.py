@@ -1,5 +1,6 @@
 """How a process begins threads and waits for events; an executor that counts its use."""
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -7,15 +8,20 @@ from typing import Any
 
 from blockattach.telemetry import readings
 
+_BACKGROUND_NICE = 10
+
 
 class CountedThreads(futures.ThreadPoolExecutor):
     """The standard library's, whose idle threads sleep, with two numbers."""
 
-    def __init__(self, name: str, into: readings.Readings, max_workers: int) -> None:
+    def __init__(self, name: str, into: readings.Readings, max_workers: int,
+                 background: bool = False) -> None:
         """
         :param name: of the threads, and in the readings
+        :param background: see `Threads.executor`
         """
-        super().__init__(max_workers, thread_name_prefix=name)
+        super().__init__(max_workers, thread_name_prefix=name,
+                         initializer=_begin(background))
         self._most = max_workers
         self._counting = threading.Lock()
         self._busy = self._waiting = 0
@@ -46,6 +52,17 @@ class CountedThreads(futures.ThreadPoolExecutor):
                 self._busy -= 1
 
 
+def _begin(background: bool) -> Callable[[], None] | None:
+    return _give_way if background else None
+
+
+def _give_way() -> None:
+    """Lower the priority of this thread alone: Linux has one for each."""
+    thread = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, thread,
+                   os.getpriority(os.PRIO_PROCESS, thread) + _BACKGROUND_NICE)
+
+
 class Threads:
     """Handed down by the wiring: all that a process waits for without a clock comes from here, so
     that a simulation may own it. Locks that nobody waits for long are not among it.
@@ -56,14 +73,17 @@ class Threads:
         return threading.Thread(target=act, name=name, daemon=True)
 
     def executor(self, name: str, most: int,
-                 into: readings.Readings | None = None) -> futures.Executor:
+                 into: readings.Readings | None = None,
+                 background: bool = False) -> futures.Executor:
         """So many threads at most.
 
         :param into: where their use is read
+        :param background: what they do may take long: others have the processors first
         """
         if into is None:
-            return futures.ThreadPoolExecutor(most, thread_name_prefix=name)
-        return CountedThreads(name, into, most)
+            return futures.ThreadPoolExecutor(most, thread_name_prefix=name,
+                                              initializer=_begin(background))
+        return CountedThreads(name, into, most, background)
 
     def lock(self) -> contextlib.AbstractContextManager[Any]:
         """For one at a time."""

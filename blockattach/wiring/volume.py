@@ -136,12 +136,8 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     presence = _presence(base, name, host, repairer)
     loaded = loaded or load_backend(base.conf, base.core, base.service, backend_name)
     kept = build_backend(base, loaded, host, db_leases.owner_of(name, presence.process_instance),
-                         base.service.cluster is not None, repairer, Workers(*(
-                             base.threads.executor(f'volume-worker.{part}', most,
-                                                   base.telemetry.readings)
-                             for part, most in (
-                                 (backend_name, settings.worker_threads),
-                                 (f'{backend_name}.copies', settings.copy_threads)))))
+                         base.service.cluster is not None, repairer,
+                         _workers(base, backend_name, settings))
     reporter = stats.PoolReporter(base.database, kept.manager.backend, host,
                                   base.control.availability_zone,
                                   scheduler_rpc.client(base.bus), base.threads)
@@ -179,6 +175,14 @@ class Workers(NamedTuple):
 
     usual: futures.Executor | None = None
     slow: futures.Executor | None = None
+
+
+def _workers(base: dependencies.Dependencies, backend_name: str,
+             settings: volume_conf.VolumeSettings) -> Workers:
+    name, into = f'volume-worker.{backend_name}', base.telemetry.readings
+    return Workers(base.threads.executor(name, settings.worker_threads, into),
+                   base.threads.executor(f'{name}.copies', settings.copy_threads, into,
+                                         background=True))
 
 
 class Backend(NamedTuple):

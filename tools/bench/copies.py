@@ -1,6 +1,9 @@
 """What attach and detach notice of volumes that are copied meanwhile by the same manager."""
 import contextlib
+import dataclasses
+import functools
 import json
+import operator
 import os
 import pathlib
 import threading
@@ -16,13 +19,45 @@ from bench import session as sessions
 from bench import target as targets
 
 COPIES = 'copies'
-NONE, CLONE, MIGRATION = 'none', 'clone', 'migration'
+NONE = 'none'
 STEPS = {'attach': 'create', 'detach': 'delete'}
 """What is compared, and what the steps of a cycle are called for it."""
-_HERE, _THERE = 'here', 'there'
-_POOLS = tuple(f'{clouds.HOST}@{backend}#{backend}' for backend in (_HERE, _THERE))
+LIMIT = 50_000_000
+"""Bytes per second, of the copies that have a limit."""
 _CLIENTS = 4
-_JOBS = {CLONE: 'clone-and-delete', MIGRATION: 'migrate'}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two backends of files that volumes are moved between; a type may ask for either.
+
+    :ivar share: of the bytes that a copy has to copy, so that each ends soon
+    """
+
+    name: str
+    limit: int = 0
+    share: int = 1
+
+    @property
+    def backends(self) -> tuple[str, str]:
+        return f'{self.name}1', f'{self.name}2'
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """As a migration names them."""
+        return tuple(f'{clouds.HOST}@{backend}#{self.name}' for backend in self.backends)
+
+    def options(self, folder: pathlib.Path) -> dict[str, dict[str, str]]:
+        return {backend: {'store': 'file', 'volumes_dir': str(folder / backend),
+                          'volume_backend_name': self.name,
+                          'volume_copy_bps_limit': str(self.limit)} for backend in self.backends}
+
+
+_FREE, _LIMITED = _Pair('free'), _Pair('limited', LIMIT, 8)
+KINDS = {'clone': ('clone-and-delete', _FREE), 'migration': ('migrate', _FREE),
+         'limited clone': ('clone-and-delete', _LIMITED),
+         'limited migration': ('migrate', _LIMITED)}
+"""What is done again and again, and where."""
 _POLL = 0.1
 _BEGUN_MIB = 4
 _LOOK_SECONDS = 0.05
@@ -32,19 +67,23 @@ _COPY_SECONDS = 120.0
 
 
 def measure_copies(session: sessions.Session) -> None:
-    """Volumes of files are cloned, or moved to another backend, without a limit."""
+    """Volumes of files are cloned, or moved to another backend, without a limit and with one."""
     with folders.temporary() as folder:
-        options = {backend: {'store': 'file', 'volumes_dir': str(folder.path / backend)}
-                   for backend in (_HERE, _THERE)}
-        shape = session.shape(backends=(_HERE, _THERE), options=options)
+        pairs = _FREE, _LIMITED
+        shape = session.shape(
+            backends=tuple(backend for pair in pairs for backend in pair.backends),
+            options=functools.reduce(operator.or_, (pair.options(folder.path) for pair in pairs)))
         with clouds.Cloud(shape, session.clock) as cloud:
-            others = session.target(cloud, backend=_HERE)
-            source = session.target(cloud).plain(1)[0]
-            _fill(next(folder.path.glob(f'*/volume-{source}')), session.plan.copied_mib)
+            others = session.target(cloud, backend=_FREE.name)
+            sources = {}
+            for pair in pairs:
+                sources[pair] = session.target(cloud, backend=pair.name).plain(1)[0]
+                _fill(next(folder.path.glob(f'*/volume-{sources[pair]}')),
+                      max(1, session.plan.copied_mib // pair.share))
             for _ in range(session.plan.rounds):
                 _play(session, others, NONE)
-                for kind in _JOBS:
-                    with _copying(session, others, kind, source):
+                for kind, (_, pair) in KINDS.items():
+                    with _copying(session, others, kind, sources[pair]):
                         _play(session, others, kind)
     _compare(session)
 
@@ -76,8 +115,9 @@ def _written(target: targets.Target) -> float:
 def _copying(session: sessions.Session, others: targets.Target, kind: str,
              source: str) -> Iterator[None]:
     """One volume is copied again and again."""
-    job = acts.Job(_JOBS[kind], others.endpoint, (acts.Item(source),), _FOR_EVER, poll=_POLL,
-                   pools=_POOLS)
+    scenario, pair = KINDS[kind]
+    job = acts.Job(scenario, others.endpoint, (acts.Item(source),), _FOR_EVER, poll=_POLL,
+                   pools=pair.pools)
     with measure.loading('bench.load', [json.dumps(job.plain())]) as load:
         before = _written(others)
         measure.send(load, '')
@@ -115,10 +155,11 @@ def _until_copied(session: sessions.Session, target: targets.Target, mib: float)
 def _compare(session: sessions.Session) -> None:
     """How much longer each step takes beside a copy, each in its best round."""
     for name, step in STEPS.items():
-        best = {kind: best_p99(session.results.rows, kind, step) for kind in (NONE, *_JOBS)}
-        if best[NONE]:
-            session.results.facts[f'{COPIES}_{name}_p99'] = round(
-                max(best[kind] for kind in _JOBS) / best[NONE], 2)
+        best = {kind: best_p99(session.results.rows, kind, step) for kind in (NONE, *KINDS)}
+        for fact, pair in (('p99', _FREE), ('limited_p99', _LIMITED)):
+            if best[NONE]:
+                session.results.facts[f'{COPIES}_{name}_{fact}'] = round(
+                    max(best[kind] for kind in KINDS if KINDS[kind][1] is pair) / best[NONE], 2)
 
 
 def best_p99(rows: list[measure.Row], kind: str, step: str) -> float:

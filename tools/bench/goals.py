@@ -95,10 +95,10 @@ FIGURES = (
     Figure('attachments in no final state after that', 'overload_unsettled', _LESS, 0, ''),
     Figure('p99 of others beside a backend that takes 30 s, of that without', 'slow_backend_p99',
            _LESS, 1.25, 'x'),
-    Figure('p99 of attach beside a running copy, of that without', 'copies_attach_p99', _LESS, 1.5,
-           'x'),
-    Figure('p99 of detach beside a running copy, of that without', 'copies_detach_p99', _LESS, 1.5,
-           'x'),
+    *(Figure(f'p99 of {name} beside a running copy{limit}, of that without',
+             f'copies_{name}{fact}_p99', _LESS, 1.5, 'x')
+      for limit, fact in (('', ''), (' of 50 MB/s', '_limited'))
+      for name in ('attach', 'detach')),
     *(Figure(f'CPU to {name}, of that to create a volume', fact, _LESS, 1.5, 'x')
       for name, fact in (
           ('clone a volume', 'store_clone'), ('extend a volume', 'store_extend'),

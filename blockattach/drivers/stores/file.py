@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from oslo_log import log as oslo_log
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
@@ -323,7 +324,7 @@ def _copy(source: int, copy: int, copied: base.Copied) -> None:
 
 def _copy_data(source: int, copy: int, copied: base.Copied) -> None:
     os.ftruncate(copy, os.fstat(source).st_size)
-    offset = 0
+    offset = unsettled = 0
     while True:
         try:
             start = os.lseek(source, offset, os.SEEK_DATA)
@@ -332,9 +333,13 @@ def _copy_data(source: int, copy: int, copied: base.Copied) -> None:
                 return
             raise
         length = os.lseek(source, start, os.SEEK_HOLE) - start
-        done = os.copy_file_range(source, copy, min(length, base.COPIED_AT_ONCE), start, start)
+        done = os.copy_file_range(source, copy, min(length, disks.SETTLED), start, start)
         if not done:
             # Some file systems of old kernels say so instead of an error: no copy is incomplete.
             raise OSError(errno.EIO, 'the kernel copies nothing')
+        unsettled += done
+        if unsettled >= disks.SETTLED:
+            disks.settle(copy)
+            unsettled = 0
         copied(done)
         offset = start + done

@@ -197,7 +197,8 @@ class Threads(threads.Threads):
         return Thread(self._process, name, act)
 
     def executor(self, name: str, most: int,
-                 into: readings.Readings | None = None) -> futures.Executor:
+                 into: readings.Readings | None = None,
+                 background: bool = False) -> futures.Executor:
         """So many at once at most."""
         return Executor(self._process, name, most)
 

@@ -1,4 +1,5 @@
 """What is said of an act: that it goes on, how long it took, how it ended."""
+import os
 import threading
 import unittest
 
@@ -145,6 +146,18 @@ class ReadingTest(TelemetryTestCase):
             self.assertIsInstance(begun[0].exception(SECONDS), OSError)
             self.assertEqual('done', begun[2].result(SECONDS))
         self.assertEqual((2, 0, 0), self.use())
+
+    def test_threads_in_the_background_have_a_lower_priority_and_no_others(self):
+        def priority():
+            return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+        before = priority()
+        for into in (self.telemetry.readings, None):
+            with threads.Threads().executor('copies', 1, into, background=True) as pool:
+                self.assertGreater(pool.submit(priority).result(SECONDS), before)
+            with threads.Threads().executor('others', 1, into) as pool:
+                self.assertEqual(before, pool.submit(priority).result(SECONDS))
+        self.assertEqual(before, priority())
 
     def use(self):
         return tuple(self.value(name, threads='volume-worker')
