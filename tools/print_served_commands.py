@@ -12,6 +12,7 @@ import http.server
 import importlib.metadata
 import json
 import pathlib
+import re
 import sys
 import threading
 import unittest.mock
@@ -88,8 +89,7 @@ MORE = {
 NOT_RUN = {
     'openstack server add volume': 'by Compute, which creates and completes an attachment',
     'openstack server remove volume': 'by Compute, which deletes the attachment',
-    # The client fails before it asks.
-    'openstack block storage cleanup': 'no'}
+    'openstack block storage cleanup': 'the client fails before it asks'}
 """What cannot be found out by running it."""
 
 
@@ -102,13 +102,18 @@ class Asked(NamedTuple):
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Passes requests on, and notes them."""
+    """Passes requests on, and notes them; of each server it says itself that it is there."""
 
     asked: list[Asked] = []
     address = ''
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
+        server = re.fullmatch(r'/v3/servers/([\w-]+)', self.path)
+        if server:
+            self._answer(200, [('Content-Type', 'application/json')],
+                         json.dumps({'server': {'id': server[1], 'name': 'web'}}).encode())
+            return
         connection = http.client.HTTPConnection(self.address)
         try:
             connection.request(self.command, self.path, body, dict(self.headers))
@@ -119,8 +124,11 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         missing = answer.status in NO_METHOD or answer.status >= 400 and any(
             words in said for words in UNROUTED)
         self.asked.append(Asked(f'{self.command} {self.path}', answer.status, missing))
-        self.send_response_only(answer.status)
-        for name, value in answer.getheaders():
+        self._answer(answer.status, answer.getheaders(), said)
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], said: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
             if name.lower() not in ('transfer-encoding', 'content-length', 'connection'):
                 self.send_header(name, value)
         self.send_header('Content-Length', str(len(said)))
@@ -184,9 +192,12 @@ class Objects:
 
     def make(self) -> dict[str, str]:
         """One of each; a message where there is one."""
-        # A command before may have taken it out of use.
+        # A command before may have taken it out of use, or have set limits.
         for act, more in (('thaw', {}), ('enable', {'binary': 'cinder-volume'})):
             self.ask('PUT', f'/os-services/{act}', {'host': 'localhost@fake', **more})
+        self.ask('DELETE', f'/os-quota-sets/{PROJECT}')
+        self.ask('PUT', '/os-quota-class-sets/default', {'quota_class_set': dict.fromkeys(
+            ('volumes', 'snapshots', 'gigabytes'), -1)})
         name = uuid.uuid4().hex[:8]
         # A private one: of others the list of projects with access is not asked for.
         kind = self.ask('POST', '/types', {'volume_type': {
@@ -258,7 +269,9 @@ def table(found: dict[str, str]) -> str:
     """As the page includes it."""
     versions = ', '.join(f'{name} {importlib.metadata.version(name)}'
                          for name in CLIENTS.values())
-    lines = ['.. Written by tools/print_served_commands.py', '', f'Seen with {versions}.', '',
+    count = sum(how == 'yes' for how in found.values())
+    lines = ['.. Written by tools/print_served_commands.py', '',
+             f'Seen with {versions}: of {len(found)} commands {count} are served.', '',
              '.. list-table::', '   :header-rows: 1', '   :widths: 60 40', '',
              '   * - command', '     - served']
     for command, how in sorted(found.items()):

@@ -2,12 +2,14 @@
 import os
 import tempfile
 
+from blockattach.api import routes
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import disks
 from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
+from blockattach.tests.rules import sources
 
 MISSING = 'not connected to an image service'
 UNKNOWN = 'Invalid image identifier or unable to access requested image.'
@@ -348,6 +350,9 @@ class ReimageTest(ImageCase):
         self.assert_fault(409, 'Cannot re-image a volume which is attached to more than one '
                                'server.', self.reimage(
                                    volume_id, self.glance.add(b'1'), reimage_reserved=True))
+        # The documents say that it may be so.
+        [row] = [row for row in routes.operations() if row.action == 'os-reimage']
+        self.assertIn(409, sources.load_tool('print_api').codes(row))
 
     def test_an_image_that_cannot_be_used(self):
         volume_id = self.volume()

@@ -134,7 +134,7 @@ OPERATIONS = (
         faults=(errors.GlanceUnavailable,), summary='Make an image of a volume.'),
     _action('os-reimage', images.reimage, images.REIMAGE, since=operation.V(3, 68),
             policy=policies.REIMAGE,
-            faults=(errors.ImageNotFound, errors.GlanceUnavailable),
+            faults=(errors.ImageNotFound, errors.Conflict, errors.GlanceUnavailable),
             summary='Give a volume the bytes of another image.'),
     _action('os-unmanage', managing.unmanage, {}, policy=manage_policies.UNMANAGE_VOLUME,
             summary='Leave a volume to its backend, which keeps its bytes.'),
