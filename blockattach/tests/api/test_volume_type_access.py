@@ -92,7 +92,7 @@ class UseTest(AccessTestCase):
         self.act(ADD)
         for persona in (self.http.as_member, self.http.as_reader):
             self.assert_status(200, persona.get(self.path))
-            for query in ('', '?is_public=False', '?name=gold'):
+            for query in ('', '?is_public=False'):
                 self.assertEqual({'gold'}, self.names(persona, query))
         for named in (self.kind.id, 'gold'):
             self.assert_status(202, self.create(kind=named))

@@ -24,7 +24,9 @@ _GENERAL = {
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
     'db.cached_images.*': _CACHE,
+    'db.volume_images.cloned.*': _CACHE,
     'volume.image_cache.*': _CACHE,
+    'volume.images.after_create': _CACHE,
     'db.key_rotation.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
