@@ -1,5 +1,6 @@
 """Messages to users about failures that came after the answer."""
 import datetime
+import functools
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.domain import messages as domain_messages
@@ -39,21 +41,45 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
     :param once: a resource has at most one such message: a later one replaces it
     """
     message_id = name_of(text, resource_id) if once else database.new_id()
-    now = database.clock.utcnow()
-    said = {'user_message': f'{text.user_message} {words}' if words else text.user_message,
-            'detail': detail or None}
+    said = _said(text, detail, words)
     # Not an update first: one that finds nothing would lock the gap that others insert into.
     try:
         with database.writer(engine.inserted(_rows.c.id, message_id)) as connection:
-            connection.execute(_rows.insert().values(
-                id=message_id, project_id=project_id, request_id=request_id,
-                event_id=text.event_id, message_level='ERROR', resource_type=text.resource_type,
-                resource_id=resource_id, created_at=now, **said,
-                expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE)))
+            _insert(connection, database, message_id, project_id, request_id, text, resource_id,
+                    said)
     except db_exception.DBDuplicateEntry:
         with database.writer() as connection:
             connection.execute(_rows.update().where(_rows.c.id == message_id).values(
-                updated_at=now, **said))
+                updated_at=database.clock.utcnow(), **said))
+
+
+def of_failure(database: engine.Database, found: records.Work | None, request_id: str | None,
+               text: domain_messages.Text | None, reason: Exception) -> work.Say:
+    """Writes down why work has failed, in the transaction that ends it.
+
+    :param text: None, as where the work is of no project: nobody is to read of it
+    """
+    if text is None or found is None or found.project_id is None:
+        return work.silent
+    return functools.partial(
+        _insert, database=database, message_id=database.new_id(), project_id=found.project_id,
+        request_id=request_id, text=text, resource_id=found.resource_id,
+        said=_said(text, str(reason), errors.in_words(reason)))
+
+
+def _said(text: domain_messages.Text, detail: str, words: str) -> dict[str, str | None]:
+    return {'user_message': f'{text.user_message} {words}' if words else text.user_message,
+            'detail': detail or None}
+
+
+def _insert(connection: sa.Connection, database: engine.Database, message_id: str,
+            project_id: str, request_id: str | None, text: domain_messages.Text,
+            resource_id: str, said: Mapping[str, str | None]) -> None:
+    now = database.clock.utcnow()
+    connection.execute(_rows.insert().values(
+        id=message_id, project_id=project_id, request_id=request_id, event_id=text.event_id,
+        message_level='ERROR', resource_type=text.resource_type, resource_id=resource_id,
+        created_at=now, expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE), **said))
 
 
 def no_valid_pool(database: engine.Database, project_id: str, request_id: str | None,

@@ -381,7 +381,8 @@ def _usage(part: str) -> sa.Select[Any]:
         part, table.c.volume_type_id, sa.func.count(), sa.func.coalesce(sa.func.sum(size), 0),
     )).where(models.live(table), table.c.project_id == _PROJECT).group_by(table.c.volume_type_id)
     # Room on another pool is what a volume moves to: it does not grow.
-    return query.where(_volumes.c.claimed_pool == _volumes.c.pool) if part == _CLAIMED else query
+    return query if part != _CLAIMED else query.where(_volumes.c.claimed_gb.is_not(None), sa.or_(
+        _volumes.c.claimed_pool.is_(None), _volumes.c.claimed_pool == _volumes.c.pool))
 
 
 def _columns(part: str, key: sa.ColumnElement[Any], number: sa.ColumnElement[Any],

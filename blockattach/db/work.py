@@ -5,6 +5,7 @@ those functions take a connection. The others are a verb of their own. What is u
 rows of `work`, and attachments, whose own rows are their work.
 """
 import datetime
+from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
@@ -28,6 +29,10 @@ VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
 """What an attachment in a transitional state is in the middle of."""
 NOUNS = ('attachment', 'snapshot', 'volume')
 """What can be worked on."""
+Say = Callable[[sa.Connection], None]
+"""Writes what the user reads of a failure, in the transaction that ends the work: so no end of the
+process comes between.
+"""
 _PASSED = -0.001
 _OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
                 _work.c.resource_id == prepared.value('resource_id'))
@@ -66,6 +71,10 @@ class Overview(NamedTuple):
         for (noun, _, state), number in self.work.items():
             found[noun] = found.get(noun, 0) + (number if state == 'overdue' else 0)
         return found
+
+
+def silent(connection: sa.Connection) -> None:
+    """No user reads of it."""
 
 
 def begin(connection: sa.Connection, database: engine.Database, claim: records.Claim,

@@ -23,7 +23,7 @@ class ExtendWork:
 
     @verbs.work(
         'volume.extend', deadline='create_seconds',
-        failed=lambda self, claim: extending.failed(self._database, claim),
+        failed=lambda self, claim, say: extending.failed(self._database, claim, say),
         message=messages.EXTEND_FAILED, cancel=extending.cancelled,
         cancel_message=messages.EXTEND_CANCELLED)
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:

@@ -67,7 +67,8 @@ class ImageWork:
         self._cache.remove_failed(claim.resource_id)
 
     @verbs.work('volume.download', deadline='create_seconds', done=_done_and_cached,
-                failed=lambda self, claim: volume_images.download_failed(self._database, claim),
+                failed=lambda self, claim, say: volume_images.download_failed(
+                    self._database, claim, say),
                 message=messages.DOWNLOAD_FAILED, then=_then_remove,
                 undo=lambda self, made: made.disk.drop(), cancel=volume_images.download_cancelled,
                 cancel_message=messages.DOWNLOAD_CANCELLED)
@@ -85,7 +86,8 @@ class ImageWork:
         self._reimaged(claim.resource_id, True)
 
     @verbs.work('volume.reimage', deadline='create_seconds', done=_done_and_said,
-                failed=lambda self, claim: volume_images.download_failed(self._database, claim),
+                failed=lambda self, claim, say: volume_images.download_failed(
+                    self._database, claim, say),
                 message=messages.REIMAGE_FAILED, then=_then_say_so,
                 cancel=volume_images.download_cancelled, cancel_message=messages.REIMAGE_CANCELLED)
     def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
@@ -94,7 +96,8 @@ class ImageWork:
 
     @verbs.work('volume.upload', deadline='create_seconds',
                 done=lambda self, claim, made: volume_images.uploaded(self._database, claim),
-                failed=lambda self, claim: volume_images.uploaded(self._database, claim),
+                failed=lambda self, claim, say: volume_images.uploaded(
+                    self._database, claim, say),
                 message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,
                 cancel_message=messages.UPLOAD_CANCELLED)
     def upload(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:

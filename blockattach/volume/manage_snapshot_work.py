@@ -21,7 +21,7 @@ class ManageSnapshotWork:
     @verbs.work(
         'snapshot.manage', deadline='create_seconds',
         done=lambda self, claim, made: db_snapshots.created(self._database, claim),
-        failed=lambda self, claim: db_snapshots.create_failed(self._database, claim),
+        failed=lambda self, claim, say: db_snapshots.create_failed(self._database, claim, say),
         message=messages.SNAPSHOT_MANAGE_FAILED, cancel=db_snapshots.manage_cancelled,
         cancel_message=messages.SNAPSHOT_CANCELLED)
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:

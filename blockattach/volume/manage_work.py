@@ -26,7 +26,7 @@ class ManageWork:
     @verbs.work(
         'volume.manage', deadline='create_seconds',
         done=lambda self, claim, made: db_managing.managed(self._database, claim),
-        failed=lambda self, claim: db_managing.failed(self._database, claim),
+        failed=lambda self, claim, say: db_managing.failed(self._database, claim, say),
         message=messages.MANAGE_FAILED, cancel=db_managing.cancelled,
         cancel_message=messages.MANAGE_CANCELLED)
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
@@ -48,7 +48,7 @@ class ManageWork:
     @verbs.work(
         'volume.unmanage', deadline='create_seconds',
         done=lambda self, claim, made: unmanaging.unmanaged(self._database, claim),
-        failed=lambda self, claim: unmanaging.failed(self._database, claim),
+        failed=lambda self, claim, say: unmanaging.failed(self._database, claim, say),
         message=messages.UNMANAGE_FAILED, cancel=unmanaging.cancelled,
         cancel_message=messages.UNMANAGE_CANCELLED)
     def unmanage(self, caller: context.RequestContext, claim: records.Claim) -> None:

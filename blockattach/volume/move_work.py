@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
+from blockattach.db import work
 from blockattach.db.volumes import moving
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
@@ -48,9 +49,9 @@ class MoveWork:
         self._remains = parts
         self._others = others
 
-    def _unclaim(self, claim: records.Claim) -> None:
+    def _unclaim(self, claim: records.Claim, say: work.Say) -> None:
         moving.unclaim(self._database, claim.resource_id, claim.generation,
-                       self._others.schedule_seconds, claim)
+                       self._others.schedule_seconds, claim, say=say)
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
                           made: records.Volume | None) -> None:

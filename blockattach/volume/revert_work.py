@@ -23,7 +23,7 @@ class RevertWork:
     @verbs.work(
         'volume.revert', deadline='create_seconds',
         done=lambda self, claim, made: reverts.done(self._database, claim),
-        failed=lambda self, claim: reverts.failed(self._database, claim),
+        failed=lambda self, claim, say: reverts.failed(self._database, claim, say),
         message=messages.REVERT_FAILED, cancel=reverts.cancelled)
     def revert(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Give a volume the bytes of its latest snapshot."""

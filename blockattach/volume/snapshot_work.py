@@ -48,7 +48,7 @@ class SnapshotWork:
     @verbs.work(
         'snapshot.create', deadline='create_seconds',
         done=lambda self, claim, made: db_snapshots.created(self._database, claim),
-        failed=lambda self, claim: db_snapshots.create_failed(self._database, claim),
+        failed=lambda self, claim, say: db_snapshots.create_failed(self._database, claim, say),
         message=messages.SNAPSHOT_CREATE_FAILED,
         undo=lambda self, made: self._undo(made),
         cancel=db_snapshots.create_cancelled, cancel_message=messages.SNAPSHOT_CANCELLED)
@@ -77,7 +77,7 @@ class SnapshotWork:
     @verbs.work(
         'snapshot.delete', deadline='create_seconds',
         done=lambda self, claim, made: db_snapshots.deleted(self._database, claim),
-        failed=lambda self, claim: db_snapshots.delete_failed(self._database, claim),
+        failed=lambda self, claim, say: db_snapshots.delete_failed(self._database, claim, say),
         message=messages.SNAPSHOT_DELETE_FAILED, cancel=db_snapshots.delete_cancelled)
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove a snapshot."""

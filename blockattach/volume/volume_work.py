@@ -45,9 +45,9 @@ class VolumeWork:
     @verbs.work(
         'volume.create', deadline='create_seconds',
         done=lambda self, claim, made: self._maker.made(made),
-        failed=lambda self, claim: db_volumes.unclaim(
+        failed=lambda self, claim, say: db_volumes.unclaim(
             self._database, claim.resource_id, claim.generation, self._schedule_seconds,
-            claim.owner),
+            claim.owner, say=say),
         message=messages.DRIVER_CREATE_FAILED, then=_then_place_again,
         undo=lambda self, made: self._remains.remove_if_elsewhere(made.volume),
         cancel=db_volumes.create_cancelled, cancel_message=messages.CREATE_CANCELLED)
@@ -85,8 +85,8 @@ class VolumeWork:
         'volume.delete', deadline='create_seconds',
         done=lambda self, claim, made: db_volumes.deleted(
             self._database, claim.resource_id, claim.generation, claim.owner),
-        failed=lambda self, claim: db_volumes.delete_failed(
-            self._database, claim.resource_id, claim.generation, claim.owner),
+        failed=lambda self, claim, say: db_volumes.delete_failed(
+            self._database, claim.resource_id, claim.generation, claim.owner, say),
         message=messages.DELETE_FAILED, cancel=db_volumes.delete_cancelled)
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove a volume."""

@@ -196,16 +196,14 @@ class Runner:
         actor, verb = self._verbs[claim.name]
         made = getattr(reason, 'made', None)
         found = work.of_resource(self._database, claim.noun, claim.resource_id)
+        text = (reason.message if isinstance(reason, verbs.Failed) else None) or verb.message
         try:
             assert verb.failed is not None
-            verb.failed(actor, claim)
+            verb.failed(actor, claim, messages.of_failure(
+                self._database, found, caller.request_id, text, reason))
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
             return
-        message = (reason.message if isinstance(reason, verbs.Failed) else None) or verb.message
-        if message is not None and found is not None and found.project_id is not None:
-            messages.create(self._database, found.project_id, caller.request_id, message,
-                            claim.resource_id, str(reason), words=errors.in_words(reason))
         if verb.then is not None:
             verb.then(actor, caller, claim, made)
 

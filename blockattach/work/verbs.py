@@ -8,19 +8,20 @@ from collections.abc import Callable
 from typing import Any
 from typing import TypeVar
 
+from blockattach.db import work as work_rows
 from blockattach.db.engine import engine
 from blockattach.domain import messages
 from blockattach.domain import records
 
 _MARK = '__work__'
 _Method = TypeVar('_Method', bound=Callable[..., Any])
-Move = Callable[[Any, records.Claim], object]
-"""Given what has the method, moves a resource and ends its work, in one transaction; it raises
-StaleGeneration where the claim has been lost.
+Failure = Callable[[Any, records.Claim, work_rows.Say], object]
+"""Given what has the method, moves a resource, ends its work and says so, in one transaction; it
+raises StaleGeneration where the claim has been lost.
 """
 Done = Callable[[Any, records.Claim, Any], object]
-"""The same, given also what the method has returned. It may hand the work on: it returns the claim
-of further work on the resource then, which its owner goes on with at once.
+"""The same where it is done, given what the method has returned. It may hand the work on: it
+returns the claim of further work on the resource then, which its owner goes on with at once.
 """
 
 
@@ -78,7 +79,7 @@ class Verb:
     method: str
     deadline: str
     done: Done | None = None
-    failed: Move | None = None
+    failed: Failure | None = None
     message: messages.Text | None = None
     then: Callable[..., None] | None = None
     undo: Callable[..., None] | None = None

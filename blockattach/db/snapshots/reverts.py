@@ -79,9 +79,10 @@ def done(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
-def failed(database: engine.Database, claim: records.Claim) -> None:
+def failed(database: engine.Database, claim: records.Claim,
+           say: work.Say = work.silent) -> None:
     """The backend refused for good."""
-    _end(database, claim, _Event.REVERT_FAILED)
+    _end(database, claim, _Event.REVERT_FAILED, say=say)
     LOG.error('Cannot revert a volume%s', log.fields(volume_id=claim.resource_id))
 
 
@@ -101,7 +102,7 @@ def reversion(volume_id: str, generation: int, owner: str | None = None) -> reco
 
 
 def _end(database: engine.Database, claim: records.Claim, event: _Event,
-         unbegun: bool = False) -> None:
+         unbegun: bool = False, say: work.Say = work.silent) -> None:
     def stepped(again: sa.Connection) -> bool:
         return rows.holds(volume_rows.await_others(again, claim.resource_id),
                           {'generation': claim.generation + 1})
@@ -114,3 +115,4 @@ def _end(database: engine.Database, claim: records.Claim, event: _Event,
             raise errors.Conflict(reason='cannot cancel volume.revert: it has begun')
         work.end(connection, claim)
         volume_rows.move(connection, database, row, event)
+        say(connection)

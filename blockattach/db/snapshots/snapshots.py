@@ -112,9 +112,10 @@ def created(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
-def create_failed(database: engine.Database, claim: records.Claim) -> None:
+def create_failed(database: engine.Database, claim: records.Claim,
+                  say: work.Say = work.silent) -> None:
     """The backend could not make it. Its deletion asks the backend nevertheless."""
-    _end(database, claim, _Event.CREATE_FAILED)
+    _end(database, claim, _Event.CREATE_FAILED, say=say)
     LOG.warning('Snapshot is in error%s', log.fields(snapshot_id=claim.resource_id))
 
 
@@ -170,9 +171,10 @@ def deleted_with(database: engine.Database, claim: records.Claim, snapshot_id: s
 
 
 @engine.retried
-def delete_failed(database: engine.Database, claim: records.Claim) -> None:
+def delete_failed(database: engine.Database, claim: records.Claim,
+                  say: work.Say = work.silent) -> None:
     """The backend refused for good to remove it."""
-    _end(database, claim, _Event.DELETE_FAILED)
+    _end(database, claim, _Event.DELETE_FAILED, say=say)
     LOG.error('Cannot remove a snapshot%s', log.fields(snapshot_id=claim.resource_id))
 
 
@@ -333,7 +335,8 @@ def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Cl
 
 
 def _end(database: engine.Database, claim: records.Claim, event: _Event,
-         chosen: _Status | None = None, unbegun: bool = False, **values: Any) -> None:
+         chosen: _Status | None = None, unbegun: bool = False,
+         say: work.Say = work.silent, **values: Any) -> None:
     """Record the end of work: only if the claim still holds.
 
     :param unbegun: only if no process has taken it on yet
@@ -352,6 +355,7 @@ def _end(database: engine.Database, claim: records.Claim, event: _Event,
             raise errors.Conflict(reason=f'cannot cancel {claim.name}: it has begun')
         work.end(connection, claim)
         snapshot_rows.move(connection, database, row, event, chosen, **values)
+        say(connection)
 
 
 def _lock_both(connection: sa.Connection,

@@ -46,9 +46,10 @@ def hold(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any]:
 
 def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
     """Give back what a volume has claimed, if anything; the columns that say so."""
-    if row.claimed_pool is None:
+    if row.claimed_gb is None:
         return {}
-    _GIVE.change(connection, pool=row.claimed_pool, gb=row.claimed_gb)
+    if row.claimed_pool is not None:
+        _GIVE.change(connection, pool=row.claimed_pool, gb=row.claimed_gb)
     return NONE
 
 

@@ -51,7 +51,9 @@ def start(database: engine.Database, volume_id: str, project_id: str, new_size: 
         if row.project_id != project_id:
             raise errors.VolumeNotFound(volume_id=volume_id)
         quotas.check_growth(connection, database, limits, row, new_size)
-        volume_rows.move(connection, database, row, _Event.EXTEND)
+        # It counts from now on, whichever pool has the room.
+        volume_rows.move(connection, database, row, _Event.EXTEND,
+                         claimed_gb=new_size - row.size_gb)
         work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
                    request_id=request_id, project_id=row.project_id,
                    progress={'new_size': new_size})
@@ -122,7 +124,8 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
 
 
 @engine.retried
-def failed(database: engine.Database, held: records.Claim) -> None:
+def failed(database: engine.Database, held: records.Claim,
+           say: work.Say = work.silent) -> None:
     """The backend refused for good to make it larger; it has its size as before.
 
     :raises StaleGeneration: another process went on with it
@@ -133,6 +136,7 @@ def failed(database: engine.Database, held: records.Claim) -> None:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.EXTEND_FAILED)
+        say(connection)
     LOG.error('Cannot extend a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 

@@ -145,7 +145,8 @@ def managed(database: engine.Database, held: records.Claim) -> None:
 
 
 @engine.retried
-def failed(database: engine.Database, held: records.Claim) -> None:
+def failed(database: engine.Database, held: records.Claim,
+           say: work.Say = work.silent) -> None:
     """The backend refused for good: the volume has nothing there, so its deletion asks nothing.
 
     :raises StaleGeneration: another process went on with it
@@ -156,6 +157,7 @@ def failed(database: engine.Database, held: records.Claim) -> None:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         work.end(connection, held)
         _leave(connection, database, row)
+        say(connection)
     LOG.error('Cannot manage a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 

@@ -126,7 +126,8 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
 
 @engine.retried
 def unclaim(database: engine.Database, volume_id: str, generation: int, lease_seconds: float,
-            held: records.Claim | None = None, tried: bool = True) -> int:
+            held: records.Claim | None = None, tried: bool = True,
+            say: work.Say = work.silent) -> int:
     """Give the claimed room back; the volume waits for another pool, and what a manager may have
     made on this one is removed.
 
@@ -148,6 +149,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         volume_rows.move(connection, database, row, _Event.MOVE_UNCLAIMED,
                          **claims.withdraw(connection, database, row))
         work.place_again(connection, mine, lease_seconds, progress)
+        say(connection)
     LOG.warning('Volume waits for a pool to go to%s',
                 log.fields(volume_id=volume_id, pool=row.claimed_pool))
     return generation + 1

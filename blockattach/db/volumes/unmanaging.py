@@ -67,12 +67,13 @@ def unmanaged(database: engine.Database, held: records.Claim) -> None:
 
 
 @engine.retried
-def failed(database: engine.Database, held: records.Claim) -> None:
+def failed(database: engine.Database, held: records.Claim,
+           say: work.Say = work.silent) -> None:
     """The target refused for good to let it go: it is what it was.
 
     :raises StaleGeneration: another process went on with it
     """
-    _keep(database, held)
+    _keep(database, held, say)
     LOG.error('Cannot leave a volume to its backend%s', log.fields(volume_id=held.resource_id))
 
 
@@ -92,10 +93,12 @@ def unmanagement(volume_id: str, generation: int, owner: str | None = None) -> r
     return records.Claim('volume', volume_id, 'unmanage', generation, owner)
 
 
-def _keep(database: engine.Database, held: records.Claim) -> None:
+def _keep(database: engine.Database, held: records.Claim,
+          say: work.Say = work.silent) -> None:
     volume_id, generation = held.resource_id, held.generation
     with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.UNMANAGING)
         was = rows.from_json(work.read(connection, held).progress)['was']
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.UNMANAGE_FAILED, _Own(was))
+        say(connection)

@@ -122,7 +122,8 @@ def cloned(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
-def download_failed(database: engine.Database, claim: records.Claim) -> None:
+def download_failed(database: engine.Database, claim: records.Claim,
+                    say: work.Say = work.silent) -> None:
     """The volume cannot have the bytes of its image: what it has is not whole.
 
     :raises StaleGeneration: another process went on with it
@@ -133,6 +134,7 @@ def download_failed(database: engine.Database, claim: records.Claim) -> None:
             connection, claim.resource_id, claim.generation, _Own.DOWNLOADING)
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.DOWNLOAD_FAILED)
+        say(connection)
     LOG.warning('Volume is in error%s', log.fields(volume_id=claim.resource_id))
 
 
@@ -196,7 +198,8 @@ def start_upload(database: engine.Database, volume_id: str, image: images.Image,
 
 
 @engine.retried
-def uploaded(database: engine.Database, claim: records.Claim) -> None:
+def uploaded(database: engine.Database, claim: records.Claim,
+             say: work.Say = work.silent) -> None:
     """The upload has ended, well or not: the volume is what it was.
 
     :raises StaleGeneration: another process went on with it
@@ -206,6 +209,7 @@ def uploaded(database: engine.Database, claim: records.Claim) -> None:
         row = volume_rows.lock_at(connection, claim.resource_id, claim.generation, _Own.UPLOADING)
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.UPLOADED)
+        say(connection)
     LOG.info('Upload of a volume has ended%s', log.fields(volume_id=claim.resource_id))
 
 

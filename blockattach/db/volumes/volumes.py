@@ -146,7 +146,8 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
 
 @engine.retried
 def unclaim(database: engine.Database, volume_id: str, generation: int, lease_seconds: float,
-            owner: str | None = None, tried: bool = True) -> int:
+            owner: str | None = None, tried: bool = True,
+            say: work.Say = work.silent) -> int:
     """Give the claimed room back; the volume waits for another pool, and what a manager may have
     made on this one waits to be removed: until then, or its deadline, for that manager.
 
@@ -170,6 +171,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
+        say(connection)
     LOG.warning('Volume waits for a pool again%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
     return generation + 1
@@ -272,7 +274,7 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
 
 @engine.retried
 def delete_failed(database: engine.Database, volume_id: str, generation: int,
-                  owner: str | None = None) -> None:
+                  owner: str | None = None, say: work.Say = work.silent) -> None:
     """The backend refused for good to remove it. ``owner``: as `unclaim`."""
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR_DELETING)) as connection:
@@ -282,6 +284,7 @@ def delete_failed(database: engine.Database, volume_id: str, generation: int,
         if snapshot_rows.dependants(connection, volume_id).has_snapshots:
             snapshot_rows.cannot_delete_with(connection, database, volume_id)
         volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
+        say(connection)
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 

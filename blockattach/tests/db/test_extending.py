@@ -3,6 +3,7 @@ once may do."""
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db import work
 from blockattach.db.attachments import attachments
 from blockattach.db.services import pools
@@ -69,6 +70,15 @@ class PlacedTest(ExtendingCase):
         self.assertIsNone(extending.extended(self.database, held, 60))
         self.assertEqual(('available', 3, (None, None), 3), self.outcome(volume))
         self.assertIsNone(work.of_resource(self.database, 'volume', volume.id))
+
+    def test_it_counts_for_its_project_before_a_pool_has_the_room(self):
+        volume = self.extending()
+        self.assertEqual((1, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
+        self.place(volume.id, managers.Managers(self.database, accept))
+        self.assertEqual((1, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
+        refused = self.extending()
+        extending.refused(self.database, refused.id, refused.generation)
+        self.assertEqual((2, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
 
     def test_no_room(self):
         volume = self.extending(12)

@@ -179,11 +179,12 @@ class Things:
                 request_id='req-1')
         return thing_id
 
-    def end(self, claim, status):
+    def end(self, claim, status, say=work.silent):
         with self.database.writer() as connection:
             connection.execute(self.table.update().where(
                 self.table.c.id == claim.resource_id).values(status=status))
             work.end(connection, claim)
+            say(connection)
 
     def status(self, thing_id):
         with self.database.reader() as connection:
@@ -192,7 +193,7 @@ class Things:
 
     @verbs.work('thing.melt', deadline='melt_deadline',
                 done=lambda self, claim, made: self.end(claim, 'molten'),
-                failed=lambda self, claim: self.end(claim, 'error_melting'),
+                failed=lambda self, claim, say: self.end(claim, 'error_melting', say),
                 message=texts.DELETE_FAILED, cancel_message=texts.CREATE_CANCELLED,
                 cancel=lambda database, found: work.forget(database, found.claim))
     def melt(self, caller, claim):

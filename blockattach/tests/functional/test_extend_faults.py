@@ -85,6 +85,20 @@ class ExtendTest(ExtendCase):
                     self.assertEqual(['VOLUME_VOLUME_007_010'], self.events(volume))
                     self.assert_agree()
 
+    def test_a_manager_that_dies_with_a_refusal_has_said_why(self):
+        for point in ('db.extending.failed.before', 'db.extending.failed.after'):
+            with self.subTest(point):
+                volume = self.volume(in_use=False)
+                self.world.store.faults.plan('extend', Fault.REFUSED)
+                self.dies_at(point, lambda volume=volume: self.extend(volume))
+                said = self.events(volume)
+                self.assertEqual(['VOLUME_VOLUME_007_010'] * (
+                    self.world.shown(volume).status == 'error_extending'), said)
+                self.world.start_instance()
+                self.look_everywhere()
+                if not said:
+                    self.assert_extended(volume, in_use=False)
+
     def test_what_is_uncertain_is_found_out_at_the_deadline(self):
         for in_use in (False, True):
             for method in ('extend', 'resize'):

@@ -20,7 +20,7 @@ class Acts:
         self.quick, self.slow = {}, {}
 
     @verbs.work('thing.test', deadline='create_seconds',
-                failed=lambda self, claim: self.quick['failed'](claim))
+                failed=lambda self, claim, say: self.quick['failed'](claim))
     def test(self, caller, claim):
         if claim.resource_id in self.slow:
             return verbs.TakesLong(self.slow[claim.resource_id])

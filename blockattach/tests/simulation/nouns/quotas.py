@@ -13,9 +13,6 @@ from blockattach.tests.simulation import operations
 
 _PATH = f'/os-quota-sets/{clients.PROJECT}'
 _NAMES = (domain.VOLUMES, domain.GIGABYTES)
-_MAKING = ''
-"""Under which `clients.Consumers` counts requests that name nothing: all that make something."""
-
 _MANAGING = volume_lifecycle.OwnStatus.MANAGING
 """These grow by themselves."""
 _TOO_LITTLE = 'must be equal or greater than existing resources'
@@ -66,13 +63,14 @@ class Quotas(clients.Played):
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
         """Nothing is added beyond a limit, as the rows are counted here."""
-        # What a volume grows by counts from when it is claimed.
-        sizes = [volume.size_gb + (volume.claimed_gb or 0) * (volume.claimed_pool == volume.pool)
-                 for volume in facts.volumes if not volume.deleted]
+        # What a volume grows by counts from when it is asked for.
+        sizes = [volume.size_gb + (volume.claimed_gb or 0) * (
+            volume.claimed_pool in (None, volume.pool))
+            for volume in facts.volumes if not volume.deleted]
         used = {domain.VOLUMES: len(sizes), domain.GIGABYTES: sum(sizes)}
-        if self._limits and not self._bounds and not self._all.at_work[_MAKING] \
+        if self._limits and not self._bounds and not self._all.at_work \
                 and not any(volume.own_status == _MANAGING for volume in facts.volumes):
-            # From here on, all that is made was asked for after the answer.
+            # From here on, all that is made or grows was asked for after the answer.
             self._bounds = {name: _Bound(limit, used[name])
                             for name, limit in self._limits.items()}
         for name, bound in self._bounds.items():
