@@ -197,5 +197,5 @@ NOUN = operations.Noun(
     clear=_clear,
     left=_left,
     passed=('db.transfers.',),
-    seeds=((7, 300),),
+    seeds=((7, 300), (8, 300)),
 )
