@@ -1,14 +1,11 @@
 """Images are cached and volumes are cloned from them while processes die and backends fail: no
 volume of a user fails by it, and all agrees in the end."""
-import tempfile
-
 from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import models
 from blockattach.db.volumes import cached_images
 from blockattach.db.volumes import volumes
 from blockattach.tests.fixtures import disks
-from blockattach.tests.fixtures import glance
 from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_image_faults
 
@@ -17,23 +14,9 @@ PROJECT = 'internal-project'
 
 class CacheCase(test_image_faults.ImageCase):
 
-    BOUNDS = {}
-
-    def a_world(self, notifier=None):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.glance = glance.GlanceStandIn()
-        self.addCleanup(self.glance.close)
-        made = instances.World(notifier, {
-            'glance': {'endpoint_override': self.glance.url, 'num_retries': 0},
-            'images': {'image_conversion_dir': f'{self.folder}/conversion',
-                       'cinder_internal_tenant_project_id': PROJECT,
-                       'cinder_internal_tenant_user_id': 'internal-user'},
-        }, disks.FileBackend('fake', self.folder, image_volume_cache_enabled=True,
-                             **self.BOUNDS))
-        self.addCleanup(made.close)
-        return made
+    IMAGES = {'cinder_internal_tenant_project_id': PROJECT,
+              'cinder_internal_tenant_user_id': 'internal-user'}
+    BACKEND = {'image_volume_cache_enabled': True}
 
     def make(self, image):
         made = self.ask(image)
@@ -259,7 +242,7 @@ class HitTest(CacheCase):
 
 class EvictTest(CacheCase):
 
-    BOUNDS = {'image_volume_cache_max_count': 1}
+    BACKEND = {**CacheCase.BACKEND, 'image_volume_cache_max_count': 1}
 
     def test_a_death_at_each_point(self):
         images = [self.image()]

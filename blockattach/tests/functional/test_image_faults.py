@@ -17,6 +17,9 @@ RAW, QCOW2 = 'raw', 'qcow2'
 
 
 class ImageCase(instances.WorldTestCase):
+    """``IMAGES`` and ``BACKEND``: more options of images, and of the backend."""
+
+    IMAGES, BACKEND = {}, {}
 
     def a_world(self, notifier=None):
         folder = tempfile.TemporaryDirectory()
@@ -26,8 +29,8 @@ class ImageCase(instances.WorldTestCase):
         self.addCleanup(self.glance.close)
         made = instances.World(notifier, {
             'glance': {'endpoint_override': self.glance.url, 'num_retries': 0},
-            'images': {'image_conversion_dir': f'{self.folder}/conversion'},
-        }, disks.FileBackend('fake', self.folder))
+            'images': {'image_conversion_dir': f'{self.folder}/conversion', **self.IMAGES},
+        }, disks.FileBackend('fake', self.folder, **self.BACKEND))
         self.addCleanup(made.close)
         return made
 
