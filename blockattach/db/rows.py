@@ -2,8 +2,10 @@
 import dataclasses
 import functools
 import json
+import operator
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeVar
@@ -69,6 +71,18 @@ def record(kind: type[_Record], row: Any, **given: Any) -> _Record:
     """
     values = _values(row)
     return kind(**{name: values[name] for name in _names(kind) if name not in given}, **given)
+
+
+def each(kind: type[_Record], found: Sequence[Any],
+         given: Sequence[Mapping[str, Any]]) -> list[_Record]:
+    """The rows of a long list as `record` makes them, each with the same fields given: quicker."""
+    if not found:
+        return []
+    columns = found[0]._fields
+    names = [name for name in _names(kind) if name not in given[0]]
+    read = operator.itemgetter(*(columns.index(name) for name in names))
+    return [kind(**dict(zip(names, read(row), strict=True)), **more)
+            for row, more in zip(found, given, strict=True)]
 
 
 def _values(row: Any) -> Any:
@@ -141,3 +155,10 @@ def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedS
     """One row of ``volumes`` with its type's name, and its children."""
     return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits,
                   image_metadata=image_metadata or {})
+
+
+def volumes(found: Sequence[Any],
+            children: Mapping[str, Mapping[str, Any]]) -> list[records.Volume]:
+    """Rows of a list, with the children of each by its id; without what a consumer keeps to."""
+    return each(records.Volume, found,
+                [{'limits': None, **children[row.id]} for row in found])

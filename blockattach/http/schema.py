@@ -86,24 +86,41 @@ class View:
 
     def __init__(self, keys: Mapping[str, Any]) -> None:
         self.keys: dict[str, Schema] = {}
-        self._sources: dict[str, Callable[[Any], Any] | None] = {}
+        attributes: dict[str, str] = {}
+        self._functions: dict[str, Callable[[Any], Any]] = {}
+        self._given = []
         for name, key in keys.items():
             promise, source = key if isinstance(key, tuple) else (key, name)
-            if promise.get('type') == 'null':
-                source = _nothing
             self.keys[name] = promise
-            self._sources[name] = (
-                operator.attrgetter(source) if isinstance(source, str) else source)
+            if source is GIVEN:
+                self._given.append(name)
+            elif callable(source):
+                self._functions[name] = source
+            elif promise.get('type') != 'null':
+                attributes[name] = source
         self.whole = obj(self.keys, required=self.keys)
+        self._nothing = dict.fromkeys(self.keys)
+        self._attributes = tuple(attributes)
+        # All of them in one call: a list has thousands.
+        self._read = _reader(tuple(attributes.values()))
 
     def show(self, record: Any, **given: Any) -> dict[str, Any]:
         """The object that shows a record."""
-        return {name: given[name] if source is None else source(record)
-                for name, source in self._sources.items()}
+        shown = self._nothing.copy()
+        shown.update(zip(self._attributes, self._read(record), strict=True))
+        for name, source in self._functions.items():
+            shown[name] = source(record)
+        for name in self._given:
+            shown[name] = given[name]
+        return shown
 
 
 GIVEN = None
 
 
-def _nothing(_: object) -> None:
-    """What every record has of a key for which there is nothing."""
+def _reader(attributes: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads these of an object. Of fewer than two, attrgetter makes no tuple."""
+    if len(attributes) > 1:
+        return operator.attrgetter(*attributes)
+    readers = [operator.attrgetter(name) for name in attributes]
+    return lambda record: tuple([read(record) for read in readers])

@@ -7,6 +7,7 @@ are taken from the pool: by the state of the socket, which costs nothing, and by
 shows something or the connection was idle (`check_freshness`).
 """
 import contextlib
+import datetime
 import functools
 import random
 import select
@@ -246,7 +247,7 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
     url = _prepare_url(url)
     kind = url.get_backend_name()
     # oslo.db's own choice; a server may have another one.
-    arguments = {'client_encoding': 'utf8'} if kind == 'postgresql' else {}
+    arguments = {'client_encoding': 'utf8'} if kind == 'postgresql' else _quick_times(url)
     made = sa.create_engine(
         url, pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
         pool_timeout=settings.pool_timeout, pool_recycle=settings.connection_recycle_time,
@@ -258,6 +259,18 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
     _name_errors(made)
     check_freshness(made, clock.Clock())
     return made
+
+
+def _quick_times(url: sa.URL) -> dict[str, Any]:
+    """Has PyMySQL and mysqlclient read times by the standard library, which does it in C.
+
+    Both do it in Python, which takes a tenth of the time of a long list.
+    """
+    module = url.get_dialect().import_dbapi()
+    if not hasattr(module, 'converters'):
+        return {}
+    return {'conv': {**module.converters.conversions,
+                     module.constants.FIELD_TYPE.DATETIME: datetime.datetime.fromisoformat}}
 
 
 def _name_errors(made: sa.Engine) -> None:

@@ -3,6 +3,8 @@ import dataclasses
 import functools
 import math
 import operator
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -25,15 +27,18 @@ _volumes = models.volumes
 _work = models.work
 _types = models.volume_types
 _attachments = models.attachments
-# Each volume has a type. An outer join all the same: else MariaDB begins a list at the types, and
-# sorts all volumes of a project for one page of them.
-_WITH_TYPE = sa.select(_volumes, _types.c.name.label('volume_type_name')).outerjoin(
-    _types, _types.c.id == _volumes.c.volume_type_id)
+# What a record has, and no more: a list has thousands. Each volume has a type. An outer join all
+# the same: else MariaDB begins a list at the types, and sorts all volumes of a project for a page.
+_WITH_TYPE = sa.select(
+    *(_volumes.c[field.name] for field in dataclasses.fields(records.Volume)
+      if field.name in _volumes.c), _types.c.name.label('volume_type_name'),
+).outerjoin(_types, _types.c.id == _volumes.c.volume_type_id)
 _metadata = models.volume_metadata
 _image_metadata = models.volume_image_metadata
 _BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
     _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 _CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
+    _volumes.c.claimed_pool, _volumes.c.claimed_gb,
     _work.c.progress.label('work_progress'), _work.c.attempts.label('work_attempts'),
 ).join(_work, sa.and_(
     _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
@@ -41,6 +46,7 @@ _CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE
     _work.c.generation == prepared.value('generation'))).where(
     _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
 _ONE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
+    _volumes.c.deleted,
     _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
 ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
     _volumes.c.id == prepared.value('volume_id')))
@@ -49,13 +55,16 @@ _SLICE = 500
 # Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
 # rest is NULL. A short list has no rest: a planner counts each value as a look into an index.
 _SHORT, _SIZES = 16, (128, 1024)
-_ID, _USED_ID = 'id_', 'used_id_'
 
 _ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
 _OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'created_at')
+# What belongs to a volume, by the fields of its record; servers come first in a union, since they
+# say what kinds of values there are.
+_PAIRS = {'metadata': _metadata, 'image_metadata': _image_metadata}
 _OF_ONE = prepared.Statement(lambda dialect: sa.union_all(
     _servers(_attachments.c.volume_id == prepared.value('volume_id')),
-    _pairs(_image_metadata, _image_metadata.c.volume_id == prepared.value('volume_id'), True)))
+    _pairs('image_metadata', lambda volume_id: volume_id == prepared.value('volume_id'),
+           *(sa.null() for _ in _OF_SERVER))))
 
 _USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
@@ -169,7 +178,8 @@ def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volum
 
 def list_page(database: engine.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
-    """One page of live volumes: two queries, however many there are; one more with a marker.
+    """One page of live volumes: two queries, however many there are; one more with a marker, and
+    one where any is attached.
 
     :raises VolumeNotFound: the marker is none
     """
@@ -178,7 +188,7 @@ def list_page(database: engine.Database, filters: Filters,
                              sa.and_(*_listed(filters)),
                              lambda marker: errors.VolumeNotFound(volume_id=marker))
         children = _children(connection, found)
-    return [rows.volume(row, **children[row.id].fields()) for row in found]
+    return rows.volumes(found, children)
 
 
 def count(database: engine.Database, filters: Filters) -> int:
@@ -233,10 +243,10 @@ def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
         raise errors.VolumeNotFound(volume_id=volume_id)
     metadata = {row.metadata_key: row.metadata_value for row in found
                 if row.metadata_key is not None}
-    children = _Children(metadata, {}, [])
-    for row in () if unused else _OF_ONE.rows(connection, volume_id=volume_id):
-        children.add(row)
-    return rows.volume(found[0], limits=rows.limits(found[0]), **children.fields())
+    more = () if unused else _OF_ONE.rows(connection, volume_id=volume_id)
+    return rows.volume(
+        found[0], metadata, _attached(row for row in more if row.id is not None),
+        rows.limits(found[0]), {row.key: row.value for row in more if row.id is None})
 
 
 def servers(connection: sa.Connection, volume_id: str) -> list[str]:
@@ -289,49 +299,40 @@ def _on_host(name: str) -> sa.ColumnElement[bool]:
                                   for sign in '@#'))
 
 
-@dataclasses.dataclass(slots=True)
-class _Children:
-    """What belongs to one volume."""
-
-    metadata: dict[str, str]
-    image_metadata: dict[str, str]
-    servers: list[Any]
-
-    def add(self, row: Any) -> None:
-        """A row of a union of `_servers` and `_pairs`."""
-        if row.id is not None:
-            self.servers.append(row)
-        elif row.of_image:
-            self.image_metadata[row.key] = row.value
-        else:
-            self.metadata[row.key] = row.value
-
-    def fields(self) -> dict[str, Any]:
-        """As a record of the volume has them."""
-        return {'metadata': self.metadata, 'image_metadata': self.image_metadata,
-                'attached': tuple(
-                    records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
-                                           row.attached_at)
-                    for row in sorted(self.servers, key=lambda row: (row.created_at, row.id)))}
-
-
 def _children(connection: sa.Connection,
-              volumes: Sequence[sa.Row[Any]]) -> dict[str, _Children]:
-    """What belongs to rows of volumes, by their ids, in one query.
+              volumes: Sequence[sa.Row[Any]]) -> dict[str, dict[str, Any]]:
+    """What belongs to rows of volumes, by their ids, as fields of their records.
 
     One whose lowest rank says that nothing is attached is not asked for attachments.
     """
-    found = {row.id: _Children({}, {}, []) for row in volumes}
-    if not volumes:
-        return found
-    ids = list(found)
-    used = [row.id for row in volumes if row.lowest_rank == _ATTACHED]
-    sizes = {_ID: (size := _size(len(ids))), _USED_ID: min(size, _size(len(used)))}
-    for row in _children_of(sizes[_ID], sizes[_USED_ID]).rows(connection, **{
-            f'{prefix}{number}': one for prefix, some in ((_ID, ids), (_USED_ID, used))
-            for number, one in enumerate(some + [None] * (sizes[prefix] - len(some)))}):
-        found[row.volume_id].add(row)
+    found: dict[str, dict[str, Any]] = {
+        row.id: {**{field: {} for field in _PAIRS}, 'attached': ()} for row in volumes}
+    for volume_id, field, key, value in _of_ids(connection, _all_pairs, list(found)):
+        found[volume_id][field][key] = value
+    servers: dict[str, list[Any]] = {}
+    for row in _of_ids(connection, _all_servers,
+                       [row.id for row in volumes if row.lowest_rank == _ATTACHED]):
+        servers.setdefault(row.volume_id, []).append(row)
+    for volume_id, some in servers.items():
+        found[volume_id]['attached'] = _attached(some)
     return found
+
+
+def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
+    """Rows of `_servers`, the first one first."""
+    return tuple(records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
+                                        row.attached_at)
+                 for row in sorted(servers, key=lambda row: (row.created_at, row.id)))
+
+
+def _of_ids(connection: sa.Connection, statement: Callable[[int], prepared.Statement],
+            ids: list[str]) -> list[Any]:
+    """The rows of a statement for so many ids; none without ids, and nothing is asked."""
+    if not ids:
+        return []
+    size = _size(len(ids))
+    return statement(size).rows(connection, **{
+        f'id_{number}': one for number, one in enumerate(ids + [None] * (size - len(ids)))})
 
 
 def _size(length: int) -> int:
@@ -342,37 +343,37 @@ def _size(length: int) -> int:
                 math.ceil(length / _SIZES[-1]) * _SIZES[-1])
 
 
+# SQLAlchemy would name each of a thousand ids anew for each page, which takes as long as all else
+# that is done for a volume of it.
 @functools.cache
-def _children_of(size: int, used: int) -> prepared.Statement:
-    """Of so many volumes, and so many that are in use. SQLAlchemy would name each of a thousand
-    ids anew for each page, which takes as long as all else that is done for a volume of it.
-    """
-    # Of no ids, the first has no rows.
-    return prepared.Statement(lambda dialect: sa.union_all(
-        _servers(_attachments.c.volume_id.in_(_ids(_USED_ID, used))),
-        *(_pairs(table, table.c.volume_id.in_(_ids(_ID, size)), of_image)
-          for table, of_image in ((_metadata, False), (_image_metadata, True)))),
+def _all_pairs(size: int) -> prepared.Statement:
+    return prepared.Statement(lambda dialect: sa.union_all(*(
+        _pairs(field, lambda volume_id: volume_id.in_(_ids(size))) for field in _PAIRS)),
         parsed_once=False)
 
 
+@functools.cache
+def _all_servers(size: int) -> prepared.Statement:
+    return prepared.Statement(
+        lambda dialect: _servers(_attachments.c.volume_id.in_(_ids(size))), parsed_once=False)
+
+
 def _servers(of_volumes: sa.ColumnElement[bool]) -> sa.Select:
-    """Attached servers. Comes first in a union: it says what kinds of values there are."""
+    """Attached servers."""
     return sa.select(
-        _attachments.c.volume_id, *(_attachments.c[name] for name in _OF_SERVER),
-        sa.null().label('key'), sa.null().label('value'), _flag(False),
+        _attachments.c.volume_id, sa.literal_column("'attached'").label('field'),
+        sa.null().label('key'), sa.null().label('value'),
+        *(_attachments.c[name] for name in _OF_SERVER),
     ).where(of_volumes, _attachments.c.rank == _ATTACHED)
 
 
-def _pairs(table: sa.Table, of_volumes: sa.ColumnElement[bool], of_image: bool) -> sa.Select:
-    """Metadata, in the columns of `_servers`."""
-    return sa.select(table.c.volume_id, *(sa.null() for _ in _OF_SERVER), table.c.key,
-                     table.c.value, _flag(of_image)).where(of_volumes)
+def _pairs(field: str, of_volumes: Callable[[sa.Column[Any]], sa.ColumnElement[bool]],
+           *more: sa.ColumnElement[Any]) -> sa.Select:
+    """Metadata of one kind, in the first columns of `_servers`."""
+    table = _PAIRS[field]
+    return sa.select(table.c.volume_id, sa.literal_column(f"'{field}'").label('field'),
+                     table.c.key, table.c.value, *more).where(of_volumes(table.c.volume_id))
 
 
-def _flag(value: bool) -> sa.Label[Any]:
-    return sa.literal_column(str(int(value))).label('of_image')
-
-
-def _ids(prefix: str, size: int) -> list[Any]:
-    return [prepared.value(f'{prefix}{number}', _volumes.c.id.type)
-            for number in range(size)] or [sa.null()]
+def _ids(size: int) -> list[Any]:
+    return [prepared.value(f'id_{number}', _volumes.c.id.type) for number in range(size)]
