@@ -54,17 +54,19 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
 
 
 def of_failure(database: engine.Database, found: records.Work | None, request_id: str | None,
-               text: domain_messages.Text | None, reason: Exception) -> work.Say:
+               text: domain_messages.Text | None, reason: Exception | None = None) -> work.Say:
     """Writes down why work has failed, in the transaction that ends it.
 
     :param text: None, as where the work is of no project: nobody is to read of it
+    :param reason: None: it was cancelled, and the text says so
     """
     if text is None or found is None or found.project_id is None:
         return work.silent
     return functools.partial(
         _insert, database=database, message_id=database.new_id(), project_id=found.project_id,
         request_id=request_id, text=text, resource_id=found.resource_id,
-        said=_said(text, str(reason), errors.in_words(reason)))
+        said=_said(text, '', '') if reason is None else
+        _said(text, str(reason), errors.in_words(reason)))
 
 
 def _said(text: domain_messages.Text, detail: str, words: str) -> dict[str, str | None]:

@@ -239,10 +239,11 @@ def hasten(database: engine.Database, waiting: records.Claim) -> None:
 
 
 @engine.retried
-def forget(database: engine.Database, claim: records.Claim) -> None:
+def forget(database: engine.Database, claim: records.Claim, say: Say = silent) -> None:
     """End work that no resource depends on; that of another owner stays."""
     with database.writer() as connection:
         _end(connection, claim)
+        say(connection)
 
 
 def due(database: engine.Database, host: str | None, owner: str | None = None,

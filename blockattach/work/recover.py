@@ -243,10 +243,8 @@ def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
     if found.owner is not None and found.overdue <= 0:
         raise errors.Conflict(
             reason=f'cannot cancel {found.claim.name}: {found.owner} is at work on it')
-    verb.cancel(database, found)
-    if verb.cancel_message is not None and found.project_id is not None:
-        messages.create(database, found.project_id, found.request_id, verb.cancel_message,
-                        found.resource_id)
+    verb.cancel(database, found, messages.of_failure(
+        database, found, found.request_id, verb.cancel_message))
     LOG.warning('Work is cancelled%s', log.fields(work=found.claim.name,
                                                   resource_id=found.resource_id))
     return found

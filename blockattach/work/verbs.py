@@ -72,7 +72,7 @@ class Verb:
         was lost meanwhile
     :ivar cancel: ends work that no process has, where that is safe; it raises Conflict elsewhere.
         None: it cannot be cancelled
-    :ivar cancel_message: the message to the user then
+    :ivar cancel_message: the message to the user then, written in the same transaction
     """
 
     name: str
@@ -83,7 +83,7 @@ class Verb:
     message: messages.Text | None = None
     then: Callable[..., None] | None = None
     undo: Callable[..., None] | None = None
-    cancel: Callable[[engine.Database, records.Work], object] | None = None
+    cancel: Callable[[engine.Database, records.Work, work_rows.Say], object] | None = None
     cancel_message: messages.Text | None = None
 
 

@@ -87,12 +87,13 @@ def failed(database: engine.Database, claim: records.Claim,
 
 
 @engine.retried
-def cancelled(database: engine.Database, found: records.Work) -> None:
+def cancelled(database: engine.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
     """Let a volume be as it is.
 
     :raises Conflict: the backend may have begun
     """
-    _end(database, found.claim, _Event.REVERTED, unbegun=True)
+    _end(database, found.claim, _Event.REVERTED, unbegun=True, say=say)
     LOG.warning('Reverting of a volume is cancelled%s', log.fields(volume_id=found.resource_id))
 
 

@@ -195,30 +195,33 @@ def unmanage(database: engine.Database, snapshot: snapshots.Snapshot) -> None:
 
 
 @engine.retried
-def create_cancelled(database: engine.Database, found: records.Work) -> None:
+def create_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """End in error a snapshot that no process makes."""
-    _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED)
+    _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED, say=say)
     LOG.warning('Making of a snapshot is cancelled%s', log.fields(snapshot_id=found.resource_id))
 
 
 @engine.retried
-def manage_cancelled(database: engine.Database, found: records.Work) -> None:
+def manage_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """End in error a snapshot that no process has begun to take over.
 
     :raises Conflict: one has
     """
-    _end(database, found.claim, _Event.CREATE_FAILED, unbegun=True)
+    _end(database, found.claim, _Event.CREATE_FAILED, unbegun=True, say=say)
     LOG.warning('Snapshot is not managed%s', log.fields(snapshot_id=found.resource_id))
 
 
 @engine.retried
-def delete_cancelled(database: engine.Database, found: records.Work) -> None:
+def delete_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """Let a snapshot be what it was before its removal was asked for.
 
     :raises Conflict: its removal has begun
     """
     _end(database, found.claim, _Event.DELETE_CANCELLED,
-         snapshots.settled(found.progress['was']), unbegun=True)
+         snapshots.settled(found.progress['was']), unbegun=True, say=say)
     LOG.warning('Removal of a snapshot is cancelled%s', log.fields(snapshot_id=found.resource_id))
 
 
@@ -236,9 +239,10 @@ def cleaned(database: engine.Database, claim: records.Claim) -> None:
     work.forget(database, claim)
 
 
-def cleanup_cancelled(database: engine.Database, found: records.Work) -> None:
+def cleanup_cancelled(database: engine.Database, found: records.Work,
+                      say: work.Say = work.silent) -> None:
     """Leave on a pool what may be there of a snapshot."""
-    work.forget(database, found.claim)
+    work.forget(database, found.claim, say)
 
 
 @engine.retried

@@ -83,7 +83,8 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
 
 
 @engine.retried
-def refused(database: engine.Database, volume_id: str, generation: int) -> None:
+def refused(database: engine.Database, volume_id: str, generation: int,
+            say: work.Say = work.silent) -> None:
     """Its pool has no room: it is what it was, with its size.
 
     :raises StaleGeneration: a manager has taken it on
@@ -93,6 +94,7 @@ def refused(database: engine.Database, volume_id: str, generation: int) -> None:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         work.end_unbegun(connection, extension(volume_id, generation))
         volume_rows.move(connection, database, row, _Event.EXTEND_REFUSED)
+        say(connection)
     LOG.warning('Volume keeps its size%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
@@ -140,21 +142,23 @@ def failed(database: engine.Database, held: records.Claim,
     LOG.error('Cannot extend a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
-def cancelled(database: engine.Database, found: records.Work) -> None:
+def cancelled(database: engine.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
     """Let a volume keep its size whose backend has not been asked.
 
     :raises Conflict: it has been
     """
     volume = volume_queries.get_bare(database, found.resource_id)
     try:
-        refused(database, volume.id, volume.generation)
+        refused(database, volume.id, volume.generation, say)
     except errors.StaleGeneration as exc:
         raise errors.Conflict(reason='cannot cancel volume.extend: it has begun') from exc
 
 
-def notify_cancelled(database: engine.Database, found: records.Work) -> None:
+def notify_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """Leave the servers that use a volume without notice."""
-    work.forget(database, found.claim)
+    work.forget(database, found.claim, say)
 
 
 def servers(database: engine.Database, volume_id: str) -> list[str]:

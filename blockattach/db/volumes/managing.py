@@ -93,7 +93,8 @@ def claim(database: engine.Database, volume_id: str, generation: int) -> int:
 
 
 @engine.retried
-def refused(database: engine.Database, volume_id: str, generation: int) -> None:
+def refused(database: engine.Database, volume_id: str, generation: int,
+            say: work.Say = work.silent) -> None:
     """Its pool will not do: it is in error, and what lies there is as it was.
 
     :raises StaleGeneration: a manager has taken it on
@@ -103,6 +104,7 @@ def refused(database: engine.Database, volume_id: str, generation: int) -> None:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         work.end_unbegun(connection, management(volume_id, generation))
         _leave(connection, database, row)
+        say(connection)
     LOG.warning('Volume is not managed%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
@@ -161,14 +163,15 @@ def failed(database: engine.Database, held: records.Claim,
     LOG.error('Cannot manage a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
-def cancelled(database: engine.Database, found: records.Work) -> None:
+def cancelled(database: engine.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
     """End a volume in error that no manager has taken on.
 
     :raises Conflict: one has
     """
     volume = volume_queries.get_bare(database, found.resource_id)
     try:
-        refused(database, volume.id, volume.generation)
+        refused(database, volume.id, volume.generation, say)
     except errors.StaleGeneration as exc:
         raise errors.Conflict(reason='cannot cancel volume.manage: it has begun') from exc
 

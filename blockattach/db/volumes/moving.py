@@ -156,7 +156,8 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
 
 
 @engine.retried
-def refused(database: engine.Database, volume_id: str, generation: int | None = None) -> None:
+def refused(database: engine.Database, volume_id: str, generation: int | None = None,
+            say: work.Say = work.silent) -> None:
     """No pool takes it: it is what it was, where it was.
 
     :param generation: None: whichever it has
@@ -167,6 +168,7 @@ def refused(database: engine.Database, volume_id: str, generation: int | None = 
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         work.end_unbegun(connection, act(volume_id, _verb(row), row.generation))
         _end(connection, database, row, **_shown(row, 'error'))
+        say(connection)
     LOG.warning('Volume stays what it is, and where it is%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
 
@@ -215,13 +217,14 @@ def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
     return generation + 1
 
 
-def cancelled(database: engine.Database, found: records.Work) -> None:
+def cancelled(database: engine.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
     """Leave a volume what and where it is that no backend has begun to take.
 
     :raises Conflict: one has
     """
     try:
-        refused(database, found.resource_id)
+        refused(database, found.resource_id, say=say)
     except errors.StaleGeneration as exc:
         raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it has begun') from exc
 

@@ -78,14 +78,15 @@ def failed(database: engine.Database, held: records.Claim,
 
 
 @engine.retried
-def cancelled(database: engine.Database, found: records.Work) -> None:
+def cancelled(database: engine.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
     """Let a volume be what it was.
 
     :raises Conflict: its backend may have begun
     """
     if found.attempts:
         raise errors.Conflict(reason='cannot cancel volume.unmanage: it has begun')
-    _keep(database, found.claim)
+    _keep(database, found.claim, say)
 
 
 def unmanagement(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:

@@ -138,9 +138,10 @@ def download_failed(database: engine.Database, claim: records.Claim,
     LOG.warning('Volume is in error%s', log.fields(volume_id=claim.resource_id))
 
 
-def download_cancelled(database: engine.Database, found: records.Work) -> None:
+def download_cancelled(database: engine.Database, found: records.Work,
+                       say: work.Say = work.silent) -> None:
     """Leave a volume as it is, in error."""
-    download_failed(database, found.claim)
+    download_failed(database, found.claim, say)
 
 
 @engine.retried
@@ -213,9 +214,10 @@ def uploaded(database: engine.Database, claim: records.Claim,
     LOG.info('Upload of a volume has ended%s', log.fields(volume_id=claim.resource_id))
 
 
-def upload_cancelled(database: engine.Database, found: records.Work) -> None:
+def upload_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """Let a volume be what it was; the image that it was to be stays without bytes."""
-    uploaded(database, found.claim)
+    uploaded(database, found.claim, say)
 
 
 def hasten(database: engine.Database, begun: Begun) -> None:

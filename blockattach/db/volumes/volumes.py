@@ -200,7 +200,8 @@ def created(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def failed(database: engine.Database, volume_id: str, generation: int) -> None:
+def failed(database: engine.Database, volume_id: str, generation: int,
+           say: work.Say = work.silent) -> None:
     """No pool could make it: it ends in error, its room is given back."""
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR)) as connection:
@@ -209,6 +210,7 @@ def failed(database: engine.Database, volume_id: str, generation: int) -> None:
         volume_rows.move(connection, database, row, _Event.CREATE_FAILED, pool=None,
                          service_uuid=None)
         work.end(connection, creation(volume_id, generation))
+        say(connection)
     LOG.warning('Volume is in error%s', log.fields(volume_id=volume_id))
 
 
@@ -288,7 +290,8 @@ def delete_failed(database: engine.Database, volume_id: str, generation: int,
     LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
-def create_cancelled(database: engine.Database, found: records.Work) -> None:
+def create_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """End a volume in error that waits for a pool.
 
     :raises Conflict: a backend may have begun it
@@ -296,11 +299,12 @@ def create_cancelled(database: engine.Database, found: records.Work) -> None:
     if found.host is not None:
         raise errors.Conflict(reason=f'cannot cancel volume.create: {found.host} has begun it')
     volume = volume_queries.get_bare(database, found.resource_id)
-    failed(database, volume.id, volume.generation)
+    failed(database, volume.id, volume.generation, say)
 
 
 @engine.retried
-def delete_cancelled(database: engine.Database, found: records.Work) -> None:
+def delete_cancelled(database: engine.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
     """Let a volume be what it was before its removal was asked for.
 
     :raises Conflict: its removal has begun
@@ -317,12 +321,14 @@ def delete_cancelled(database: engine.Database, found: records.Work) -> None:
             snapshot_rows.keep(connection, database, volume_id, progress['snapshots'])
         volume_rows.move(connection, database, row, _Event.DELETE_CANCELLED,
                          _Own(progress['was']))
+        say(connection)
     LOG.warning('Removal of a volume is cancelled%s', log.fields(volume_id=volume_id))
 
 
-def cleanup_cancelled(database: engine.Database, found: records.Work) -> None:
+def cleanup_cancelled(database: engine.Database, found: records.Work,
+                      say: work.Say = work.silent) -> None:
     """Leave on a pool what may be there of a volume."""
-    work.forget(database, found.claim)
+    work.forget(database, found.claim, say)
 
 
 def hasten_delete(database: engine.Database, deleting: Deleting) -> None:

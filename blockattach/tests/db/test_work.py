@@ -1,8 +1,10 @@
 """Asynchronous acts: claimed, renewed, resumed, ended; and what a verb of a new noun needs."""
+import dataclasses
 import uuid
 from concurrent import futures
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from blockattach import context
 from blockattach import errors
@@ -195,7 +197,8 @@ class Things:
                 done=lambda self, claim, made: self.end(claim, 'molten'),
                 failed=lambda self, claim, say: self.end(claim, 'error_melting', say),
                 message=texts.DELETE_FAILED, cancel_message=texts.CREATE_CANCELLED,
-                cancel=lambda database, found: work.forget(database, found.claim))
+                cancel=lambda database, found, say: work.forget(
+                    database, found.claim, say))
     def melt(self, caller, claim):
         """The act on the backend."""
         self.melt_next(claim.resource_id)
@@ -329,6 +332,17 @@ class CancelTest(Case):
         self.cancel(volume.id)
         self.assertEqual(([(texts.CREATE_CANCELLED.user_message, None)], 'error'),
                          (self.messages(volume.id), self.status(volume)))
+
+    def test_nothing_is_cancelled_without_its_message(self):
+        volume = make.volume(self.database, own_status=OWN.CREATING)
+        verb = verbs.declared(volume_work.VolumeWork)['volume.create']
+        unwritable = dataclasses.replace(
+            verb, cancel_message=verb.cancel_message._replace(resource_type=None))
+        found = work.of_resource(self.database, 'volume', volume.id)
+        with self.assertRaises(db_exception.DBError):
+            recover.cancel(self.database, {'volume.create': unwritable}, found.id)
+        self.assertEqual(([], 'creating'), (self.messages(volume.id), self.status(volume)))
+        self.assertIsNotNone(work.of_resource(self.database, 'volume', volume.id))
 
     def test_one_that_a_backend_may_have_begun_goes_on(self):
         make.pool(self.database)
