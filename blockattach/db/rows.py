@@ -155,10 +155,3 @@ def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedS
     """One row of ``volumes`` with its type's name, and its children."""
     return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits,
                   image_metadata=image_metadata or {})
-
-
-def volumes(found: Sequence[Any],
-            children: Mapping[str, Mapping[str, Any]]) -> list[records.Volume]:
-    """Rows of a list, with the children of each by its id; without what a consumer keeps to."""
-    return each(records.Volume, found,
-                [{'limits': None, **children[row.id]} for row in found])

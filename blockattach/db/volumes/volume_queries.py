@@ -188,7 +188,7 @@ def list_page(database: engine.Database, filters: Filters,
                              sa.and_(*_listed(filters)),
                              lambda marker: errors.VolumeNotFound(volume_id=marker))
         children = _children(connection, found)
-    return rows.volumes(found, children)
+    return rows.each(records.Volume, found, children)
 
 
 def count(database: engine.Database, filters: Filters) -> int:
@@ -300,13 +300,14 @@ def _on_host(name: str) -> sa.ColumnElement[bool]:
 
 
 def _children(connection: sa.Connection,
-              volumes: Sequence[sa.Row[Any]]) -> dict[str, dict[str, Any]]:
-    """What belongs to rows of volumes, by their ids, as fields of their records.
+              volumes: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
+    """What belongs to each of these rows of volumes, as fields of its record.
 
     One whose lowest rank says that nothing is attached is not asked for attachments.
     """
     found: dict[str, dict[str, Any]] = {
-        row.id: {**{field: {} for field in _PAIRS}, 'attached': ()} for row in volumes}
+        row.id: {'metadata': {}, 'image_metadata': {}, 'attached': (), 'limits': None}
+        for row in volumes}
     for volume_id, field, key, value in _of_ids(connection, _all_pairs, list(found)):
         found[volume_id][field][key] = value
     servers: dict[str, list[Any]] = {}
@@ -315,7 +316,7 @@ def _children(connection: sa.Connection,
         servers.setdefault(row.volume_id, []).append(row)
     for volume_id, some in servers.items():
         found[volume_id]['attached'] = _attached(some)
-    return found
+    return list(found.values())
 
 
 def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:

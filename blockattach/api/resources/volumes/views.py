@@ -2,6 +2,7 @@
 caller: what it may see, and has asked for; and the bodies of the actions on them."""
 import functools
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -96,19 +97,27 @@ _MADE = schema.View({
     'attachments': (schema.array(_SERVER.whole), schema.GIVEN),
 })
 
-_BY_RULE = {
-    policies.TENANT_ATTRIBUTE: schema.View({
-        'os-vol-tenant-attr:tenant_id': (answers.TEXT, 'project_id')}),
-    policies.HOST_ATTRIBUTE: schema.View({
-        'os-vol-host-attr:host': ({'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'}, 'pool')}),
-    policies.MIG_STATUS_ATTRIBUTE: schema.View({
+_BY_RULE: Mapping[str, Mapping[str, Any]] = {
+    policies.TENANT_ATTRIBUTE: {
+        'os-vol-tenant-attr:tenant_id': (answers.TEXT, 'project_id')},
+    policies.HOST_ATTRIBUTE: {
+        'os-vol-host-attr:host': ({'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'}, 'pool')},
+    policies.MIG_STATUS_ATTRIBUTE: {
         'os-vol-mig-status-attr:migstat': (answers.NULLABLE_TEXT, 'migration_status'),
-        'os-vol-mig-status-attr:name_id': answers.NULL}),
+        'os-vol-mig-status-attr:name_id': answers.NULL},
 }
-"""What only those see to whom a rule of the volume's project allows it."""
+"""What only those see to whom a rule of the volume's project allows it, as a `schema.View` has it."""
+
+
+@functools.cache
+def _attributes(rules: tuple[str, ...]) -> schema.View:
+    """What those see to whom these rules allow it."""
+    return schema.View({name: key for rule in rules for name, key in _BY_RULE[rule].items()})
+
+
 _ATTRIBUTES = {
     'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
-    **{key: promise for view in _BY_RULE.values() for key, promise in view.keys.items()}}
+    **_attributes(tuple(_BY_RULE)).keys}
 
 
 class Added(NamedTuple):
@@ -233,16 +242,16 @@ def names(services: api_services.ApiServices, call: operation.Call,
 def details(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
     """All that the caller may know of each."""
-    attributes = {owner: [view for rule, view in _BY_RULE.items()
-                          if services.policy.allowed(call.context, rule, owner)]
-                  for owner in {volume.project_id for volume in volumes}}
+    attributes = {
+        owner: _attributes(tuple(rule for rule in _BY_RULE
+                                 if services.policy.allowed(call.context, rule, owner)))
+        for owner in {volume.project_id for volume in volumes}}
     shown = [_made(call, volume) for volume in volumes]
     for one, volume in zip(shown, volumes, strict=True):
         if volume.image_metadata and services.policy.allowed(
                 call.context, policies.SHOW_IMAGE_METADATA, volume.project_id):
             one['volume_image_metadata'] = volume.image_metadata
-        for view in attributes[volume.project_id]:
-            one |= view.show(volume)
+        one |= attributes[volume.project_id].show(volume)
     return _counted(services, call, shown)
 
 
