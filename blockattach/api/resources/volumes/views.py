@@ -106,7 +106,7 @@ _BY_RULE: Mapping[str, Mapping[str, Any]] = {
         'os-vol-mig-status-attr:migstat': (answers.NULLABLE_TEXT, 'migration_status'),
         'os-vol-mig-status-attr:name_id': answers.NULL},
 }
-"""What only those see to whom a rule of the volume's project allows it, as a `schema.View` has it."""
+"""By rule: what only those see to whom it allows it in the project of the volume; for a `View`."""
 
 
 @functools.cache
