@@ -12,7 +12,7 @@ from blockattach import units
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
 ZEROS = b'\0' * PIECE
-SETTLED = 4 * units.MIB
+SETTLED = units.MIB
 """After so many bytes a copy waits until they are on the medium: what others make durable on the
 same disk waits for no more than that, and the cache is left to them."""
 # fallocate of linux/falloc.h: keep the size, punch a hole.

@@ -27,10 +27,14 @@ from blockattach.drivers import devices
 LOG = oslo_log.getLogger(__name__)
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
 # ioctl of linux/fs.h: share the extents of another file.
 _FICLONE = 0x40049409
 _UNFINISHED = '.new'
+_FREED = 16 * units.MIB
+"""So much room is given back at once. A file system that frees a large file in one step, and
+discards it on the medium, lets others wait meanwhile that make something durable there."""
 _SNAPSHOT = 'snapshot-'
 
 
@@ -237,11 +241,16 @@ class FileStore(base.VolumeStore):
         return False
 
     def _delete(self, name: str) -> None:
-        """Remove a file with what a crash left of making it."""
+        """Remove a file with what a crash left of making or removing it."""
         path = self._path(name)
         if not os.path.isdir(self._folder):
             return
         with self._answering():
+            if _is_large(path):
+                # Nobody finds a part of it under its name.
+                os.rename(path, os.path.join(self._folder, f'.{name}.deleted{_UNFINISHED}'))
+                self._make_durable()
+                failpoints.point('drivers.file.before_free')
             for found in os.listdir(self._folder):
                 if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
                     _unlink(os.path.join(self._folder, found))
@@ -269,6 +278,7 @@ class FileStore(base.VolumeStore):
             if replace is not None:
                 _take_alone(replace, name)
                 os.rename(hidden, self._path(name))
+                _free(replace)
             else:
                 with contextlib.suppress(FileExistsError):
                     os.link(hidden, self._path(name))
@@ -309,7 +319,33 @@ def _take_alone(file: int, name: str) -> None:
 
 def _unlink(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
+        if _is_large(path):
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                _free(file)
+            finally:
+                os.close(file)
         os.unlink(path)
+
+
+def _is_large(path: str) -> bool:
+    """Whether much room goes with a name."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.lstat(path)
+        return (stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+                and found.st_blocks * 512 > _FREED)
+    return False
+
+
+def _free(file: int) -> None:
+    """Give back the room of a file that nobody needs any more, piece by piece."""
+    try:
+        for start, length in _data(file, _FREED):
+            disks.punch(file, start, length)
+            os.fdatasync(file)
+    except OSError as exc:
+        if exc.errno not in _NO_HOLES:
+            raise
 
 
 def _copy(source: int, copy: int, copied: base.Copied) -> None:
@@ -324,22 +360,32 @@ def _copy(source: int, copy: int, copied: base.Copied) -> None:
 
 def _copy_data(source: int, copy: int, copied: base.Copied) -> None:
     os.ftruncate(copy, os.fstat(source).st_size)
-    offset = unsettled = 0
+    unsettled = 0
+    for start, length in _data(source, disks.SETTLED):
+        end = start + length
+        while start < end:
+            done = os.copy_file_range(source, copy, end - start, start, start)
+            if not done:
+                # Some file systems of old kernels say so instead of an error: no copy is
+                # incomplete.
+                raise OSError(errno.EIO, 'the kernel copies nothing')
+            start += done
+        unsettled += length
+        if unsettled >= disks.SETTLED:
+            disks.settle(copy)
+            unsettled = 0
+        copied(length)
+
+
+def _data(file: int, most: int) -> Iterator[tuple[int, int]]:
+    """Where a file is no hole: offsets, and at most so many bytes at each."""
+    end = 0
     while True:
         try:
-            start = os.lseek(source, offset, os.SEEK_DATA)
+            start = os.lseek(file, end, os.SEEK_DATA)
         except OSError as exc:
             if exc.errno == errno.ENXIO:
                 return
             raise
-        length = os.lseek(source, start, os.SEEK_HOLE) - start
-        done = os.copy_file_range(source, copy, min(length, disks.SETTLED), start, start)
-        if not done:
-            # Some file systems of old kernels say so instead of an error: no copy is incomplete.
-            raise OSError(errno.EIO, 'the kernel copies nothing')
-        unsettled += done
-        if unsettled >= disks.SETTLED:
-            disks.settle(copy)
-            unsettled = 0
-        copied(done)
-        offset = start + done
+        end = min(os.lseek(file, start, os.SEEK_HOLE), start + most)
+        yield start, end - start

@@ -6,6 +6,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import units
 from blockattach.conformance import store
+from blockattach.drivers import base
 from blockattach.drivers.stores import file
 from blockattach.tests.conformance import settings
 
@@ -45,6 +46,36 @@ class FileStoreTest(store.StoreContract):
         with open(leftover, 'wb'):
             pass
         self.store.create(volume)
+        self.store.delete(volume)
+        self.assertEqual([], os.listdir(self.settings.volumes_dir))
+
+    def test_a_crash_while_much_is_removed_leaves_no_part_under_its_name(self) -> None:
+        volume = self._created(1)
+        self._fill(volume, b'x' * 20 * units.MIB)
+
+        def crash() -> None:
+            raise KeyboardInterrupt
+
+        failpoints.arm('drivers.file.before_free', crash)
+        self.addCleanup(failpoints.disarm, 'drivers.file.before_free')
+        with self.assertRaises(KeyboardInterrupt):
+            self.store.delete(volume)
+        self._assert_absent(volume)
+        failpoints.disarm('drivers.file.before_free')
+        self.store.delete(volume)
+        self.assertEqual([], os.listdir(self.settings.volumes_dir))
+
+    def test_a_volume_of_much_is_reverted_and_removed_whole(self) -> None:
+        volume = self._created(1)
+        self._fill(volume, b'x' * 20 * units.MIB)
+        snapshot = self.snapshot(volume)
+        self._snapshots().create_snapshot(snapshot)
+        self._fill(volume, b'y' * 40 * units.MIB)
+        self._reverter().revert(snapshot)
+        with open(self.store.device(volume), 'rb') as read:
+            self.assertEqual(b'x' * 20 * units.MIB + b'\0' * 20 * units.MIB,
+                             read.read(40 * units.MIB))
+        self._snapshots().delete_snapshot(snapshot)
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
 
@@ -102,6 +133,10 @@ class FileStoreTest(store.StoreContract):
                 self.store.manage(name, self.volume())
         self.assertEqual({'link', 'folder'}, set(os.listdir(self.settings.volumes_dir)))
         self.assertEqual((), self.store.manageable())
+
+    def _fill(self, volume: base.StoredVolume, some: bytes) -> None:
+        with open(self.store.device(volume), 'r+b') as device:
+            device.write(some)
 
     def _foreign(self, name: str, size: int) -> None:
         with open(os.path.join(self.settings.volumes_dir, name), 'wb') as file:
