@@ -39,6 +39,7 @@ RECONCILE_SECONDS = 5
 REPORT_SECONDS = 10
 DOWN_SECONDS = 30
 INTERNAL_PROJECT = '0d1f6e9b7c0a4d6f8f3a4b1c2d3e4f50'
+INTERNAL_USER = 'internal'
 """Whose the volumes of cached images are: no client's."""
 _SETTINGS: dict[str | None, dict[str, Any]] = {
     None: {'state_path': '/nonexistent'},
@@ -55,7 +56,7 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
     'glance': {'endpoint_override': glance.URL, 'num_retries': 0},
     'images': {'image_conversion_disable': True,
                'cinder_internal_tenant_project_id': INTERNAL_PROJECT,
-               'cinder_internal_tenant_user_id': 'internal'},
+               'cinder_internal_tenant_user_id': INTERNAL_USER},
 }
 # One thread runs at a time: nobody waits for a place to work.
 _WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
