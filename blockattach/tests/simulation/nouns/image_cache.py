@@ -266,8 +266,8 @@ NOUN = operations.Noun(
     clear=_clear,
     left=_left,
     passed=('volume.image_cache.', 'db.cached_images.', 'db.volume_images.cloned.'),
-    # Where a backend refuses it: `refused cached image` walks through it.
-    rare=('db.cached_images.failed.',),
+    # Where a backend refuses: operations of these names walk through it.
+    rare=('db.cached_images.failed.', 'db.cached_images.release.'),
     seeds=((104, 600),),
     needs=(images.NOUN.name,),
 )
