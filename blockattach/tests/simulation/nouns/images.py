@@ -241,5 +241,5 @@ NOUN = operations.Noun(
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('downloading', 'uploading')",),
     passed=('control.images.', 'volume.images.', 'images.', 'db.volume_images.'),
     rare=('db.volume_images.hasten.',),
-    seeds=((41, 400), (43, 300)),
+    seeds=((41, 400), (43, 300), (44, 300)),
 )
