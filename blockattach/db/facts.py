@@ -29,6 +29,7 @@ _VOLUMES = sa.select(
     _volumes.c.shared_targets == sa.false(),
     sa.exists().where(_transfers.c.volume_id == _volumes.c.id),
     _volumes.c.claimed_pool, _volumes.c.claimed_gb, sources.IS_COPY, sources.SOURCE_POOL,
+    _volumes.c.project_id,
     ).where(models.live(_volumes))
 _ATTACHMENTS = sa.select(
     _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,

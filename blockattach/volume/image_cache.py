@@ -62,17 +62,18 @@ class ImageCache:
         self._settings = settings
 
     def clone(self, found: volume_queries.AtWork,
-              copied: Callable[[int], None]) -> volume_queries.AtWork | None:
-        """Make a volume of the cached volume of its image; None: it is to be downloaded.
+              copied: Callable[[int], None]) -> volume_queries.AtWork:
+        """Make a volume of the cached volume of its image, if that can be.
 
         :param copied: see `blockattach.drivers.base.Clone`
-        :returns: the volume, with what it is made of
+        :returns: the volume, with what it is made of; without, it is to be made and downloaded,
+            whatever an earlier attempt was going to make it of
         """
         source_id = found.volume.source_volid
         try:
             source_id = source_id or self._hold(found)
             if source_id is None:
-                return None
+                return found
             failpoints.point('volume.image_cache.before_clone')
             self._backend.clone(volume_queries.get_bare(self._database, source_id), found.volume,
                                 copied)
@@ -85,11 +86,10 @@ class ImageCache:
             cached_images.release(self._database, found.claim)
             if source_id is not None and type(exc) is errors.BackendRefused:
                 self._remove(source_id)
-            return None
+            return _made_of(found, None)
         failpoints.point('volume.image_cache.after_clone')
         self._backend.telemetry.image_cache(self._backend.name, 'hit')
-        return dataclasses.replace(
-            found, volume=dataclasses.replace(found.volume, source_volid=source_id))
+        return _made_of(found, source_id)
 
     def keeps(self, found: volume_queries.AtWork) -> bool:
         """Whether the image that a volume is filled from shall be cached."""
@@ -117,10 +117,15 @@ class ImageCache:
         """
         return found.progress.get(_KEPT)
 
-    def remove_failed(self, volume_id: str) -> None:
-        """A volume could not be filled: it goes, if it is that of a cached image."""
-        if cached_images.is_cached(self._database, volume_id):
-            self._remove(volume_id)
+    def failed(self, claim: records.Claim) -> bool:
+        """A volume cannot be filled: it goes, if it is that of a cached image; False: it stays.
+
+        :raises StaleGeneration: another process went on with it
+        """
+        goes = cached_images.failed(self._database, claim, 0)
+        if goes:
+            LOG.warning('Cannot cache an image%s', log.fields(volume_id=claim.resource_id))
+        return goes
 
     def _hold(self, found: volume_queries.AtWork) -> str | None:
         image = volume_images.about(found)
@@ -170,3 +175,8 @@ class ImageCache:
             return
         LOG.info('Cached image is removed%s', log.fields(volume_id=volume_id))
         self._backend.telemetry.image_cache(self._backend.name, 'evicted')
+
+
+def _made_of(found: volume_queries.AtWork, source_id: str | None) -> volume_queries.AtWork:
+    return dataclasses.replace(
+        found, volume=dataclasses.replace(found.volume, source_volid=source_id))

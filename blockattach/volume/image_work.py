@@ -62,14 +62,12 @@ class ImageWork:
         volume_images.downloaded(self._database, claim)
         return None if made is None else self._cache.begin(made)
 
-    def _then_remove(self, caller: context.RequestContext, claim: records.Claim,
-                     made: object) -> None:
-        self._cache.remove_failed(claim.resource_id)
+    def _not_filled(self, claim: records.Claim, say: Callable[..., None]) -> None:
+        if not self._cache.failed(claim):
+            volume_images.download_failed(self._database, claim, say)
 
     @verbs.work('volume.download', deadline='create_seconds', done=_done_and_cached,
-                failed=lambda self, claim, say: volume_images.download_failed(
-                    self._database, claim, say),
-                message=messages.DOWNLOAD_FAILED, then=_then_remove,
+                failed=_not_filled, message=messages.DOWNLOAD_FAILED,
                 undo=lambda self, made: made.disk.drop(), cancel=volume_images.download_cancelled,
                 cancel_message=messages.DOWNLOAD_CANCELLED)
     def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:

@@ -34,12 +34,12 @@ class Maker:
         :raises BackendRefused: final; also where the source is gone, or the store cannot copy
         :raises verbs.Left: this process ends before the copy
         """
-        volume, made = found.volume, None
+        volume = found.volume
         copied = self._copied(found.claim)
         try:
             if volume_images.image_of(found.progress) is not None:
-                made = self._cache.clone(found, copied)
-                if made is None:
+                found = self._cache.clone(found, copied)
+                if found.volume.source_volid is None:
                     self._backend.create(volume)
             elif volume.snapshot_id is not None:
                 snapshot = sources.snapshot(self._database, volume.snapshot_id)
@@ -53,7 +53,7 @@ class Maker:
         except errors.NotFound as exc:
             raise errors.BackendRefused(
                 reason=f'what volume {volume.id} is made of is gone: {exc}') from exc
-        return made or found
+        return found
 
     def made(self, made: volume_queries.AtWork) -> records.Claim | None:
         """Its bytes are made; the claim of what comes next: to fill it from an image."""

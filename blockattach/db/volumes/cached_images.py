@@ -27,6 +27,7 @@ from blockattach.domain import volume_lifecycle
 _cached = models.cached_images
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
 # What its volume has once it is filled: whatever else happens to a volume raises its generation,
 # and before a host can write to this one somebody must let it.
 _INTACT = sa.and_(_volumes.c.generation <= 2, _volumes.c.readonly == sa.true())
@@ -133,11 +134,28 @@ def on_host(database: engine.Database, host: str | None) -> list[image_cache.Ent
         return _entries(connection, _cached.c.host == host)
 
 
-def is_cached(database: engine.Database, volume_id: str) -> bool:
-    """Whether a volume is that of a cached image."""
-    with database.reader() as connection:
-        return connection.execute(sa.select(_cached.c.volume_id).where(
-            _cached.c.volume_id == volume_id)).first() is not None
+@engine.retried
+def failed(database: engine.Database, claim: records.Claim, seconds: float) -> bool:
+    """The volume of a cached image cannot be filled: it is to be removed, and its image is cached
+    no more. False: it is another volume, or nothing may be removed there now.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    volume_id = claim.resource_id
+    with database.writer(volume_rows.stepped(
+            volume_id, claim.generation, own_status=_Own.DELETING)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, claim.generation, _Own.DOWNLOADING)
+        if row.pool is None or volume_rows.is_frozen(connection, row.pool) or not \
+                connection.execute(_cached.delete().where(
+                    _cached.c.volume_id == volume_id)).rowcount:
+            return False
+        work.end(connection, claim)
+        volume_rows.move(connection, database, row, _Event.FORCE_DELETE)
+        removal = claim._replace(verb='delete', generation=claim.generation + 1, owner=None)
+        work.begin(connection, database, removal, seconds, records.host_of(row.pool),
+                   project_id=row.project_id,
+                   progress={'was': _Own.ERROR.value, 'snapshots': {}})
+    return True
 
 
 @engine.retried

@@ -93,6 +93,18 @@ def dependants(connection: sa.Connection, volume_id: str) -> Dependants:
     return Dependants(*_DEPENDANTS.first(connection, volume_id=volume_id))
 
 
+def keep_cached(connection: sa.Connection, volume_id: str) -> None:
+    """Before a locked volume may have other bytes.
+
+    :raises InvalidVolume: a volume is being made of the image which it holds
+    """
+    found = dependants(connection, volume_id)
+    if found.is_cached and found.is_copied:
+        raise errors.InvalidVolume(
+            reason=f'Volume {volume_id} is a cached image that a volume is being made of: repeat '
+                   f'the request later.')
+
+
 def delete_with(connection: sa.Connection, database: engine.Database, volume_id: str, force: bool,
                 project_id: str | None) -> dict[str, str]:
     """Let the snapshots of a locked volume be removed with it: the volume's work does that.

@@ -18,6 +18,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
+from blockattach.db.volumes import snapshot_rows
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import images
@@ -151,7 +152,8 @@ def start_reimage(database: engine.Database, volume_id: str, image: images.Image
 
     :param reserved: also if it is reserved
     :raises Conflict: more than one server is to use it
-    :raises InvalidVolume: its status does not allow it, or no backend has it
+    :raises InvalidVolume: its status does not allow it, no backend has it, or it is a cached image
+        that a volume is being made of
     """
     statuses = ('available', 'error', 'reserved') if reserved else ('available', 'error')
     with database.writer(lambda again: volume_rows.stepped(
@@ -169,6 +171,7 @@ def start_reimage(database: engine.Database, volume_id: str, image: images.Image
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}, but current '
                        f'status is {row.status if used in _UNUSED else used}.')
+        snapshot_rows.keep_cached(connection, volume_id)
         begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
                        request_id, progress_of(image))
     LOG.info('Volume is to have the bytes of another image%s',

@@ -350,7 +350,7 @@ def leave_remains(database: engine.Database, volume: records.Volume,
 def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> None:
     """Let attachments made from now on read only, or not.
 
-    :raises InvalidVolume: it is in use
+    :raises InvalidVolume: it is in use, or a cached image that a volume is being made of
     """
     with database.writer() as connection:
         row = volume_rows.lock(connection, volume_id)
@@ -358,6 +358,8 @@ def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> N
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be available to update readonly flag, '
                        f'but current status is: {row.status}.')
+        if not readonly:
+            snapshot_rows.keep_cached(connection, volume_id)
         connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
             readonly=readonly, updated_at=database.clock.utcnow()))
 

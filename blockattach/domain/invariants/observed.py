@@ -55,6 +55,7 @@ class VolumeFact:
     """Whether it is being made of another one."""
     source_pool: str | None = None
     """Where that is; None: it is gone, or on its way out."""
+    project_id: str | None = None
 
     @property
     def at_work(self) -> bool:

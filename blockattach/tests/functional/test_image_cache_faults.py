@@ -4,6 +4,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach.db import models
 from blockattach.db.volumes import cached_images
+from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volumes
 from blockattach.tests.fixtures import disks
 from blockattach.tests.functional import instances
@@ -95,6 +96,18 @@ class MissTest(CacheCase):
                 self.assert_filled(made)
                 self.assert_cached()
                 failpoints.disarm('volume.images.after_create')
+
+    def test_a_death_where_the_volume_of_the_cache_cannot_be_made(self):
+        def refuse():
+            raise errors.BackendRefused(reason='it has had enough')
+
+        self.arm('volume.images.after_create', refuse)
+        for point in ('db.cached_images.failed.before', 'db.cached_images.failed.after'):
+            with self.subTest(point):
+                self.dies_at(point, lambda: self.ask(self.image()))
+                self.look_everywhere()
+                self.assert_filled(self.last_volume())
+                self.assert_cached()
 
     def test_nothing_of_the_cache_can_be_done(self):
         for point in ('volume.image_cache.before_begin', 'volume.image_cache.after_evict',
@@ -189,6 +202,30 @@ class HitTest(CacheCase):
                     self.assertEqual(before + 1, self.downloads())
                     self.assert_cached(image)
 
+    def test_a_clone_that_fails_after_a_death(self):
+        """The row says by then what the volume was to be made of."""
+        image = self.image()
+        for error in (errors.BackendUncertain(reason='who knows'),
+                      errors.BackendRefused(reason='its bytes are gone')):
+            with self.subTest(error=error):
+                self.make(image)
+
+                def fail(error=error):
+                    failpoints.disarm('volume.image_cache.before_clone')
+                    raise error
+
+                acts = iter((instances.die, fail))
+                self.arm('volume.image_cache.before_clone', lambda acts=acts: next(acts)())
+                with self.assertRaises(instances.Death):
+                    self.ask(image)
+                    self.settle()
+                self.world.start_instance()
+                self.look_everywhere()
+                made = self.last_volume()
+                self.assertIsNone(made.source_volid)
+                self.assert_filled(made)
+                self.assert_cached(image)
+
     def test_a_clone_that_is_refused_is_the_last(self):
         image = self.image()
         self.make(image)
@@ -238,6 +275,25 @@ class HitTest(CacheCase):
         self.assert_filled(self.make(image))
         self.assertIsInstance(refused[0], errors.InvalidVolume)
         self.assert_cached(image)
+
+    def test_nobody_writes_to_it_meanwhile(self):
+        image, database = self.image(), self.world.database
+        self.make(image)
+        [entry] = self.entries()
+        refused = []
+
+        def write():
+            refused.extend((
+                instances.outcome(volumes.set_readonly, database, entry.volume_id, False),
+                instances.outcome(volume_images.start_reimage, database, entry.volume_id, image,
+                                  False, 60, None)))
+
+        self.arm('backend.store.clone.before', write)
+        self.assert_filled(self.make(image))
+        for one in refused:
+            self.assertIsInstance(one, errors.InvalidVolume)
+        self.assert_cached(image)
+        volumes.set_readonly(database, entry.volume_id, False)
 
 
 class EvictTest(CacheCase):

@@ -70,6 +70,38 @@ BUGS = (
         '    Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.UPLOADING),\n',
         'a volume that was uploaded is what it was', 'P9'),
 
+    # Cached images.
+    Bug('an_image_that_has_changed_is_served', 'domain/image_cache.py',
+        '    return (entry.image_id == image.id and entry.image_updated_at == updated_at(image)\n',
+        '    return (entry.image_id == image.id\n',
+        'a volume has the bytes that its image has when it is asked for', 'P4'),
+    Bug('what_was_written_to_is_cloned', 'db/volumes/cached_images.py',
+        '_INTACT = sa.and_(_volumes.c.generation <= 2, _volumes.c.readonly == sa.true())\n',
+        '_INTACT = _volumes.c.generation <= 2\n',
+        'a cached image that hosts may write to is cloned no more', 'P4'),
+    Bug('a_cached_image_makes_others_fail', 'volume/image_cache.py',
+        '                self._remove(source_id)\n'
+        '            return _made_of(found, None)\n',
+        '                self._remove(source_id)\n'
+        '            raise\n',
+        'a volume whose image cannot be cloned is downloaded', 'P9',
+        'blockattach.tests.functional.test_image_cache_faults.HitTest'),
+    Bug('an_empty_volume_counts_as_cloned', 'volume/image_cache.py',
+        '            return _made_of(found, None)\n',
+        '            return dataclasses.replace(found) if found.attempts > 1 else '
+        '_made_of(found, None)\n',
+        'what an earlier attempt was going to clone, and this one cannot, is downloaded', 'P4',
+        'blockattach.tests.functional.test_image_cache_faults.HitTest'),
+    Bug('a_cached_image_that_is_removed_is_named', 'db/volumes/volumes.py',
+        '        if found.is_cached:\n',
+        '        if found.is_cached and force:\n',
+        'an image is cached as a volume that stays', 'P2'),
+    Bug('what_cannot_be_cached_is_left', 'volume/image_work.py',
+        '        if not self._cache.failed(claim):\n',
+        '        if claim:\n',
+        'a volume that was to be a cached image and has no bytes goes', 'P9',
+        'blockattach.tests.functional.test_image_cache_faults.MissTest'),
+
     # Volumes that move.
     Bug('a_source_goes_first', 'volume/move_work.py',
         "        failpoints.point('volume.moving.after_copy')\n",

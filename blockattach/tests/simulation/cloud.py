@@ -58,20 +58,21 @@ class Cloud(scene.Scene):
     """
 
     def __init__(self, seed: int = 1, clustered: bool = False, apart: bool = False,
-                 beside: bool = False, control: int = 2, buses: int = 0,
+                 beside: bool = False, caches: bool = False, control: int = 2, buses: int = 0,
                  total_gb: int = storage.TOTALS_GB[0], quota: int = quotas.UNLIMITED,
                  settings: deployment.Settings = ()) -> None:
         """
         :param clustered: ``volume-1`` and ``volume-2`` serve one storage together
         :param apart: each of them has a storage of its own
         :param beside: each has a second backend, with a storage of its own
+        :param caches: each backend keeps images as volumes
         :param control: so many APIs, and so many schedulers
         :param buses: so many processes that serve consumers on the bus, ``control-1``
         """
         self.script = script.Script(random.Random(seed))
         super().__init__(random.Random(seed), self.script, deployment.Wanted(
             total_gb, quota, clustered, apart=apart, control=control, buses=buses,
-            settings=settings, beside=beside))
+            settings=settings, beside=beside, caches=caches))
         self.parts = {part.name: part for part in self.deployed.parts}
         self.bus = script.Bus(self.script, self.world.broker)
         self.backend = script.Backend(self.script)

@@ -38,6 +38,9 @@ BACKEND_SECONDS = 20
 RECONCILE_SECONDS = 5
 REPORT_SECONDS = 10
 DOWN_SECONDS = 30
+INTERNAL_PROJECT = '0d1f6e9b7c0a4d6f8f3a4b1c2d3e4f50'
+INTERNAL_USER = 'internal'
+"""Whose the volumes of cached images are: no client's."""
 _SETTINGS: dict[str | None, dict[str, Any]] = {
     None: {'state_path': '/nonexistent'},
     'volume': {'enabled_backends': [storage.NAME], 'reconcile_interval': RECONCILE_SECONDS,
@@ -51,7 +54,9 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
     'scheduler': {'waiting_interval': 5, 'placing_seconds': 15},
     # Between two of its tries keystoneauth sleeps; and nothing here runs a program.
     'glance': {'endpoint_override': glance.URL, 'num_retries': 0},
-    'images': {'image_conversion_disable': True},
+    'images': {'image_conversion_disable': True,
+               'cinder_internal_tenant_project_id': INTERNAL_PROJECT,
+               'cinder_internal_tenant_user_id': INTERNAL_USER},
 }
 # One thread runs at a time: nobody waits for a place to work.
 _WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
@@ -221,8 +226,9 @@ class Wanted:
 
     ``total_gb``: what a store has. ``quota``: of attachments. ``clustered``: two volume managers
     serve one storage; ``apart``: each has its own; ``beside``: each process has a second backend,
-    with a storage of its own. ``control``: so many APIs, and so many
-    schedulers. ``buses``: so many that serve consumers on the bus. ``settings``: more of them.
+    with a storage of its own; ``caches``: each backend keeps images as volumes. ``control``: so
+    many APIs, and so many schedulers. ``buses``: so many that serve consumers on the bus.
+    ``settings``: more of them.
     """
 
     total_gb: int
@@ -234,6 +240,7 @@ class Wanted:
     buses: int = 0
     settings: Settings = ()
     beside: bool = False
+    caches: bool = False
 
 
 class Deployment:
@@ -264,13 +271,15 @@ class Deployment:
                         for number in ((1, 2) if wanted.clustered or wanted.apart else (1,))]
         beside: tuple[storage.Storage, ...] = ()
         if wanted.beside:
-            more = storage.Storage(world.baton, world.faults, wanted.total_gb, storage.BESIDE)
+            more = storage.Storage(world.baton, world.faults, wanted.total_gb, storage.BESIDE,
+                                   wanted.caches)
             self.storages[f'{cluster or "storage-1"}@{storage.BESIDE}'] = more
             beside = (more,)
         for part in self.volumes:
             kept = world.storage
             if wanted.apart and part is not self.volumes[0]:
-                kept = storage.Storage(world.baton, world.faults, wanted.total_gb)
+                kept = storage.Storage(world.baton, world.faults, wanted.total_gb,
+                                       caches=wanted.caches)
                 self.storages[f'storage-2@{storage.NAME}'] = kept
             part._build = functools.partial(_build_volume, part, (kept, *beside))
         buses = [Part(world, f'control-{number}', control.build_control, f'control-{number}')

@@ -3,6 +3,7 @@
 Each process reaches it by a `requests.Session` of its own, whose requests are not taken, refused,
 cut in the middle, or carried out and not answered. Nothing goes through a socket.
 """
+import datetime
 import io
 import json
 from collections.abc import Callable
@@ -25,28 +26,56 @@ _MARK_BYTES = 64
 _REFUSALS = (404, 409, 413, 500, 503)
 # Of so many pieces of 64 KiB that are taken, the connection is cut at most.
 _CUT_PIECES = 2000
+_TIME = '%Y-%m-%dT%H:%M:%SZ'
+_FIRST_CHANGED = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 
 
-def mark(image_id: str) -> bytes:
-    """The bytes by which an image is known."""
-    return f'image {image_id}'.encode().ljust(_MARK_BYTES)
+def mark(image_id: str, version: int = 0) -> bytes:
+    """The bytes by which an image is known.
+
+    :param version: how often it was changed before
+    """
+    return f'image {image_id}{f" {version}" if version else ""}'.encode().ljust(_MARK_BYTES)
 
 
 class Glance(glance.Images):
     """What there is in truth.
 
     :ivar kept: images that Glance has refused to remove, or was not heard to remove
+    :ivar versions: of images that are known by their bytes, how often each was changed
     """
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults) -> None:
         super().__init__()
         self.kept: set[str] = set()
+        self.versions: dict[str, int] = {}
+        self._shown: dict[str, dict[str, Any]] = {}
         self._baton = baton
         self._faults = trouble
 
     def marked(self, image_id: str, **shown: Any) -> str:
         """An image that is known by its bytes."""
+        self.versions[image_id] = 0
+        self._shown[image_id] = shown
         return self.add(bytes(MARK) + mark(image_id), id=image_id, **shown)
+
+    def change(self, image_id: str) -> None:
+        """Other bytes under the same id, as an operator may bring them who makes it anew."""
+        self.versions[image_id] += 1
+        version = self.versions[image_id]
+        self.add(bytes(MARK) + mark(image_id, version), id=image_id, **{
+            **self._shown[image_id], 'updated_at': _changed_at(version)})
+
+    def marks(self, image_id: str, since: int) -> set[bytes]:
+        """The bytes that an image has, and has had since it was of a version."""
+        return {mark(image_id, version)
+                for version in range(since, self.versions[image_id] + 1)}
+
+    def mark_at(self, image_id: str, updated_at: datetime.datetime | None) -> bytes | None:
+        """Those that it had when it was changed at that time; None: it never was."""
+        return next((mark(image_id, version)
+                     for version in range(self.versions.get(image_id, -1) + 1)
+                     if _changed_at(version) == f'{updated_at:{_TIME}}'), None)
 
     def mark_of(self, image_id: str) -> bytes:
         """What an image has where those bytes are."""
@@ -61,6 +90,10 @@ class Glance(glance.Images):
         made.trust_env = False
         made.mount(URL, _Wire(self, self._baton, self._faults, touch))
         return made
+
+
+def _changed_at(version: int) -> str:
+    return f'{_FIRST_CHANGED + datetime.timedelta(seconds=version):{_TIME}}'
 
 
 class _Wire(adapters.BaseAdapter):

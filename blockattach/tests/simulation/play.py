@@ -24,6 +24,7 @@ from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import scene
 from blockattach.tests.simulation import storage
+from blockattach.tests.simulation.nouns import image_cache
 from blockattach.tests.simulation.nouns import moving
 
 CLIENTS = 8
@@ -88,7 +89,8 @@ class Simulation(scene.Scene):
         either = chance.random() < 0.5
         super().__init__(chance, faults.Faults(chance, rates or faults.Rates()), deployment.Wanted(
             total_gb, quota, either if clustered is None else clustered,
-            chance.random() < 0.5, beside=not played or moving.NOUN.name in played), played)
+            chance.random() < 0.5, beside=not played or moving.NOUN.name in played,
+            caches=not played or image_cache.NOUN.name in played), played)
         self._first_only = first_only
         self._played = played
         self.report = Report(seed)

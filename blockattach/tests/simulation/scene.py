@@ -49,7 +49,7 @@ class Scene(clients.Judge):
         self.world = deployment.World(
             self.baton, trouble, bus.Broker(self.baton, trouble),
             rows.Rows(self.baton, trouble, chance),
-            storage.Storage(self.baton, trouble, wanted.total_gb),
+            storage.Storage(self.baton, trouble, wanted.total_gb, caches=wanted.caches),
             glance.Glance(self.baton, trouble), wanted.quota, wanted.settings)
         self.deployed = deployment.Deployment(self.world, wanted)
         self.outside = batons.Process(self.baton, 'outside')

@@ -6,6 +6,7 @@ a lie. What a process has begun when it is killed has happened or not, as the se
 import abc
 import random
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
@@ -24,6 +25,10 @@ BESIDE = 'more'
 """A second backend of the same processes."""
 TOTALS_GB = (60, 60, 7)
 """One of these: for all that clients make, or for less."""
+CACHES: Mapping[str, Mapping[str, Any]] = {
+    NAME: {'image_volume_cache_enabled': True, 'image_volume_cache_max_count': 2},
+    BESIDE: {'image_volume_cache_enabled': True, 'image_volume_cache_max_size_gb': 2}}
+"""How each keeps images as volumes: fewer than there are."""
 STRANGER = 'iqn.2026-01.org.example:stranger'
 
 _READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
@@ -38,12 +43,16 @@ class Storage:
     """What there is in truth."""
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults, total_gb: int,
-                 name: str = NAME) -> None:
+                 name: str = NAME, caches: bool = False) -> None:
+        """
+        :param caches: whether it keeps images as volumes
+        """
         self.baton = baton
         self.faults = trouble
         self.settings = backend.settings(
             '/nonexistent', name=name, volume_backend_name=name, store='fake', target='fake',
-            pool_name='pool', max_over_subscription_ratio=1.0)
+            pool_name='pool', max_over_subscription_ratio=1.0,
+            **(CACHES[name] if caches else {}))
         self.store = fake_store.FakeStore(self.settings)
         self.store.total_gb = total_gb
         self.target = fake_target.FakeTarget(self.settings)

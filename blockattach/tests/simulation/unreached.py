@@ -7,7 +7,6 @@ from blockattach.tests.simulation import nouns
 
 _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _IN_MEMORY = 'store and target are in memory here: '
-_CACHE = _IN_MEMORY + 'tests/functional/test_image_cache_faults.py'
 _GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
     'backend.store.wipe.*': _IN_MEMORY + 'tests/functional/test_volume_service.py',
@@ -23,10 +22,6 @@ _GENERAL = {
     'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
-    'db.cached_images.*': _CACHE,
-    'db.volume_images.cloned.*': _CACHE,
-    'volume.image_cache.*': _CACHE,
-    'volume.images.after_create': _CACHE,
     'db.key_rotation.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',

@@ -107,8 +107,8 @@ class Walk:
         :param clustered: a process that dies does not come back: the other member goes on
         """
         self.clustered = clustered
-        self.cloud = clouds.Cloud(seed, clustered=clustered, beside=not clustered, control=1,
-                                  buses=1)
+        self.cloud = clouds.Cloud(seed, clustered=clustered, beside=not clustered,
+                                  caches=not clustered, control=1, buses=1)
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self._seal(key_file.KeyFile(os.path.join(self._folder.name, 'seal.key')))
         for name in _ONCE:

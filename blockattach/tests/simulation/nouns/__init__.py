@@ -4,6 +4,7 @@ else.
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import copies
 from blockattach.tests.simulation.nouns import extending
+from blockattach.tests.simulation.nouns import image_cache
 from blockattach.tests.simulation.nouns import images
 from blockattach.tests.simulation.nouns import legacy
 from blockattach.tests.simulation.nouns import managing
@@ -26,6 +27,7 @@ NOUNS = (
     snapshots.NOUN,
     extending.NOUN,
     images.NOUN,
+    image_cache.NOUN,
     moving.NOUN,
     metadata.NOUN,
     volumes.NOUN,

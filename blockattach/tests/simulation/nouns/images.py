@@ -16,13 +16,13 @@ from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import volumes
 
 _Own = volume_lifecycle.OwnStatus
-_MOST = 4
+MOST = 4
 _UPLOAD, _REIMAGE = 'os-volume_upload_image', 'os-reimage'
 _ACTIVE = 'active'
-_WHOLE, _SECOND, _LARGE, _FORGED, _OTHER = (
+WHOLE, SECOND, LARGE, _FORGED, _OTHER = (
     f'00000000-0000-4000-9000-{number:012x}' for number in range(5))
 _IMAGES: Mapping[str, Mapping[str, object]] = {
-    _WHOLE: {}, _SECOND: {}, _LARGE: {'min_disk': 2}, _FORGED: {'os_hash_value': 'other'},
+    WHOLE: {}, SECOND: {}, LARGE: {'min_disk': 2}, _FORGED: {'os_hash_value': 'other'},
     _OTHER: {'disk_format': 'qcow2'}}
 """What Glance has from the beginning. The last two must not be used: one has other bytes than it
 says, and the other would be converted.
@@ -37,14 +37,16 @@ _USED = units.GIB - units.MIB
 class _Filled:
     """A volume that was made of an image.
 
-    ``marks``: of the images that it may have; ``fresh``: of those, what was asked for since it was
-    made, if ``asked``. ``endings``: of the volume when it was asked for.
+    ``marks``: of the image that it was made of; ``fresh``: of those that were asked for since, if
+    any was ``asked`` for. ``endings``: of the volume when it was asked for. ``open``: the images
+    of requests that may come yet, each with its version when it was asked for.
     """
 
     marks: set[bytes]
     endings: int
     fresh: set[bytes] = dataclasses.field(default_factory=set)
     asked: bool = False
+    open: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
 
 class Images(clients.Played):
@@ -65,25 +67,49 @@ class Images(clients.Played):
         return self._all.of(volumes.Volumes)
 
     def _create(self) -> None:
-        if len(self._volumes.kinds) >= volumes.MOST + _MOST:
-            return
-        image_id = self._chance.choice(sorted(_IMAGES))
-        answer = self._volumes.make(
-            {'size': self._chance.randrange(1, 3), 'imageRef': image_id}, 'plain')
-        if answer.status == 202:
-            self._filled.setdefault(answer.made, _Filled(
-                _marks(image_id), self._volumes.endings[answer.made]))
+        if len(self._volumes.kinds) < volumes.MOST + MOST:
+            self.make(self._chance.choice(sorted(_IMAGES)), self._chance.randrange(1, 3))
+
+    def make(self, image_id: str, size: int) -> str | None:
+        """Ask for a volume of an image; its id, None: there is no answer, or none is made."""
+        before = self._glance.versions[image_id]
+        answer = self._volumes.make({'size': size, 'imageRef': image_id}, 'plain')
+        if answer.status != 202:
+            return None
+        self._filled.setdefault(answer.made, _Filled(
+            self._marks(image_id, before), self._volumes.endings[answer.made]))
+        return answer.made
+
+    def is_as_made(self, volume_id: str) -> bool:
+        """Whether nobody has asked for anything by which a volume of an image may fail."""
+        known = self._filled.get(volume_id)
+        return (known is not None and not known.asked
+                and known.endings == self._volumes.endings[volume_id])
+
+    def _marks(self, image_id: str, since: int) -> set[bytes]:
+        """How a volume is known that was made of it; of one that must not be used there is none.
+        """
+        return set() if image_id in (_FORGED, _OTHER) else self._glance.marks(image_id, since)
 
     def _reimage(self) -> None:
         volume_id = self._chance.choice(sorted(self._filled.keys() & self._volumes.kinds.keys())
                                         or [self._volumes.any()])
         image_id = self._chance.choice(sorted(_IMAGES))
         self._all.rewrite(volume_id)
-        if volume_id in self._filled:
-            self._filled[volume_id].marks |= _marks(image_id)
-            self._filled[volume_id].fresh |= _marks(image_id)
-            self._filled[volume_id].asked = True
-        self._volumes.action(_REIMAGE, {'image_id': image_id}, volume_id)
+        known = self._filled.get(volume_id)
+        asked = image_id, self._glance.versions[image_id]
+        if known is not None:
+            known.open.append(asked)
+            known.asked = True
+        answer = self._volumes.action(_REIMAGE, {'image_id': image_id}, volume_id)
+        if known is not None and answer.status != clients.UNKNOWN:
+            self._note(known)
+            known.open.remove(asked)
+
+    def _note(self, known: _Filled) -> None:
+        """What may have been read of images that requests without an answer yet are about."""
+        for image_id, since in known.open:
+            known.fresh |= self._marks(image_id, since)
 
     def _upload(self) -> None:
         volume_id = self._volumes.any()
@@ -118,12 +144,12 @@ class Images(clients.Played):
                 continue
             contents = kept.store.contents(f'volume-{volume.id}')
             now = contents.get(glance.MARK)
-            if now not in known.marks:
+            self._note(known)
+            if now not in known.marks | known.fresh:
                 yield f'P4 images_are_whole: volume {volume.id} has not the bytes of its image'
             elif not known.asked:
                 contents[_USED] = b'used'
-            elif now in known.fresh and len(known.marks) > len(known.fresh) \
-                    and contents.keys() != {glance.MARK}:
+            elif now not in known.marks and contents.keys() != {glance.MARK}:
                 yield f'P4 nothing_is_left: volume {volume.id} has bytes from before its image'
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
@@ -154,10 +180,12 @@ class Images(clients.Played):
 
     def _whole(self, image_id: str, volume_id: str, size: int) -> Iterator[str]:
         known = self._filled.get(volume_id)
+        if known is not None:
+            self._note(known)
         if size <= 0 or size % units.GIB:
             yield f'P4 uploads_are_whole: image {image_id} has {size} bytes'
         elif known is not None and known.endings == self._volumes.endings[volume_id] \
-                and self._glance.mark_of(image_id) not in known.marks:
+                and self._glance.mark_of(image_id) not in known.marks | known.fresh:
             yield f'P4 uploads_are_whole: image {image_id} has not the bytes of its volume'
 
     OPERATIONS = {
@@ -168,13 +196,8 @@ class Images(clients.Played):
     }
 
 
-def _marks(image_id: str) -> set[bytes]:
-    """How a volume is known that was made of it; of one that must not be used there is none."""
-    return set() if image_id in (_FORGED, _OTHER) else {glance.mark(image_id)}
-
-
 def _of_image(client, _):
-    volumes.made(client, {'size': 1, 'imageRef': _WHOLE})
+    volumes.made(client, {'size': 1, 'imageRef': WHOLE})
 
 
 def _of_forged(client, _):
@@ -182,11 +205,11 @@ def _of_forged(client, _):
 
 
 def _filled(client):
-    return client.volume(imageRef=_WHOLE)
+    return client.volume(imageRef=WHOLE)
 
 
 def _reimage(client, volume_id):
-    client.act(volume_id, _REIMAGE, {'image_id': _SECOND})
+    client.act(volume_id, _REIMAGE, {'image_id': SECOND})
     client.settled(volume_id)
 
 
@@ -218,5 +241,5 @@ NOUN = operations.Noun(
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('downloading', 'uploading')",),
     passed=('control.images.', 'volume.images.', 'images.', 'db.volume_images.'),
     rare=('db.volume_images.hasten.',),
-    seeds=((41, 400), (43, 300)),
+    seeds=((41, 400), (43, 300), (44, 300)),
 )

@@ -9,6 +9,7 @@ from blockattach.domain import quotas as domain
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import operations
 
 _PATH = f'/os-quota-sets/{clients.PROJECT}'
@@ -66,7 +67,8 @@ class Quotas(clients.Played):
         # What a volume grows by counts from when it is asked for.
         sizes = [volume.size_gb + (volume.claimed_gb or 0) * (
             volume.claimed_pool in (None, volume.pool))
-            for volume in facts.volumes if not volume.deleted]
+            for volume in facts.volumes if not volume.deleted
+            and volume.project_id != deployment.INTERNAL_PROJECT]
         used = {domain.VOLUMES: len(sizes), domain.GIGABYTES: sum(sizes)}
         if self._limits and not self._bounds and not self._all.at_work \
                 and not any(volume.own_status == _MANAGING for volume in facts.volumes):

@@ -11,6 +11,7 @@ from blockattach.db.volumes import volume_queries
 from blockattach.domain import volume_lifecycle
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import attachments
 from blockattach.tests.simulation.nouns import volumes
@@ -150,7 +151,9 @@ class Transfers(clients.Played):
         with self._all.judge.looking() as database:
             for volume in facts.volumes:
                 owner = volume_queries.get_bare(database, volume.id).user_id
-                owners = self._owners.get(volume.id, {clients.USER})
+                owners = self._owners.get(volume.id, {
+                    deployment.INTERNAL_USER
+                    if volume.project_id == deployment.INTERNAL_PROJECT else clients.USER})
                 if owner not in owners | self._pending.get(volume.id, set()):
                     yield (f'P6 accepted_is_owned: volume {volume.id} has the owner {owner}, and '
                            f'was accepted by {sorted(owners)}')

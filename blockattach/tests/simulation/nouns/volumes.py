@@ -8,6 +8,7 @@ from typing import Any
 from blockattach.db import derived
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import clients
+from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import operations
 
 MOST = 5
@@ -96,7 +97,8 @@ class Volumes(clients.Played):
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
         """Volumes, and what a store keeps."""
-        new = {volume.id for volume in facts.volumes if not volume.deleted} - self._known
+        new = {volume.id for volume in facts.volumes if not volume.deleted
+               and volume.project_id != deployment.INTERNAL_PROJECT} - self._known
         if len(new) > self._forsaken:
             yield (f'P2 nobody_is_forgotten: nobody knows of {len(new)} volumes, and '
                    f'{self._forsaken} were given up')
