@@ -37,7 +37,7 @@ class KillsTestCase(faults.FaultsTestCase):
         """All that there is to be killed at: operation, process and place, by a walk through."""
         found, known = [], set()
         idle = self._passed(nouns.named('idle'))
-        for operation in nouns.OPERATIONS:
+        for operation in nouns.IN_PROCESSES:
             passed = idle if operation.name == 'idle' else self._passed(operation)
             for process, places in passed.items():
                 if operation.others and process == clouds.MANAGER:

@@ -189,9 +189,12 @@ class LargeBlockTest(kit_scsi.ScsiContract, Lio):
     def make_device(self, volume_id, size_gb):
         return loop_device(self, size_gb, '--sector-size', '4096')
 
+    def grow_device(self, device, size_gb):
+        os.truncate(_bytes_of(device), units.gib_to_bytes(size_gb))
+        subprocess.run(['losetup', '--set-capacity', device], check=True)
+
     def allocated_bytes(self, device):
-        with open(f'/sys/block/{os.path.basename(device)}/loop/backing_file') as file:
-            return os.stat(file.read().strip()).st_blocks * 512
+        return os.stat(_bytes_of(device)).st_blocks * 512
 
     def test_a_host_sees_large_blocks(self):
         export = self.an_export()
@@ -210,6 +213,12 @@ def loop_device(test, size_gb, *options):
     # It goes when LIO lets go of it.
     test.addCleanup(subprocess.run, ['losetup', '--detach', device], check=True)
     return device
+
+
+def _bytes_of(device):
+    """The file behind a loop device."""
+    with open(f'/sys/block/{os.path.basename(device)}/loop/backing_file') as file:
+        return file.read().strip()
 
 
 class LioResizeTest(target.ResizeContract, Lio):

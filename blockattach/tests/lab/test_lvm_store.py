@@ -18,6 +18,7 @@ THICK = (
     'revert_gives_the_bytes_back_and_keeps_the_snapshot',
     'snapshot_has_the_bytes_of_its_moment',
     'volume_can_be_deleted_once_its_snapshots_are',
+    'what_is_managed_keeps_its_bytes_and_has_a_new_name',
     'wipe_gives_the_room_back_once_it_is_cleared',
     'wipe_goes_on_in_a_store_started_anew',
 )

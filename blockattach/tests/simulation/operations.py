@@ -55,7 +55,8 @@ class Noun(NamedTuple):
     ``passed``: failpoints that requests at random must come by, by how they begin; ``rare``: but
     not these. ``unreached``: by pattern those that no operation passes, each with the reason.
     ``seeds``: with their operations, what the gate plays of it (`hunting.FIXED`), together with
-    the nouns that it ``needs``.
+    the nouns that it ``needs``. ``in_memory``: why its operations are not walked with processes of
+    their own as well (`blockattach.tests.faults`).
     """
 
     name: str
@@ -70,6 +71,7 @@ class Noun(NamedTuple):
     unreached: Mapping[str, str] = {}
     seeds: tuple[tuple[int, int], ...] = ()
     needs: tuple[str, ...] = ()
+    in_memory: str = ''
 
 
 def volume(client: recording.Client) -> str:

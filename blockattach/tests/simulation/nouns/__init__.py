@@ -39,6 +39,9 @@ NOUNS = (
 OPERATIONS = tuple(sorted((one for noun in NOUNS for one in noun.operations),
                           key=lambda one: not one.core))
 """In the order in which a place is given to the first that passes it."""
+IN_PROCESSES = tuple(one for one in OPERATIONS if not any(
+    one in noun.operations for noun in NOUNS if noun.in_memory))
+"""Those that are walked with processes of their own, too."""
 COMMANDS = {words: body for noun in NOUNS for words, body in noun.commands.items()}
 """What a command does on a database that is open, by its words."""
 AT_WORK = tuple(count for noun in NOUNS for count in noun.at_work)

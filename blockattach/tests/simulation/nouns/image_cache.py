@@ -270,4 +270,5 @@ NOUN = operations.Noun(
     rare=('db.cached_images.failed.', 'db.cached_images.release.'),
     seeds=((104, 600),),
     needs=(images.NOUN.name,),
+    in_memory='images come from a Glance in memory: tests/functional/test_image_cache_faults.py',
 )

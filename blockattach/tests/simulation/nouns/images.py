@@ -242,4 +242,5 @@ NOUN = operations.Noun(
     passed=('control.images.', 'volume.images.', 'images.', 'db.volume_images.'),
     rare=('db.volume_images.hasten.',),
     seeds=((41, 400), (43, 300), (44, 300)),
+    in_memory='images come from a Glance in memory: tests/functional/test_image_faults.py',
 )

@@ -116,4 +116,5 @@ NOUN = operations.Noun(
     passed=('backend.store.disk.', 'db.moving.migrate.', 'db.moving.moved.', 'db.moving.claim.'),
     rare=('control.moving.before_retype', 'control.moving.after_retype'),
     seeds=((31, 300),),
+    in_memory='the second backend is in memory: tests/functional/test_move_faults.py',
 )
