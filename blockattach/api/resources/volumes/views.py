@@ -117,7 +117,7 @@ def _attributes(rules: tuple[str, ...]) -> schema.View:
 
 _ATTRIBUTES = {
     'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
-    **_attributes(tuple(_BY_RULE)).keys}
+    **schema.View({name: key for keys in _BY_RULE.values() for name, key in keys.items()}).keys}
 
 
 class Added(NamedTuple):
