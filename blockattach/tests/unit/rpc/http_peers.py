@@ -6,6 +6,7 @@ import queue
 import socket
 import uuid
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from blockattach.rpc.http import endpoints
@@ -19,6 +20,18 @@ from blockattach.tests.unit.rpc import probe
 SECRET = b'hunter2-' * 4
 
 
+class CountingStore(endpoints.MemoryStore):
+    """A directory that knows how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def find(self, topic: str, server: str | None = None) -> Sequence[endpoints.Endpoint]:
+        self.asked += 1
+        return super().find(topic, server)
+
+
 class SiteTestCase(bus_contract.BusTestCase):
     """A bus whose directory, keys and clock are the test's."""
 
@@ -28,7 +41,7 @@ class SiteTestCase(bus_contract.BusTestCase):
     def setUp(self) -> None:
         self.url = f'http:///{uuid.uuid4().hex}'
         self.clock = manual.ManualClock()
-        self.store = endpoints.MemoryStore()
+        self.store = CountingStore()
         self.provide(self.url, self.own, self.accepted)
         super().setUp()
         self.topic = f'{self.settings.topic_prefix}-probe'
@@ -80,6 +93,7 @@ class Peer:
     def __init__(self, *scripts: Callable[['Spoken'], None]) -> None:
         self.requests: queue.SimpleQueue[wire.Request] = queue.SimpleQueue()
         self.accepted = 0
+        self._current: socket.socket | None = None
         self._listening = socket.create_server(('127.0.0.1', 0))
         self.endpoint = endpoints.Endpoint('127.0.0.1', self._listening.getsockname()[1], 'peer')
         self._pool = concurrent.futures.ThreadPoolExecutor(1)
@@ -92,6 +106,7 @@ class Peer:
             for script in scripts:
                 connection, _ = self._listening.accept()
                 self.accepted += 1
+                self._current = connection
                 # A client may end a connection as well.
                 with connection, contextlib.suppress(ConnectionError):
                     script(Spoken(connection, self.requests))
@@ -102,13 +117,19 @@ class Peer:
             self.accepted += 1
 
     def end(self) -> int:
-        """How many connections there were."""
+        """How many connections there were, all of which the client has ended."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._played.result()
         self._pool.shutdown()
         self._listening.close()
         return self.accepted
+
+    def cut(self) -> None:
+        """Whatever a test that failed has left: nothing waits for it."""
+        for each in (self._listening, self._current):
+            with contextlib.suppress(AttributeError, OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
 
 class Spoken:

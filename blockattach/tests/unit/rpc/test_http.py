@@ -10,6 +10,7 @@ from oslo_messaging._drivers import base
 from blockattach import errors
 from blockattach.rpc import transport
 from blockattach.rpc.http import endpoints
+from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
 from blockattach.tests.unit.rpc import http_peers
@@ -188,6 +189,21 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
             self.client('gone').hurry(self.ctxt)
         self.assertIn('Connection refused', str(caught.exception))
 
+    def test_a_call_to_nobody_is_repeated_at_its_interval(self) -> None:
+        client = self.client('one', self.make_bus(clock=self.clock))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            call = pool.submit(client.persist, self.ctxt)
+            try:
+                for count in (1, 2, 3):
+                    polling.until(lambda count=count: self.store.asked >= count)
+                    self.assertEqual(count, self.store.asked)
+                    self.clock.advance(self.settings.repeat_interval)
+            finally:
+                self.clock.advance(self.settings.call_timeout)
+            with self.assertRaises(errors.ServiceUnreachable) as caught:
+                call.result(probe.LIMIT)
+        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+
     def test_a_fanout_reaches_those_that_are_there(self) -> None:
         gone = http_peers.Peer()
         gone.end()
@@ -201,6 +217,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
 
     def test_one_that_may_have_it_is_not_passed_over(self) -> None:
         silent = http_peers.Peer(http_peers.Spoken.hear)
+        self.addCleanup(silent.cut)
         endpoint = probe.ProbeEndpoint()
         self.store.register(self.topic, 'silent', silent.endpoint)
         self.serve(endpoint)

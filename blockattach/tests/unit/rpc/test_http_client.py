@@ -32,16 +32,18 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
 
     def peer(self, *scripts: Any) -> http_peers.Peer:
         peer = http_peers.Peer(*scripts)
+        self.addCleanup(peer.cut)
         self.store.register(self.topic, 'one', peer.endpoint)
         self.addCleanup(self.store.withdraw, self.topic, 'one', peer.endpoint)
         return peer
 
-    def assert_uncertain(self, *scripts: Any) -> None:
+    def assert_uncertain(self, *scripts: Any, reason: str = '') -> None:
         """Sent once, and nobody knows what became of it."""
         peer = self.peer(*scripts)
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one').echo(self.ctxt, 1)
         self.assertIsInstance(caught.exception.__cause__, oslo_messaging.MessagingTimeout)
+        self.assertIn(reason, str(caught.exception.__cause__))
         self.assertEqual(1, peer.end())
         self.assertEqual(1, peer.requests.qsize())
         self.store.withdraw(self.topic, 'one', peer.endpoint)
@@ -183,7 +185,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
                 while True:
                     spoken.say(wire.HEARTBEAT)
 
-        self.assert_uncertain(script)
+        self.assert_uncertain(script, reason='the time is over')
 
     def test_without_a_heartbeat_it_gives_up_before_its_time(self) -> None:
         peer = self.peer(lambda spoken: (spoken.hear(), spoken.socket.recv(1)))

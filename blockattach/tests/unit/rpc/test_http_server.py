@@ -102,7 +102,8 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
 
     def test_what_follows_at_once(self) -> None:
         whole = self.raw.written()
-        self.assert_refused(400, whole + b'garbage', whole + self.raw.written(), whole + b'\0')
+        self.assert_refused(400, whole + b'garbage', whole + self.raw.written(), whole + b'\0',
+                            whole + b'P')
 
     def test_a_body_in_chunks_is_a_body(self) -> None:
         head, body = self.raw.written().split(b'\r\n\r\n')
