@@ -34,7 +34,7 @@ _TEXT = 'Check the installation before, during and after an upgrade.'
 _CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
                '255: it could not be found out.')
 
-_IN_PROCESS = ('inproc', 'fake')
+_IN_PROCESS = ('inproc', 'http', 'fake')
 
 
 class Replaced(NamedTuple):

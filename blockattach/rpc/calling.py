@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import itertools
 import logging
+import threading
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from blockattach.log import fields
 from blockattach.rpc import contract
 from blockattach.rpc import serializing
 from blockattach.rpc import serving
+from blockattach.rpc.http import endpoints
 from blockattach.telemetry import acts
 
 LOG = logging.getLogger(__name__)
@@ -127,6 +129,10 @@ class Client:
             waited = self._clock.monotonic() - begun
             raise errors.ServiceUnreachable(
                 topic=self._server_name(), seconds=round(waited)) from error
+        except endpoints.NotReached as error:
+            raise errors.ServiceUnreachable(
+                f'cannot reach {self._server_name()}: {error}',
+                topic=self._server_name(), seconds=0) from error
         except _NOT_TAKEN as error:
             raise errors.ServiceUnreachable(
                 f'cannot reach {self._server_name()}: the broker takes no message',
@@ -173,8 +179,11 @@ class Client:
                 arguments: Mapping[str, Any]) -> Any:
         """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
 
+        A transport without a queue fails before that: the time is waited all the same.
+
         :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
             ``silence_timeout``
+        :raises NotReached: the server was not there for so long
         """
         now = self._clock.monotonic()
         until, hopeless = now + seconds, now + self._silence
@@ -186,7 +195,7 @@ class Client:
                 timeout=left, call_monitor_timeout=listens if left > listens else None)
             try:
                 return listening.call(serializing.Outgoing(caller, left), name, **arguments)
-            except oslo_messaging.MessagingTimeout:
+            except (oslo_messaging.MessagingTimeout, endpoints.NotReached):
                 now = self._clock.monotonic()
                 if now - begun > listens * _WITH_SIGNS:
                     hopeless = now + self._silence
@@ -195,6 +204,8 @@ class Client:
                 if not attempt:
                     LOG.warning('Call is sent again: no heartbeat of its server%s',
                                 fields(method=name, topic=self._server_name()))
+                if (early := min(begun + listens, until) - now) > 0:
+                    self._clock.wait(threading.Event(), early)
         raise AssertionError('the count has no end')
 
     def _server_name(self) -> str:

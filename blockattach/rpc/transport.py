@@ -40,7 +40,8 @@ LOG = logging.getLogger(__name__)
 EXCHANGE = 'blockattach'
 ALLOWED_REMOTE_MODULES = errors.MODULES
 
-_WITHOUT_BROKER = 'inproc'
+_WITHOUT_BROKER = {'inproc': 'inside the process', 'http': 'none: messages go to their servers'}
+"""Where there is none to be reached, by the scheme of the URL."""
 _NO_METHOD = '(0, 0): '
 """What amqp puts before a refusal that no method of its protocol brought about."""
 _CLOSE_SECONDS = 2.0
@@ -60,7 +61,8 @@ def register_options(conf: cfg.ConfigOpts) -> None:
 
 def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
                     option: str = 'transport_url') -> oslo_messaging.Transport:
-    """A transport by URL (``rabbit://...``, ``inproc://NAME/``); by default ``transport_url``.
+    """A transport by URL (``rabbit://...``, ``inproc://NAME/``, ``http:///NAME``); by default
+    ``transport_url``.
 
     :param option: the option with the URL
     :raises ConfigurationError: the URL cannot be read, or no driver is installed for it
@@ -95,9 +97,9 @@ class BrokerProbe:
         self.reconnects = 0
         self._away = False
         url = oslo_messaging.TransportURL.parse(conf, place)
-        self.needed = url.transport != _WITHOUT_BROKER
-        self.broker = (', '.join(f'{host.hostname}:{host.port}' for host in url.hosts)
-                       if self.needed else 'inside the process')
+        self.needed = url.transport not in _WITHOUT_BROKER
+        self.broker = _WITHOUT_BROKER.get(url.transport) or ', '.join(
+            f'{host.hostname}:{host.port}' for host in url.hosts)
         # A single attempt: the present state is asked for.
         self._client = oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(topic=f'{settings.topic_prefix}-nobody'), retry=0)
@@ -143,7 +145,8 @@ class Bus:
         self._telemetry = telemetry or acts.Telemetry(clock)
         self._serializer = serializing.Serializer(self._release.objects, self._clock,
                                                   self._telemetry)
-        self._reached = False
+        # Not by its class: most processes need not load that.
+        self._reached = getattr(getattr(transport, '_driver', None), 'without_broker', False)
         self._while_waiting = while_waiting
 
     def client(self, interface: type[contract.Interface],
@@ -205,6 +208,7 @@ class Bus:
 
         RabbitMQ's driver opens its queue for answers with the first call, and waits for a broker
         that is away without end; sending, on the other hand, gives up after ``send_retries``.
+        Without a broker there is nothing to find out.
         """
         if self._reached:
             return

@@ -1,0 +1,220 @@
+"""The sender's side: kept connections, each used by one thread at a time.
+
+The thread that asks sends and reads by itself, so that the answer wakes it and no other. What
+became of a message is one of three: an answer that is proved; it was not sent whole, so nothing is
+done (`endpoints.NotReached`); or nobody knows (`NoAnswer`), and then it is never sent again here.
+"""
+import collections
+import contextlib
+import select
+import socket
+import threading
+from typing import NamedTuple
+
+from blockattach import clock as clocks
+from blockattach.rpc.http import endpoints
+from blockattach.rpc.http import trust
+from blockattach.rpc.http import wire
+
+KEPT_SECONDS = 60.0
+"""How long a connection may be idle and still be used: the server waits longer than that."""
+_CONNECT_SECONDS = 5.0
+_SEND_SECONDS = 30.0
+_CAST_SECONDS = 10.0
+"""Within which a server says that it has a cast."""
+_LEAST_SECONDS = 0.001
+_PIECE_BYTES = 65536
+_EVENTS = select.POLLIN | select.POLLRDHUP
+
+_Address = tuple[str, int]
+
+
+class NoAnswer(Exception):
+    """Sent whole, but what came of it is not known."""
+
+
+class _Kept(NamedTuple):
+    socket: socket.socket
+    since: float
+
+
+class Pool:
+    """Connections that nobody uses, by address, the last used first."""
+
+    def __init__(self, clock: clocks.Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: dict[_Address, collections.deque[_Kept]] = {}
+        self._closed = False
+
+    def take(self, address: _Address) -> socket.socket | None:
+        """One that the other side has not closed."""
+        while True:
+            with self._lock:
+                kept = self._kept.get(address)
+                if not kept:
+                    return None
+                found = kept.pop()
+            if self._clock.monotonic() - found.since < KEPT_SECONDS and _is_quiet(found.socket):
+                return found.socket
+            found.socket.close()
+
+    def give(self, address: _Address, connection: socket.socket) -> None:
+        """Keep it; those that became too old meanwhile are closed."""
+        now = self._clock.monotonic()
+        old = []
+        with self._lock:
+            if self._closed:
+                old.append(connection)
+            else:
+                kept = self._kept.setdefault(address, collections.deque())
+                kept.append(_Kept(connection, now))
+                while now - kept[0].since >= KEPT_SECONDS:
+                    old.append(kept.popleft().socket)
+        for each in old:
+            each.close()
+
+    def close(self) -> None:
+        """Close those that are kept, and each that comes back."""
+        with self._lock:
+            self._closed = True
+            kept = [each for one in self._kept.values() for each in one]
+            self._kept.clear()
+        for each in kept:
+            each.socket.close()
+
+
+class Limits:
+    """When a sender gives up: at its timeout, or if nothing comes for as long as ``monitor``."""
+
+    def __init__(self, clock: clocks.Clock, timeout: float | None,
+                 monitor: float | None = None) -> None:
+        self.monitor = monitor
+        self._clock = clock
+        self._until = None if timeout is None else clock.monotonic() + timeout
+
+    def seconds(self, most: float | None) -> float | None:
+        """What is left, and no more than that; None: any time."""
+        if self._until is None:
+            return most
+        left = max(self._until - self._clock.monotonic(), _LEAST_SECONDS)
+        return left if most is None else min(left, most)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left."""
+        return self._until is not None and self._until <= self._clock.monotonic()
+
+
+class Client:
+    """Sends for one process, with its key."""
+
+    def __init__(self, keyring: trust.Keyring, clock: clocks.Clock) -> None:
+        self._key = keyring.own
+        self._clock = clock
+        self._pool = Pool(clock)
+
+    def ask(self, endpoint: endpoints.Endpoint, topic: str, body: bytes,
+            limits: Limits) -> bytes:
+        """Have a call made; the body of its answer.
+
+        :raises NotReached: it is not, and will not be
+        :raises NoAnswer: it may be
+        """
+        return self._send(wire.Request(topic, endpoint.authority, endpoint.instance,
+                                       wire.Kind.CALL, limits.monitor, body), endpoint, limits)
+
+    def give(self, endpoint: endpoints.Endpoint, topic: str, body: bytes) -> None:
+        """Hand a cast over; raises as `ask` does."""
+        self._send(wire.Request(topic, endpoint.authority, endpoint.instance, wire.Kind.CAST,
+                                None, body), endpoint, Limits(self._clock, _CAST_SECONDS))
+
+    def close(self) -> None:
+        """Keep no connection any longer."""
+        self._pool.close()
+
+    def _send(self, request: wire.Request, endpoint: endpoints.Endpoint,
+              limits: Limits) -> bytes:
+        address = endpoint.host, endpoint.port
+        proof = trust.prove(self._key, self._clock, request.claims, request.body)
+        connection = self._sent(address, request.written(proof), limits)
+        with contextlib.ExitStack() as failing:
+            failing.callback(connection.close)
+            answer = _read(connection, limits)
+            if not trust.is_proved(self._key, proof.nonce, answer.status, answer.body,
+                                   answer.proof):
+                raise NoAnswer(f'an answer with status {answer.status} proves nothing')
+            if not answer.closes:
+                failing.pop_all()
+                self._pool.give(address, connection)
+        return _content(request, answer)
+
+    def _sent(self, address: _Address, data: bytes, limits: Limits) -> socket.socket:
+        """A connection over which all of it has gone.
+
+        A kept one may break before it has; the request is not whole then, nobody acts upon it, and
+        it may be sent once more.
+        """
+        if limits.over:
+            raise endpoints.NotReached('the time was over before it was sent')
+        if (kept := self._pool.take(address)) is not None:
+            with contextlib.suppress(OSError):
+                return _send_all(kept, data, limits)
+        try:
+            fresh = socket.create_connection(address, limits.seconds(_CONNECT_SECONDS))
+            fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return _send_all(fresh, data, limits)
+        except OSError as error:
+            raise endpoints.NotReached(
+                f'{address[0]}:{address[1]}: {error.strerror or error}') from error
+
+
+def _send_all(connection: socket.socket, data: bytes, limits: Limits) -> socket.socket:
+    with contextlib.ExitStack() as failing:
+        failing.callback(connection.close)
+        connection.settimeout(limits.seconds(_SEND_SECONDS))
+        connection.sendall(data)
+        failing.pop_all()
+    return connection
+
+
+def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
+    """
+    :raises NoAnswer: none came
+    """
+    reader = wire.AnswerReader()
+    try:
+        while not reader.whole:
+            if limits.over:
+                raise NoAnswer('the time is over')
+            connection.settimeout(limits.seconds(limits.monitor))
+            data = connection.recv(_PIECE_BYTES)
+            if not data:
+                raise NoAnswer('the connection ended before the answer')
+            reader.feed(data)
+    except TimeoutError:
+        raise NoAnswer('nothing came in time') from None
+    except OSError as error:
+        raise NoAnswer(f'the connection is lost: {error.strerror or error}') from error
+    except wire.Malformed as error:
+        raise NoAnswer(f'an answer is malformed: {error}') from error
+    return reader.answer()
+
+
+def _content(request: wire.Request, answer: wire.Answer) -> bytes:
+    """What the answer, which is proved, brings."""
+    if answer.status == (200 if request.kind is wire.Kind.CALL else 202):
+        return answer.body
+    if answer.status == 421:
+        raise endpoints.NotReached('it has ended, or listens no more')
+    if answer.status == 403:
+        raise endpoints.NotReached(f'the key of this process is not for {request.topic}')
+    raise NoAnswer(f'status {answer.status} says nothing of it')
+
+
+def _is_quiet(connection: socket.socket) -> bool:
+    """Whether an idle connection is still there: an end is to be read then, or what nobody asked
+    for."""
+    poll = select.poll()
+    poll.register(connection, _EVENTS)
+    return not poll.poll(0)

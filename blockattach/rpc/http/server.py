@@ -1,0 +1,221 @@
+"""The receiver's side: one port for all servers of a transport, and a thread a connection.
+
+A message is handed over only when it is whole, proved, and meant for a server that listens here.
+The thread that did the work writes the answer: nothing has to wake up for it.
+"""
+import contextlib
+import logging
+import select
+import socket
+import threading
+from collections.abc import Callable
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach.log import fields
+from blockattach.rpc.http import endpoints
+from blockattach.rpc.http import incoming
+from blockattach.rpc.http import trust
+from blockattach.rpc.http import wire
+
+LOG = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 1024
+IDLE_SECONDS = 120.0
+"""Between two requests; more than `blockattach.rpc.http.client.KEPT_SECONDS`."""
+REQUEST_SECONDS = 30.0
+"""For one request, from its first byte to its last."""
+_LOOK_SECONDS = 30.0
+"""How often it is looked whether a caller is still there that waits for its answer."""
+_LEAVE_SECONDS = 1.0
+_BACKLOG = 1024
+_PIECE_BYTES = 65536
+_EVENTS = select.POLLRDHUP
+
+Take = Callable[[incoming.HttpIncomingMessage], bool]
+"""Has a message worked on; False if nobody listens there any more."""
+
+
+class Server:
+    """Listens from when it is made until `stop`."""
+
+    def __init__(self, host: str, port: int, keyring: trust.Keyring, clock: clocks.Clock,
+                 most: int = MOST_CONNECTIONS) -> None:
+        """
+        :param port: 0: any that is free
+        :param most: how many connections there are at most
+        :raises ConfigurationError: the address is taken, or not ours
+        """
+        self._clock = clock
+        self._verifier = trust.Verifier(keyring, clock)
+        self._most = most
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._servers: dict[tuple[str, str], Take] = {}
+        # True: a message of it is worked on.
+        self._connections: dict[socket.socket, bool] = {}
+        try:
+            self._listening = socket.create_server(
+                (host, port), family=socket.AF_INET6 if ':' in host else socket.AF_INET,
+                backlog=_BACKLOG)
+        except OSError as error:
+            raise errors.ConfigurationError(
+                reason=f'cannot listen on {host}:{port}: {error.strerror or error}') from error
+        self.address = endpoints.Endpoint(host, self._listening.getsockname()[1], '')
+        threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()
+
+    def add(self, topic: str, instance: str, take: Take) -> None:
+        """Somebody listens."""
+        with self._lock:
+            self._servers[topic, instance] = take
+
+    def remove(self, topic: str, instance: str) -> None:
+        """No longer."""
+        with self._lock:
+            self._servers.pop((topic, instance), None)
+
+    def stop(self) -> None:
+        """Take nothing more. What is worked on is answered, then its connection ends."""
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            self._stopped.set()
+            idle = [connection for connection, works in self._connections.items() if not works]
+            for connection in (self._listening, *idle):
+                # Whatever waits for something there wakes up; each thread closes its own.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with self._listening:
+            while not self._stopped.is_set():
+                try:
+                    connection, _ = self._listening.accept()
+                except OSError as error:
+                    if not self._stopped.is_set():
+                        LOG.warning('Cannot accept a connection%s', fields(reason=error))
+                        # Most likely too many files are open: until some are closed.
+                        self._clock.wait(self._stopped, _LEAVE_SECONDS)
+                    continue
+                self._begin(connection)
+
+    def _begin(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._stopped.is_set():
+                connection.close()
+                return
+            full = len(self._connections) >= self._most
+            if not full:
+                self._connections[connection] = False
+        if full:
+            LOG.warning('Connection is refused: there are %s already', self._most)
+            with connection, contextlib.suppress(OSError):
+                connection.setblocking(False)
+                connection.send(wire.answer(503, closes=True))
+            return
+        threading.Thread(target=self._serve, args=(connection,), name='rpc-http',
+                         daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while self._serve_next(connection):
+                pass
+        except OSError as error:
+            LOG.debug('A connection is lost%s', fields(reason=error))
+        except Exception:
+            LOG.exception('Cannot serve a connection: an unexpected error')
+        finally:
+            with self._lock:
+                del self._connections[connection]
+            connection.close()
+
+    def _serve_next(self, connection: socket.socket) -> bool:
+        """One request; whether another may follow."""
+        try:
+            found = self._read(connection)
+        except wire.Malformed as error:
+            LOG.warning('Request is refused: malformed%s', fields(reason=error))
+            _leave(connection, wire.answer(400, closes=True))
+            return False
+        if found is None or not self._works(connection, True):
+            return False
+        request, proof = found
+        try:
+            if request.authority != self.address.authority:
+                raise trust.Untrusted('it is meant for another address')
+            key = self._verifier.check(proof, request.claims, request.body)
+        except trust.Untrusted as error:
+            LOG.warning('Request is refused: not proved%s',
+                        fields(topic=request.topic, reason=error))
+            _leave(connection, wire.answer(401, closes=True))
+            return False
+        reply = incoming.Reply(connection, key, proof.nonce)
+        self._hand_over(request, key, reply)
+        self._wait(connection, reply)
+        return not reply.lost and self._works(connection, False)
+
+    def _read(self, connection: socket.socket) -> tuple[wire.Request, trust.Proof] | None:
+        """
+        :raises Malformed: what came is no request
+        """
+        reader, until = wire.RequestReader(), 0.0
+        connection.settimeout(IDLE_SECONDS)
+        while not reader.whole:
+            try:
+                data = connection.recv(_PIECE_BYTES)
+            except TimeoutError:
+                return None
+            if not data:
+                return None
+            if not reader.begun:
+                until = self._clock.monotonic() + REQUEST_SECONDS
+            reader.feed(data)
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return None
+            connection.settimeout(left)
+        return reader.request()
+
+    def _works(self, connection: socket.socket, works: bool) -> bool:
+        """Whether it may go on."""
+        with self._lock:
+            self._connections[connection] = works
+            return not self._stopped.is_set()
+
+    def _hand_over(self, request: wire.Request, key: trust.Key, reply: incoming.Reply) -> None:
+        try:
+            trust.check_topic(key, request.topic)
+            message = incoming.HttpIncomingMessage(request, reply)
+        except trust.Forbidden as error:
+            LOG.warning('Request is refused: %s', error)
+            reply.end(403)
+            return
+        except wire.Malformed as error:
+            LOG.warning('Request is refused: malformed%s', fields(reason=error))
+            reply.end(400)
+            return
+        with self._lock:
+            take = self._servers.get((request.topic, request.instance))
+        if take is None or not take(message):
+            reply.end(421)
+        elif request.kind is wire.Kind.CAST:
+            reply.end(202)
+
+    def _wait(self, connection: socket.socket, reply: incoming.Reply) -> None:
+        """Until it is answered, or nobody waits for that any more."""
+        while not self._clock.wait(reply.done, _LOOK_SECONDS):
+            poll = select.poll()
+            poll.register(connection, _EVENTS)
+            if poll.poll(0):
+                reply.abandon()
+
+
+def _leave(connection: socket.socket, data: bytes) -> None:
+    """Send it, and read a while what still comes: else it would be lost with the connection."""
+    connection.settimeout(_LEAVE_SECONDS)
+    connection.sendall(data)
+    connection.shutdown(socket.SHUT_WR)
+    for _ in range(wire.BODY_BYTES // _PIECE_BYTES):
+        if not connection.recv(_PIECE_BYTES):
+            return
