@@ -78,7 +78,8 @@ BUGS = (
     Bug('what_was_written_to_is_cloned', 'db/volumes/cached_images.py',
         '_INTACT = sa.and_(_volumes.c.generation <= 2, _volumes.c.readonly == sa.true())\n',
         '_INTACT = _volumes.c.generation <= 2\n',
-        'a cached image that hosts may write to is cloned no more', 'P4'),
+        'a cached image that hosts may write to is cloned no more', 'P4',
+        'blockattach.tests.db.test_cached_images.HoldTest'),
     Bug('a_cached_image_makes_others_fail', 'volume/image_cache.py',
         '                self._remove(source_id)\n'
         '            return _made_of(found, None)\n',
