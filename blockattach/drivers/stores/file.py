@@ -278,7 +278,8 @@ class FileStore(base.VolumeStore):
             if replace is not None:
                 _take_alone(replace, name)
                 os.rename(hidden, self._path(name))
-                _free(replace)
+                if not os.fstat(replace).st_nlink:
+                    _free(replace)
             else:
                 with contextlib.suppress(FileExistsError):
                     os.link(hidden, self._path(name))

@@ -1,6 +1,8 @@
 """The file store keeps the store's contract."""
+import contextlib
 import dataclasses
 import os
+from collections.abc import Iterator
 
 from blockattach import errors
 from blockattach import failpoints
@@ -28,15 +30,9 @@ class FileStoreTest(store.StoreContract):
     def test_a_crash_while_a_volume_is_made_leaves_none_and_may_be_repeated(self) -> None:
         volume = self.volume()
 
-        def crash() -> None:
-            raise KeyboardInterrupt
-
-        failpoints.arm('drivers.file.before_link', crash)
-        self.addCleanup(failpoints.disarm, 'drivers.file.before_link')
-        with self.assertRaises(KeyboardInterrupt):
+        with self._crash_at('drivers.file.before_link'):
             self.store.create(volume)
         self._assert_absent(volume)
-        failpoints.disarm('drivers.file.before_link')
         self.store.create(volume)
         self.assertEqual(1, self.size_gb(volume))
 
@@ -53,15 +49,9 @@ class FileStoreTest(store.StoreContract):
         volume = self._created(1)
         self._fill(volume, b'x' * 20 * units.MIB)
 
-        def crash() -> None:
-            raise KeyboardInterrupt
-
-        failpoints.arm('drivers.file.before_free', crash)
-        self.addCleanup(failpoints.disarm, 'drivers.file.before_free')
-        with self.assertRaises(KeyboardInterrupt):
+        with self._crash_at('drivers.file.before_free'):
             self.store.delete(volume)
         self._assert_absent(volume)
-        failpoints.disarm('drivers.file.before_free')
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
 
@@ -78,6 +68,24 @@ class FileStoreTest(store.StoreContract):
         self._snapshots().delete_snapshot(snapshot)
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
+
+    def test_a_second_name_that_an_operator_gave_keeps_its_bytes(self) -> None:
+        kept = os.path.join(settings.folder(self), 'kept')
+        for act in ('revert', 'delete'):
+            volume = self._created(1)
+            snapshot = self.snapshot(volume)
+            self._snapshots().create_snapshot(snapshot)
+            some = b'y' * 20 * units.MIB
+            self._fill(volume, some)
+            os.link(self.store.device(volume), kept)
+            with self.subTest(act):
+                if act == 'revert':
+                    self._reverter().revert(snapshot)
+                else:
+                    self.store.delete(volume)
+                with open(kept, 'rb') as read:
+                    self.assertEqual(some, read.read(len(some)))
+            os.unlink(kept)
 
     def test_a_volume_takes_no_room_until_it_is_written(self) -> None:
         volume = self._created(2)
@@ -111,14 +119,8 @@ class FileStoreTest(store.StoreContract):
         volume = self.volume()
         self._foreign('disk.img', units.GIB)
 
-        def crash() -> None:
-            raise KeyboardInterrupt
-
-        failpoints.arm('drivers.file.between_names', crash)
-        self.addCleanup(failpoints.disarm, 'drivers.file.between_names')
-        with self.assertRaises(KeyboardInterrupt):
+        with self._crash_at('drivers.file.between_names'):
             self.store.manage('disk.img', volume)
-        failpoints.disarm('drivers.file.between_names')
         self.store.manage('disk.img', volume)
         self.assertEqual([volume.name], os.listdir(self.settings.volumes_dir))
 
@@ -133,6 +135,19 @@ class FileStoreTest(store.StoreContract):
                 self.store.manage(name, self.volume())
         self.assertEqual({'link', 'folder'}, set(os.listdir(self.settings.volumes_dir)))
         self.assertEqual((), self.store.manageable())
+
+    @contextlib.contextmanager
+    def _crash_at(self, place: str) -> Iterator[None]:
+        """What is done within comes to this place, and no further."""
+        def crash() -> None:
+            raise KeyboardInterrupt
+
+        failpoints.arm(place, crash)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                yield
+        finally:
+            failpoints.disarm(place)
 
     def _fill(self, volume: base.StoredVolume, some: bytes) -> None:
         with open(self.store.device(volume), 'r+b') as device:
