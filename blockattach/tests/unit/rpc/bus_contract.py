@@ -335,3 +335,18 @@ class BusContract(BusTestCase):
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
         young = probe.YoungClient(self.bus.client(probe.YoungInterface, server='one'))
         self.assertEqual('probe', young.grown(self.ctxt))
+
+
+class WithoutBrokerContract(BusContract):
+    """What our own transports do besides."""
+
+    def test_servers_of_a_topic_alternate(self) -> None:
+        for name in ('a', 'b', 'c'):
+            self.serve(probe.ProbeEndpoint(name), name)
+        names = [self.client().echo(self.ctxt, 1)[0] for _ in range(9)]
+        self.assertEqual(['a', 'b', 'c'] * 3, names)
+
+    def test_two_transports_of_one_url_meet(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+        other = self.make_bus()
+        self.assertEqual(['probe', 1], self.client('one', other).echo(self.ctxt, 1))

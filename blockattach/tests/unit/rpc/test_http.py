@@ -25,29 +25,18 @@ class HttpDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
         super().setUp()
 
 
-class HttpBusTest(bus_contract.BusContract, unittest.TestCase):
+class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
     """Our driver does what RabbitMQ's does, but for what a queue is needed for."""
 
     def setUp(self) -> None:
         self.url = f'http:///{uuid.uuid4().hex}'
         super().setUp()
 
-    def test_servers_of_a_topic_alternate(self) -> None:
-        for name in ('a', 'b', 'c'):
-            self.serve(probe.ProbeEndpoint(name), name)
-        names = [self.client().echo(self.ctxt, 1)[0] for _ in range(9)]
-        self.assertEqual(['a', 'b', 'c'] * 3, names)
-
     def test_a_cast_to_nobody_is_an_error_at_once(self) -> None:
         for client in (self.client('one'), self.client()):
             with self.assertRaises(errors.ServiceUnreachable) as caught:
                 client.note(self.ctxt, 1)
             self.assertIn('nobody listens', str(caught.exception))
-
-    def test_two_transports_of_one_url_meet(self) -> None:
-        self.serve(probe.ProbeEndpoint())
-        other = self.make_bus()
-        self.assertEqual(['probe', 1], self.client('one', other).echo(self.ctxt, 1))
 
     def test_two_urls_do_not_hear_each_other(self) -> None:
         endpoint, stranger = probe.ProbeEndpoint(), probe.ProbeEndpoint()

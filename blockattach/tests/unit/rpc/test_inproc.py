@@ -32,18 +32,12 @@ class InprocDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
         super().setUp()
 
 
-class InprocBusTest(bus_contract.BusContract, unittest.TestCase):
+class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
     """Our driver does what RabbitMQ's does, and more."""
 
     def setUp(self) -> None:
         self.url = f'inproc://{uuid.uuid4().hex}/'
         super().setUp()
-
-    def test_servers_of_a_topic_alternate(self) -> None:
-        for name in ('a', 'b', 'c'):
-            self.serve(probe.ProbeEndpoint(name), name)
-        names = [self.client().echo(self.ctxt, 1)[0] for _ in range(9)]
-        self.assertEqual(['a', 'b', 'c'] * 3, names)
 
     def test_a_cast_waits_for_its_server(self) -> None:
         endpoint = probe.ProbeEndpoint()
@@ -56,11 +50,6 @@ class InprocBusTest(bus_contract.BusContract, unittest.TestCase):
         self.assertTrue(endpoint.heard.empty())
         server.start()
         self.assertEqual('while it was away', self.heard(endpoint))
-
-    def test_two_transports_of_one_url_meet(self) -> None:
-        self.serve(probe.ProbeEndpoint())
-        other = self.make_bus()
-        self.assertEqual(['probe', 1], self.client('one', other).echo(self.ctxt, 1))
 
     def test_two_urls_do_not_hear_each_other(self) -> None:
         for url in (f'inproc://{uuid.uuid4().hex}/', self.url + 'vhost'):
