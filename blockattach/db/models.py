@@ -363,6 +363,21 @@ services = _table(
     *timestamps(),
     sa.UniqueConstraint('binary', 'host'))
 
+# Where the servers of processes listen that are sent to without a broker.
+rpc_endpoints = _table(
+    'rpc_endpoints',
+    # One start of one server.
+    sa.Column('instance', sa.String(32), primary_key=True),
+    sa.Column('topic', sa.String(NAME_LENGTH), nullable=False, index=True),
+    # Its name on the topic, which members of a cluster share.
+    sa.Column('server', sa.String(NAME_LENGTH), nullable=False),
+    sa.Column('host', sa.String(NAME_LENGTH), nullable=False),
+    sa.Column('port', sa.Integer, nullable=False),
+    # Of its certificate, SHA-256 in hexadecimal. NULL: without TLS.
+    sa.Column('fingerprint', sa.String(64)),
+    sa.Column('created_at', Timestamp, nullable=False),
+    sa.Column('reported_at', Timestamp, nullable=False))
+
 # What the pools last reported, and what has been given away of them.
 pools = _table(
     'pools',
