@@ -3,6 +3,7 @@ import contextlib
 import fcntl
 import os
 import secrets as random_source
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class KeyFile(secrets.Sealer):
         super().__init__(())
         self.path = path
         try:
-            _make(path)
+            make(path, secrets.new_key)
             permissions.check_private(path)
         except OSError as exc:
             raise _unusable(path, exc) from exc
@@ -111,12 +112,16 @@ def _parse(text: str) -> Sequence[secrets.Key]:
     return keys
 
 
-def _make(path: str) -> None:
-    """Make it whole or not at all, also when two processes start at once."""
+def make(path: str, new_key: Callable[[], bytes]) -> None:
+    """Make a file with one key, whole or not at all, also when two processes start at once; one
+    that is there stays.
+
+    :raises OSError: it cannot be made
+    """
     if os.path.exists(path):
         return
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    draft = _draft(path, [secrets.new_key()])
+    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+    draft = _draft(path, [new_key()])
     try:
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)

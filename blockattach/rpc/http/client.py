@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from blockattach import clock as clocks
 from blockattach.rpc.http import endpoints
+from blockattach.rpc.http import tls
 from blockattach.rpc.http import trust
 from blockattach.rpc.http import wire
 
@@ -26,7 +27,7 @@ _LEAST_SECONDS = 0.001
 _PIECE_BYTES = 65536
 _EVENTS = select.POLLIN | select.POLLRDHUP
 
-_Address = tuple[str, int]
+_Address = tuple[str, int, str | None]
 
 
 class NoAnswer(Exception):
@@ -39,7 +40,7 @@ class _Kept(NamedTuple):
 
 
 class Pool:
-    """Connections that nobody uses, by address, the last used first."""
+    """Connections that nobody uses, by their other end, the last used first."""
 
     def __init__(self, clock: clocks.Clock) -> None:
         self._clock = clock
@@ -47,8 +48,9 @@ class Pool:
         self._kept: dict[_Address, collections.deque[_Kept]] = {}
         self._closed = False
 
-    def take(self, address: _Address) -> socket.socket | None:
+    def take(self, endpoint: endpoints.Endpoint) -> socket.socket | None:
         """One that the other side has not closed."""
+        address = _address(endpoint)
         while True:
             with self._lock:
                 kept = self._kept.get(address)
@@ -59,18 +61,24 @@ class Pool:
                 return found.socket
             found.socket.close()
 
-    def give(self, address: _Address, connection: socket.socket) -> None:
-        """Keep it; those that became too old meanwhile are closed."""
-        now = self._clock.monotonic()
-        old = []
+    def give(self, endpoint: endpoints.Endpoint, connection: socket.socket) -> None:
+        """Keep it."""
         with self._lock:
-            if self._closed:
-                old.append(connection)
-            else:
-                kept = self._kept.setdefault(address, collections.deque())
-                kept.append(_Kept(connection, now))
-                while now - kept[0].since >= KEPT_SECONDS:
+            if not self._closed:
+                self._kept.setdefault(_address(endpoint), collections.deque()).append(
+                    _Kept(connection, self._clock.monotonic()))
+                return
+        connection.close()
+
+    def sweep(self) -> None:
+        """Close those that became too old: nobody asks for those of a server that is gone."""
+        past, old = self._clock.monotonic() - KEPT_SECONDS, []
+        with self._lock:
+            for address, kept in list(self._kept.items()):
+                while kept and kept[0].since <= past:
                     old.append(kept.popleft().socket)
+                if not kept:
+                    del self._kept[address]
         for each in old:
             each.close()
 
@@ -109,10 +117,11 @@ class Limits:
 class Client:
     """Sends for one process, with its key."""
 
-    def __init__(self, keyring: trust.Keyring, clock: clocks.Clock) -> None:
-        self._key = keyring.own
+    def __init__(self, keys: trust.Keys, clock: clocks.Clock) -> None:
+        self._keys = keys
         self._clock = clock
         self._pool = Pool(clock)
+        self._tls = tls.client_context()
 
     def ask(self, endpoint: endpoints.Endpoint, topic: str, body: bytes,
             limits: Limits) -> bytes:
@@ -135,21 +144,21 @@ class Client:
 
     def _send(self, request: wire.Request, endpoint: endpoints.Endpoint,
               limits: Limits) -> bytes:
-        address = endpoint.host, endpoint.port
-        proof = trust.prove(self._key, self._clock, request.claims, request.body)
-        connection = self._sent(address, request.written(proof), limits)
+        key = self._keys.own
+        proof = trust.prove(key, self._clock, request.claims, request.body)
+        connection = self._sent(endpoint, request.written(proof), limits)
         with contextlib.ExitStack() as failing:
             failing.callback(connection.close)
             answer = _read(connection, limits)
-            if not trust.is_proved(self._key, proof.nonce, answer.status, answer.body,
+            if not trust.is_proved(key, proof.nonce, answer.status, answer.body,
                                    answer.proof):
                 raise NoAnswer(f'an answer with status {answer.status} proves nothing')
             if not answer.closes:
                 failing.pop_all()
-                self._pool.give(address, connection)
+                self._pool.give(endpoint, connection)
         return _content(request, answer)
 
-    def _sent(self, address: _Address, data: bytes, limits: Limits) -> socket.socket:
+    def _sent(self, endpoint: endpoints.Endpoint, data: bytes, limits: Limits) -> socket.socket:
         """A connection over which all of it has gone.
 
         A kept one may break before it has; the request is not whole then, nobody acts upon it, and
@@ -157,16 +166,26 @@ class Client:
         """
         if limits.over:
             raise endpoints.NotReached('the time was over before it was sent')
-        if (kept := self._pool.take(address)) is not None:
+        if (kept := self._pool.take(endpoint)) is not None:
             with contextlib.suppress(OSError):
                 return _send_all(kept, data, limits)
         try:
-            fresh = socket.create_connection(address, limits.seconds(_CONNECT_SECONDS))
-            fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return _send_all(fresh, data, limits)
+            return _send_all(self._connected(endpoint, limits), data, limits)
         except OSError as error:
             raise endpoints.NotReached(
-                f'{address[0]}:{address[1]}: {error.strerror or error}') from error
+                f'{endpoint.authority}: {error.strerror or error}') from error
+
+    def _connected(self, endpoint: endpoints.Endpoint, limits: Limits) -> socket.socket:
+        self._pool.sweep()
+        fresh = socket.create_connection((endpoint.host, endpoint.port),
+                                         limits.seconds(_CONNECT_SECONDS))
+        with contextlib.ExitStack() as failing:
+            failing.callback(fresh.close)
+            fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if endpoint.fingerprint is not None:
+                fresh = tls.connect(self._tls, fresh, endpoint.fingerprint)
+            failing.pop_all()
+        return fresh
 
 
 def _send_all(connection: socket.socket, data: bytes, limits: Limits) -> socket.socket:
@@ -210,6 +229,11 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
     if answer.status == 403:
         raise endpoints.NotReached(f'the key of this process is not for {request.topic}')
     raise NoAnswer(f'status {answer.status} says nothing of it')
+
+
+def _address(endpoint: endpoints.Endpoint) -> _Address:
+    """What servers of one process share."""
+    return endpoint.host, endpoint.port, endpoint.fingerprint
 
 
 def _is_quiet(connection: socket.socket) -> bool:

@@ -1,22 +1,18 @@
-"""The driver behind ``http://HOST:PORT/NAME``: entry point ``http``.
+"""The driver behind ``http:///NAME``: entry point ``http``.
 
 After oslo.messaging's specification of an HTTP driver: clients look up where servers listen, and
 send to them directly; a fanout is a cast to each. So there is no queue: what is sent to a server
-that is not there fails at once, casts as well. HOST and PORT are where servers of this process
-listen; by default 127.0.0.1 and any free port. Not the exchange parts two buses but NAME.
+that is not there fails at once, casts as well. Not the exchange parts two buses but NAME, which
+stands for a `sites.Site`: that says where to listen, where to look, and whom to trust.
 
-Bodies are not encrypted, so only addresses of this host are listened on or sent to.
+What leaves this host is encrypted: an address that is not of the loopback interface has a
+certificate, or nothing is sent there.
 """
-import collections
-import contextlib
-import ipaddress
-import itertools
 import logging
 import threading
 import uuid
 import weakref
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
 
 import oslo_messaging
@@ -34,9 +30,6 @@ from blockattach.rpc.http import sites
 from blockattach.rpc.http import wire
 
 LOG = logging.getLogger(__name__)
-
-_DEFAULT_HOST = '127.0.0.1'
-
 
 class HttpListener(base.Listener):
     """One server's ear; each start is a new instance."""
@@ -92,12 +85,12 @@ class HttpDriver(base.BaseDriver):
                  allowed_remote_exmods: list[str] | None = None) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._site = sites.REGISTRY.join(str(url))
-        self._client = clients.Client(self._site.keyring, self._site.clock)
+        self._lookup = endpoints.Lookup(self._site.store, self._site.clock)
+        self._client = clients.Client(self._site.keys, self._site.clock)
         self._lock = threading.Lock()
         self._closed = False
         self._server: servers.Server | None = None
         self._listeners: weakref.WeakSet[HttpListener] = weakref.WeakSet()
-        self._next: dict[str, Iterator[int]] = collections.defaultdict(itertools.count)
 
     def send(self, target: oslo_messaging.Target, ctxt: dict[str, Any], message: dict[str, Any],
              wait_for_reply: bool | None = None, timeout: float | None = None,
@@ -119,7 +112,8 @@ class HttpDriver(base.BaseDriver):
             return None
         limits = clients.Limits(self._site.clock, timeout, call_monitor_timeout)
         reason = f'nobody listens on {_name(target)}'
-        for endpoint in self._endpoints(target):
+        for endpoint in self._lookup.candidates(target.topic, target.server):
+            _check_address(endpoint)
             try:
                 if wait_for_reply:
                     return self._result(self._client.ask(endpoint, target.topic, body, limits))
@@ -144,7 +138,7 @@ class HttpDriver(base.BaseDriver):
                batch_timeout: float | None) -> base.Listener:
         """A listener for one server of a topic.
 
-        :raises ConfigurationError: the address is not of this host, or taken
+        :raises ConfigurationError: the address is taken, or not one of this host
         """
         listener = HttpListener(self._site.store, self._listening(), target.topic, target.server)
         self._listeners.add(listener)
@@ -176,35 +170,17 @@ class HttpDriver(base.BaseDriver):
         with self._lock:
             if self._closed:
                 raise endpoints.NotReached('the transport is closed')
+            if self._url.hosts:
+                raise errors.ConfigurationError(
+                    reason='cannot listen where an http:// URL says: [rpc] listen does')
             if self._server is None:
-                host, port = self._address()
-                self._server = servers.Server(host, port, self._site.keyring, self._site.clock)
+                self._server = servers.Server(self._site.listen, self._site.keys,
+                                              self._site.clock, self._site.advertise)
             return self._server
 
-    def _address(self) -> tuple[str, int]:
-        hosts = self._url.hosts
-        if len(hosts) > 1:
-            raise errors.ConfigurationError(
-                reason='cannot listen: an http:// URL has one address, that of this process')
-        host, port = (hosts[0].hostname, hosts[0].port) if hosts else (None, None)
-        if host in (None, '', 'localhost'):
-            host = _DEFAULT_HOST
-        _check_address(host)
-        return host, port or 0
-
-    def _endpoints(self, target: oslo_messaging.Target) -> list[endpoints.Endpoint]:
-        """Whom to try, in this order; each is the first as often as the others."""
-        found = list(self._site.store.find(target.topic, target.server))
-        if len(found) > 1:
-            with self._lock:
-                first = next(self._next[target.topic]) % len(found)
-            found = found[first:] + found[:first]
-        for endpoint in found:
-            _check_address(endpoint.host)
-        return found
-
     def _send_to_all(self, target: oslo_messaging.Target, body: bytes) -> None:
-        for endpoint in self._endpoints(target):
+        for endpoint in self._lookup.all(target.topic):
+            _check_address(endpoint)
             try:
                 self._client.give(endpoint, target.topic, body)
             except (endpoints.NotReached, clients.NoAnswer) as error:
@@ -232,13 +208,10 @@ def _no_notifications() -> base.TransportDriverError:
         'the URL of a broker, or its driver to log or noop')
 
 
-def _check_address(host: str) -> None:
+def _check_address(endpoint: endpoints.Endpoint) -> None:
     """
-    :raises ConfigurationError: what is sent there may leave this host
+    :raises ConfigurationError: what is sent there would leave this host unencrypted
     """
-    with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return
-    raise errors.ConfigurationError(
-        reason=f'http:// does not encrypt, so it is for addresses such as 127.0.0.1 only: {host} '
-               'is none')
+    if endpoint.fingerprint is None and not endpoints.is_loopback(endpoint.host):
+        raise errors.ConfigurationError(
+            reason=f'cannot send to {endpoint.authority} without TLS: it is another host')

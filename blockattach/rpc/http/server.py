@@ -7,6 +7,7 @@ import contextlib
 import logging
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from blockattach import errors
 from blockattach.log import fields
 from blockattach.rpc.http import endpoints
 from blockattach.rpc.http import incoming
+from blockattach.rpc.http import tls
 from blockattach.rpc.http import trust
 from blockattach.rpc.http import wire
 
@@ -32,6 +34,7 @@ _BACKLOG = 1024
 _PIECE_BYTES = 65536
 _EVENTS = select.POLLRDHUP
 
+Address = tuple[str, int]
 Take = Callable[[incoming.HttpIncomingMessage], bool]
 """Has a message worked on; False if nobody listens there any more."""
 
@@ -39,29 +42,35 @@ Take = Callable[[incoming.HttpIncomingMessage], bool]
 class Server:
     """Listens from when it is made until `stop`."""
 
-    def __init__(self, host: str, port: int, keyring: trust.Keyring, clock: clocks.Clock,
-                 most: int = MOST_CONNECTIONS) -> None:
+    def __init__(self, listen: Address, keys: trust.Keys, clock: clocks.Clock,
+                 advertise: Address | None = None, most: int = MOST_CONNECTIONS) -> None:
         """
-        :param port: 0: any that is free
+        :param listen: port 0: any that is free
+        :param advertise: where others reach it, if not there; port 0: the same
         :param most: how many connections there are at most
         :raises ConfigurationError: the address is taken, or not ours
         """
         self._clock = clock
-        self._verifier = trust.Verifier(keyring, clock)
+        self._verifier = trust.Verifier(keys, clock)
         self._most = most
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._servers: dict[tuple[str, str], Take] = {}
         # True: a message of it is worked on.
         self._connections: dict[socket.socket, bool] = {}
+        host, port = listen
         try:
             self._listening = socket.create_server(
-                (host, port), family=socket.AF_INET6 if ':' in host else socket.AF_INET,
+                listen, family=socket.AF_INET6 if ':' in host else socket.AF_INET,
                 backlog=_BACKLOG)
         except OSError as error:
             raise errors.ConfigurationError(
                 reason=f'cannot listen on {host}:{port}: {error.strerror or error}') from error
-        self.address = endpoints.Endpoint(host, self._listening.getsockname()[1], '')
+        shown, shown_port = advertise or listen
+        self._tls, fingerprint = ((None, None) if endpoints.is_loopback(shown)
+                                  else tls.make_identity(clock))
+        self.address = endpoints.Endpoint(
+            shown, shown_port or self._listening.getsockname()[1], '', fingerprint)
         threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()
 
     def add(self, topic: str, instance: str, take: Take) -> None:
@@ -97,7 +106,8 @@ class Server:
                         # Most likely too many files are open: until some are closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
-                self._begin(connection)
+                self._begin(connection if self._tls is None else self._tls.wrap_socket(
+                    connection, server_side=True, do_handshake_on_connect=False))
 
     def _begin(self, connection: socket.socket) -> None:
         with self._lock:
@@ -119,6 +129,9 @@ class Server:
     def _serve(self, connection: socket.socket) -> None:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if isinstance(connection, ssl.SSLSocket):
+                connection.settimeout(REQUEST_SECONDS)
+                connection.do_handshake()
             while self._serve_next(connection):
                 pass
         except OSError as error:

@@ -13,12 +13,21 @@ from blockattach.rpc.http import endpoints
 from blockattach.rpc.http import trust
 
 
+LOOPBACK = '127.0.0.1'
+
+
 class Site(NamedTuple):
-    """Those who may talk to each other, as seen by one process."""
+    """Those who may talk to each other, as seen by one process.
+
+    :ivar listen: host and port where its servers listen; port 0: any that is free
+    :ivar advertise: where others reach them, if not there
+    """
 
     store: endpoints.EndpointStore
-    keyring: trust.Keyring
+    keys: trust.Keys
     clock: clocks.Clock
+    listen: tuple[str, int] = (LOOPBACK, 0)
+    advertise: tuple[str, int] | None = None
 
 
 class Registry:

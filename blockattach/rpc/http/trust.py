@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import NamedTuple
+from typing import Protocol
 
 from blockattach import clock as clocks
 
@@ -62,8 +63,20 @@ def new_key(name: str = 'process') -> Key:
     return Key(name, secrets.token_bytes(_SECRET_BYTES))
 
 
+class Keys(Protocol):
+    """The keys of one process: the one that it sends with, and by name those that it accepts."""
+
+    @property
+    def own(self) -> Key:
+        """As they are now."""
+
+    @property
+    def accepted(self) -> Mapping[str, Key]:
+        """As they are now."""
+
+
 class Keyring:
-    """The keys of one process: the one that it sends with, and those that it accepts."""
+    """Keys that do not change."""
 
     def __init__(self, own: Key, accepted: Iterable[Key] | None = None) -> None:
         """
@@ -103,8 +116,8 @@ def is_proved(key: Key, nonce: str, status: int, body: bytes, mac: str) -> bool:
 class Verifier:
     """What a server believes."""
 
-    def __init__(self, keyring: Keyring, clock: clocks.Clock, most: int = MOST_NONCES) -> None:
-        self._accepted = keyring.accepted
+    def __init__(self, keys: Keys, clock: clocks.Clock, most: int = MOST_NONCES) -> None:
+        self._keys = keys
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
@@ -115,7 +128,7 @@ class Verifier:
 
         :raises Untrusted: it may not be
         """
-        key = self._accepted.get(proof.key)
+        key = self._keys.accepted.get(proof.key)
         if key is None:
             raise Untrusted('its key is not known')
         expected = _mac(key, _REQUEST, *claims, proof.key, proof.time, proof.nonce,

@@ -90,6 +90,11 @@ class BusTestCase(Base):
     def heard(self, endpoint: probe.ProbeEndpoint) -> Any:
         return endpoint.heard.get(timeout=probe.LIMIT)
 
+    def assert_unreachable(self, client: probe.ProbeClient) -> None:
+        with self.assertRaises(errors.ServiceUnreachable) as caught:
+            client.hurry(self.ctxt)
+        self.assertFalse(caught.exception.final)
+
     def logged(self) -> LogQueue:
         """What the bus logs from now on, in whichever thread."""
         logger = logging.getLogger('blockattach.rpc')
@@ -101,11 +106,6 @@ class BusTestCase(Base):
 
 class BusContract(BusTestCase):
     """Behaviours that hold over every transport."""
-
-    def assert_unreachable(self, client: probe.ProbeClient) -> None:
-        with self.assertRaises(errors.ServiceUnreachable) as caught:
-            client.hurry(self.ctxt)
-        self.assertFalse(caught.exception.final)
 
     def test_a_call_is_answered(self) -> None:
         self.serve(probe.ProbeEndpoint())

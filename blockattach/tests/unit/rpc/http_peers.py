@@ -37,18 +37,19 @@ class SiteTestCase(bus_contract.BusTestCase):
 
     own = trust.Key('site', SECRET)
     accepted = None
+    more: dict[str, Any] = {}
 
     def setUp(self) -> None:
         self.url = f'http:///{uuid.uuid4().hex}'
         self.clock = manual.ManualClock()
         self.store = CountingStore()
-        self.provide(self.url, self.own, self.accepted)
+        self.provide(self.url, self.own, self.accepted, **self.more)
         super().setUp()
         self.topic = f'{self.settings.topic_prefix}-probe'
 
-    def provide(self, url: str, own: trust.Key, accepted: Any = None) -> None:
+    def provide(self, url: str, own: trust.Key, accepted: Any = None, **more: Any) -> None:
         sites.REGISTRY.provide(url, sites.Site(self.store, trust.Keyring(own, accepted),
-                                               self.clock))
+                                               self.clock, **more))
         self.addCleanup(sites.REGISTRY.leave, url)
 
 

@@ -1,8 +1,11 @@
 """The bus over HTTP, server by server: the contract, and what only this driver promises."""
 import concurrent.futures
+import contextlib
 import threading
 import unittest
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import oslo_messaging
 from oslo_messaging._drivers import base
@@ -128,40 +131,130 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 
 
 class AddressTest(http_peers.SiteTestCase, unittest.TestCase):
-    """Nothing leaves this host as long as it is not encrypted."""
+    """Where it listens, and where it sends to."""
 
-    def test_it_listens_at_an_address_of_this_host_only(self) -> None:
-        for place in ('192.0.2.1', '0.0.0.0', '[::]', 'storage.example.org',
-                      '127.0.0.1,127.0.0.2'):
-            bus = self.make_bus(f'http://{place}/{uuid.uuid4().hex}')
-            with self.subTest(place), self.assertRaises(errors.ConfigurationError):
-                self.serve(probe.ProbeEndpoint(), bus=bus)
+    def serve_at(self, *listen: Any, advertise: Any = None) -> endpoints.Endpoint:
+        url = f'http:///{uuid.uuid4().hex}'
+        self.provide(url, self.own, listen=listen, advertise=advertise)
+        bus = self.make_bus(url)
+        self.serve(probe.ProbeEndpoint(), url, bus)
+        self.assertEqual(['probe', 1], self.client(url).echo(self.ctxt, 1))
+        found, = self.store.find(self.topic, url)
+        return found
 
-    def test_it_sends_to_an_address_of_this_host_only(self) -> None:
+    def test_it_sends_to_others_encrypted_only(self) -> None:
         for host in ('192.0.2.1', 'storage.example.org', 'localhost'):
             self.store.register(self.topic, host, endpoints.Endpoint(host, 1, 'x'))
             with self.subTest(host), self.assertRaises(errors.ConfigurationError):
                 self.client(host).hurry(self.ctxt)
 
-    def test_it_listens_where_the_url_says(self) -> None:
-        for place, host in (('localhost', '127.0.0.1'), ('127.0.0.2', '127.0.0.2')):
-            url = f'http://{place}:0/{uuid.uuid4().hex}'
-            self.provide(url, self.own)
-            self.serve(probe.ProbeEndpoint(), place, self.make_bus(url))
-            found, = self.store.find(self.topic, place)
-            self.assertEqual(host, found.host)
-            self.assertEqual(['probe', 1], self.client(place).echo(self.ctxt, 1))
+    def test_it_listens_where_its_site_says(self) -> None:
+        found = self.serve_at('127.0.0.2', 0)
+        self.assertEqual(('127.0.0.2', None), (found.host, found.fingerprint))
+
+    def test_it_says_where_others_reach_it(self) -> None:
+        found = self.serve_at('0.0.0.0', 0, advertise=('127.0.0.3', 0))
+        self.assertEqual(('127.0.0.3', None), (found.host, found.fingerprint))
+
+    def test_an_url_does_not_say_where(self) -> None:
+        bus = self.make_bus('http://127.0.0.1:0/here')
+        with self.assertRaisesRegex(errors.ConfigurationError, 'rpc. listen'):
+            self.serve(probe.ProbeEndpoint(), bus=bus)
 
     def test_an_address_that_is_taken_is_an_error(self) -> None:
         self.serve(probe.ProbeEndpoint())
         found, = self.store.find(self.topic)
-        bus = self.make_bus(f'http://127.0.0.1:{found.port}/{uuid.uuid4().hex}')
         with self.assertRaisesRegex(errors.ConfigurationError, f'127.0.0.1:{found.port}'):
-            self.serve(probe.ProbeEndpoint(), bus=bus)
+            self.serve_at('127.0.0.1', found.port)
 
     def test_an_url_in_use_has_its_site_already(self) -> None:
         with self.assertRaises(ValueError):
             self.provide(self.url, self.own)
+
+
+class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, unittest.TestCase):
+    """The contract, encrypted: the address is a name, and who knows where that leads."""
+
+    more = {'advertise': ('localhost', 0)}
+
+    def captured(self, run: Callable[[], None]) -> bytes:
+        """What a client sends to where it believes the server."""
+        peer = http_peers.Peer(lambda spoken: seen.append(spoken.socket.recv(65536)))
+        self.addCleanup(peer.cut)
+        seen: list[bytes] = []
+        real, = self.store.find(self.topic, 'one')
+        self.store.withdraw(self.topic, 'one', real)
+        self.store.register(self.topic, 'one', real._replace(port=peer.endpoint.port))
+        run()
+        peer.end()
+        self.store.register(self.topic, 'one', real)
+        return seen[0]
+
+    def test_nothing_can_be_read_on_the_way(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+
+        def send() -> None:
+            with self.assertRaises(errors.ServiceUnreachable) as caught:
+                self.client('one').echo(self.ctxt, 'credential')
+            self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+
+        seen = self.captured(send)
+        self.assertEqual(b'\x16\x03', seen[:2])
+        self.assertNotIn(b'credential', seen)
+        self.assertNotIn(b'rpc', seen)
+
+    def test_somebody_elses_certificate_is_refused_before_anything_is_sent(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        real, = self.store.find(self.topic, 'one')
+        self.store.register(self.topic, 'two', real._replace(fingerprint=64 * '0'))
+        with self.assertRaises(errors.ServiceUnreachable) as caught:
+            self.client('two').echo(self.ctxt, 1)
+        self.assertIn('certificate', str(caught.exception))
+        self.assertEqual([], endpoint.contexts)
+
+    def test_who_does_not_encrypt_is_not_heard(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+        raw = http_peers.RawCaller(self.store, self.topic, self.clock, self.own)
+        with contextlib.suppress(ConnectionError):
+            self.assertNotIn(b'HTTP', raw.speak(raw.written()))
+        self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
+
+
+class LookupTest(http_peers.SiteTestCase, unittest.TestCase):
+    """A directory is asked seldom, and no server is missed."""
+
+    def asked_for(self, calls: int = 1) -> int:
+        before = self.store.asked
+        for _ in range(calls):
+            self.client('one').echo(self.ctxt, 1)
+        return self.store.asked - before
+
+    def test_it_is_asked_once_in_a_while(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+        self.assertEqual(1, self.asked_for(calls=10))
+        self.clock.advance(endpoints.FRESH_SECONDS)
+        self.assertEqual(1, self.asked_for(calls=10))
+
+    def test_a_server_that_has_moved_is_found_at_once(self) -> None:
+        first = self.serve(probe.ProbeEndpoint())
+        self.asked_for()
+        first.stop()
+        self.serve(probe.ProbeEndpoint('moved'), bus=self.make_bus())
+        self.assertEqual(['moved', 1], self.client('one').echo(self.ctxt, 1))
+        self.assertEqual(0, self.asked_for())
+
+    def test_one_that_comes_is_found_at_once(self) -> None:
+        self.assert_unreachable(self.client('one'))
+        self.serve(probe.ProbeEndpoint())
+        self.asked_for()
+
+    def test_members_of_one_name_share_its_calls(self) -> None:
+        members = [probe.ProbeEndpoint(str(number)) for number in range(3)]
+        for member in members:
+            self.serve(member, bus=self.make_bus())
+        self.asked_for(calls=9)
+        self.assertEqual([3, 3, 3], [len(member.contexts) for member in members])
 
 
 class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):

@@ -129,7 +129,7 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
         self.assertTrue(self.endpoint.heard.empty())
 
     def test_more_connections_than_allowed(self) -> None:
-        server = servers.Server('127.0.0.1', 0, trust.Keyring(self.own), self.clock, most=1)
+        server = servers.Server(('127.0.0.1', 0), trust.Keyring(self.own), self.clock, most=1)
         self.addCleanup(server.stop)
         first = socket.create_connection(server.address[:2])
         self.addCleanup(first.close)
