@@ -6,6 +6,8 @@ from oslo_config import cfg
 from blockattach.conf import settings as groups
 
 GROUP = 'rpc'
+HTTP = 'http'
+TRANSPORT_URL = 'transport_url'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +36,25 @@ class RpcSettings:
     release: str = groups.option(cfg.StrOpt, default='auto', help=(
         'While processes of two releases run side by side: the older release, whose '
         'interfaces and objects are then spoken. auto, or empty: the newest.'))
+    calls: str = groups.option(cfg.StrOpt, default=TRANSPORT_URL, choices=[
+        (TRANSPORT_URL, 'by the broker, as everything else'),
+        (HTTP, 'straight to the process that is asked, over HTTP; by transport_url where it '
+               'listens at no address that is known'),
+    ], help=(
+        'Which way requests go that wait for an answer. Everything else goes by '
+        'transport_url, which may be http:// itself: then there is no broker.'))
+    listen: str = groups.option(cfg.StrOpt, default='127.0.0.1:0', metavar='HOST:PORT', help=(
+        'Where this process takes requests over HTTP, if calls or transport_url asks for '
+        'it and it has any to take. Port 0: any that is free.'))
+    advertise: str | None = groups.option(cfg.StrOpt, metavar='HOST:PORT', help=(
+        'Where the others reach that, if not there; port 0: the same port. What is no '
+        'address of the loopback interface is reached by TLS only, with a certificate that '
+        'the process makes for itself and shows in the database.'))
+    key_file: str | None = groups.option(cfg.StrOpt, help=(
+        'File with the keys by which processes prove to each other over HTTP that they '
+        'belong together, a line each: NAME SECRET [INTERFACE ...]. The first is sent with, '
+        'all are accepted, for the interfaces named or for all. Default: rpc.keys under '
+        'state_path, made at first start. All processes need the same.'))
     second_transport_url: str | None = groups.option(cfg.StrOpt, secret=True, help=(
         'Requests are taken from there too, as from transport_url; nothing is sent '
         'there but answers. For the time in which the processes move, one after the '

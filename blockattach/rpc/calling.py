@@ -70,9 +70,12 @@ class Client:
                  server: str | None, settings: rpc_conf.RpcSettings, clock: clocks.Clock,
                  reach: Callable[[context.RequestContext], None],
                  telemetry: acts.Telemetry,
-                 while_waiting: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+                 while_waiting: Callable[[], contextlib.AbstractContextManager[None]],
+                 direct: oslo_messaging.RPCClient | None = None) -> None:
         """
+        :param reach: called before ``rpc_client`` makes a call
         :param while_waiting: surrounds each wait for an answer
+        :param direct: makes the calls, where it reaches their server
         """
         self._telemetry = telemetry
         self._while_waiting = while_waiting
@@ -90,6 +93,9 @@ class Client:
             None: None}
         self._prepared = {name: self._prepare(rpc_client, method)
                           for name, method in self._methods.items()}
+        self._direct = {} if direct is None else {
+            name: self._prepare(direct, method) for name, method in self._methods.items()
+            if method.kind is contract.Kind.CALL}
         self._points = {name: (f'rpc.{interface.TOPIC}.{name}.before_send',
                                f'rpc.{interface.TOPIC}.{name}.after_answer')
                         for name in self._methods}
@@ -159,23 +165,36 @@ class Client:
         answer = None
         if effect is not failpoints.Effect.DROP:
             with self._while_waiting():
-                self._reach(outgoing.caller)
-                answer = self._wait_for(method, prepared, outgoing, arguments)
+                answer = self._wait_for(method, outgoing, arguments)
             effect = failpoints.point(after)
         if effect is failpoints.Effect.DROP:
             raise oslo_messaging.MessagingTimeout(f'{method.name} or its answer is dropped')
         return answer
 
-    def _wait_for(self, method: contract.Method, prepared: Any, outgoing: serializing.Outgoing,
+    def _wait_for(self, method: contract.Method, outgoing: serializing.Outgoing,
                   arguments: Mapping[str, Any]) -> Any:
         if method.repeated and outgoing.seconds is not None:
-            return self._resend(prepared, method.name, outgoing.caller, outgoing.seconds,
-                                arguments)
-        if outgoing.seconds != self._seconds[method.timeout]:
-            prepared = prepared.prepare(timeout=outgoing.seconds)
-        return prepared.call(outgoing, method.name, **arguments)
+            return self._resend(method.name, outgoing.caller, outgoing.seconds, arguments)
+        changed = ({} if outgoing.seconds == self._seconds[method.timeout]
+                   else {'timeout': outgoing.seconds})
+        return self._call(method.name, outgoing, changed, arguments)
 
-    def _resend(self, prepared: Any, name: str, caller: context.RequestContext, seconds: float,
+    def _call(self, name: str, outgoing: serializing.Outgoing, changed: Mapping[str, Any],
+              arguments: Mapping[str, Any]) -> Any:
+        """The answer to one message; what is known not to have been sent goes the other way.
+
+        :param changed: limits that differ from those of the method
+        """
+        if (direct := self._direct.get(name)) is not None:
+            try:
+                return _limited(direct, changed).call(outgoing, name, **arguments)
+            except endpoints.NotReached as error:
+                LOG.debug('Call goes by the broker: its server is not reached%s', fields(
+                    method=name, topic=self._server_name(), reason=error))
+        self._reach(outgoing.caller)
+        return _limited(self._prepared[name], changed).call(outgoing, name, **arguments)
+
+    def _resend(self, name: str, caller: context.RequestContext, seconds: float,
                 arguments: Mapping[str, Any]) -> Any:
         """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
 
@@ -191,10 +210,10 @@ class Client:
             begun = self._clock.monotonic()
             left = max(until - begun, 0)
             listens = min(self._interval, max(hopeless - begun, _LEAST_SECONDS))
-            listening = prepared.prepare(
-                timeout=left, call_monitor_timeout=listens if left > listens else None)
+            limits = {'timeout': left,
+                      'call_monitor_timeout': listens if left > listens else None}
             try:
-                return listening.call(serializing.Outgoing(caller, left), name, **arguments)
+                return self._call(name, serializing.Outgoing(caller, left), limits, arguments)
             except (oslo_messaging.MessagingTimeout, endpoints.NotReached):
                 now = self._clock.monotonic()
                 if now - begun > listens * _WITH_SIGNS:
@@ -215,3 +234,7 @@ class Client:
         since = self._methods[name].since
         return errors.ConfigurationError(
             reason=f'cannot send {name} of version {since} to {self._topic}: {server} is older')
+
+
+def _limited(prepared: Any, changed: Mapping[str, Any]) -> Any:
+    return prepared.prepare(**changed) if changed else prepared

@@ -129,15 +129,18 @@ class Bus:
                  releases: tuple[history.Release, ...] = history.RELEASES,
                  telemetry: acts.Telemetry | None = None,
                  second: oslo_messaging.Transport | None = None,
+                 direct: oslo_messaging.Transport | None = None,
                  while_waiting: Callable[[], contextlib.AbstractContextManager[None]]
                  = contextlib.nullcontext) -> None:
         """
         :param second: servers listen there too
+        :param direct: calls go there first, and servers listen there too
         :param while_waiting: surrounds each wait for an answer
         :raises ConfigurationError: the release pin is unknown
         """
         self._transport = transport
-        self._transports = [transport] if second is None else [transport, second]
+        self._direct = direct
+        self._listening = {'': transport, '.second': second, '.direct': direct}
         self._settings = settings
         self._release = history.pinned(settings.release, releases)
         self._known = frozenset(releases[-1].interfaces)
@@ -152,11 +155,12 @@ class Bus:
     def client(self, interface: type[contract.Interface],
                server: str | None = None) -> calling.Client:
         """What a client of this interface is made on; without a server any may take a message."""
-        rpc_client = oslo_messaging.get_rpc_client(
-            self._transport, self._target(interface), serializer=self._serializer,
+        rpc_client, direct = (None if transport is None else oslo_messaging.get_rpc_client(
+            transport, self._target(interface), serializer=self._serializer,
             version_cap=self._cap(interface), retry=self._settings.send_retries)
+            for transport in (self._transport, self._direct))
         return calling.Client(rpc_client, interface, server, self._settings, self._clock,
-                              self._reach, self._telemetry, self._while_waiting)
+                              self._reach, self._telemetry, self._while_waiting, direct)
 
     def server(self, endpoint: contract.Interface, host: str,
                threads: int | None = None,
@@ -174,7 +178,7 @@ class Bus:
             transport, target, [exposed], serializer=self._serializer,
             server_cls=functools.partial(serving.RpcServer, self._telemetry, self._clock, suffix,
                                          fast_lane))
-            for transport, suffix in zip(self._transports, ('', '.second'), strict=False)]
+            for suffix, transport in self._listening.items() if transport is not None]
         return serving.Server(listening, threads or self._settings.threads)
 
     def close(self) -> None:
@@ -183,7 +187,8 @@ class Bus:
         A broker that is away is not waited for: its connections end with the process.
         """
         closing = [threading.Thread(target=self._close, args=(transport,), name='bus-close',
-                                    daemon=True) for transport in self._transports]
+                                    daemon=True) for transport in self._listening.values()
+                   if transport is not None]
         for thread in closing:
             thread.start()
         for thread in closing:

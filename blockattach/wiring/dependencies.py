@@ -50,6 +50,7 @@ from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
 from blockattach.wiring import limits
 from blockattach.wiring import observation
+from blockattach.wiring import rpc_site
 
 if TYPE_CHECKING:
     import requests
@@ -115,6 +116,8 @@ class Dependencies:
     volumes move between them."""
     outgoing: 'requests.Session | None' = None
     """What carries the requests to Glance; None: connections of its own."""
+    site: rpc_site.OpenSite | None = None
+    """Where messages go without a broker; None: with one, or inside the process."""
     abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
     """Called right before the process is cut off, so that others can resume its work."""
 
@@ -127,6 +130,8 @@ class Dependencies:
         """Close connections; the services have stopped."""
         self.notifier.close()
         self.bus.close()
+        if self.site is not None:
+            self.site.close()
         self.database.close()
 
 
@@ -351,19 +356,24 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     observed = observation.Observation(process, conf, time)
     database = open_database(conf, time, upgrade, observed.telemetry)
     database.limit_source = limits.source(conf, time)
-    bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url')
-    rpc, second = rpc_conf.settings(conf), None
+    over_http = rpc_site.ways(conf)
+    site = rpc_site.OpenSite(conf, database, time) if over_http.calls else None
+    bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url',
+                                      site.url if site and over_http.others else None)
+    rpc, second, direct = rpc_conf.settings(conf), None, None
     if rpc.second_transport_url:
         # During a move between brokers, servers listen on both.
         second, _ = _open_bus(conf, need_broker, rpc_conf.GROUP, 'second_transport_url',
                               rpc.second_transport_url)
+    if site and not over_http.others:
+        direct, _ = _open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
     admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
         bus = transport.Bus(bus_transport, rpc, time, telemetry=observed.telemetry,
-                            second=second, while_waiting=admission.released)
+                            second=second, direct=direct, while_waiting=admission.released)
     return assemble(conf, process, database, bus, broker, clock=time, observed=observed,
-                    admission=admission)
+                    admission=admission, site=site)
 
 
 def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus: transport.Bus,
@@ -372,7 +382,8 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
              threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
              notifier: notifications.Notifications | None = None,
-             outgoing: 'requests.Session | None' = None) -> Dependencies:
+             outgoing: 'requests.Session | None' = None,
+             site: rpc_site.OpenSite | None = None) -> Dependencies:
     """Dependencies from parts that are open already: the seams for tests.
 
     :param threads: how the process begins threads and waits; None: the standard library's
@@ -398,4 +409,4 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
         attachment_notifications=notifications.AttachmentNotifications(
             notifier, functools.partial(volume_queries.get_even_deleted, database),
             functools.partial(attachment_queries.of_volume, database)),
-        clock=clock, threads=threads, outgoing=outgoing)
+        clock=clock, threads=threads, outgoing=outgoing, site=site)

@@ -320,7 +320,8 @@ def _others_live(base: dependencies.Dependencies, name: str, host: str) -> bool:
 
 def _settle_seconds(base: dependencies.Dependencies) -> float:
     """How long callers may need to resend what was lost with an earlier process."""
-    return 2 * rpc_conf.settings(base.conf).repeat_interval if base.probe.needed else 0
+    return (2 * rpc_conf.settings(base.conf).repeat_interval
+            if base.probe.needed or base.site is not None else 0)
 
 
 def _build_expiry(base: dependencies.Dependencies,

@@ -1,8 +1,8 @@
 """The keys of a site in a file: one a line, ``NAME SECRET [INTERFACE ...]``.
 
-The first is the one that this process sends with; all are accepted, each for the interfaces that it
-names, or for all. So a key is replaced without a pause: the new one is added at the end everywhere,
-then put first everywhere, then the old one is removed. Processes notice each change.
+The first is the one that this process sends with; all are accepted, each for the interfaces that
+it names, or for all. So a key is replaced without a pause: the new one is added at the end
+everywhere, then put first everywhere, then the old one is removed. Processes notice each change.
 """
 import secrets
 from collections.abc import Mapping

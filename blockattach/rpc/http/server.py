@@ -67,8 +67,10 @@ class Server:
             raise errors.ConfigurationError(
                 reason=f'cannot listen on {host}:{port}: {error.strerror or error}') from error
         shown, shown_port = advertise or listen
-        self._tls, fingerprint = ((None, None) if endpoints.is_loopback(shown)
-                                  else tls.make_identity(clock))
+        self._tls: ssl.SSLContext | None = None
+        fingerprint = None
+        if not endpoints.is_loopback(shown):
+            self._tls, fingerprint = tls.make_identity(clock)
         self.address = endpoints.Endpoint(
             shown, shown_port or self._listening.getsockname()[1], '', fingerprint)
         threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()

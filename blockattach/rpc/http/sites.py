@@ -12,7 +12,6 @@ from blockattach import clock as clocks
 from blockattach.rpc.http import endpoints
 from blockattach.rpc.http import trust
 
-
 LOOPBACK = '127.0.0.1'
 
 
