@@ -47,19 +47,13 @@ class ProcessesTestCase(base.StackTestCase):
     def setUp(self):
         super().setUp()
         self.outside_program(tgtd.program(), 'tgtd')
-        self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
         self.outside_program(database.why_missing(database.MYSQL) is None, 'MariaDB')
         self.rows = database.DatabaseFixture(database.MYSQL, migrated=False)
         self.addCleanup(self.rows.close)
         folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        broker = rabbit.RabbitFixture()
-        self.addCleanup(broker.close)
-        for topic, host in (('attachments', HOST), ('scheduler', HOST),
-                            ('volume', f'{HOST}@disks'), ('process', f'cinder-volume.{HOST}'),
-                            ('process', f'cinder-scheduler.{HOST}')):
-            broker.serves(topic, host)
+        bus = self.bus()
         self.started = {}
         # It outlives the volume manager, which is ended before.
         self.addCleanup(self.target().stop)
@@ -69,9 +63,20 @@ class ProcessesTestCase(base.StackTestCase):
             ('DEFAULT', 'state_path'): f'{self.folder}/state',
             ('service', 'host'): HOST,
             ('database', 'connection'): self.rows.url,
-            **broker.options(),
+            **bus,
             ('api', 'host'): '127.0.0.1', ('api', 'port'): str(self.port),
             ('disks', 'target_ip_address'): '127.0.0.1', ('disks', 'target_port'): '0'})
+
+    def bus(self):
+        """The options of the bus."""
+        self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
+        broker = rabbit.RabbitFixture()
+        self.addCleanup(broker.close)
+        for topic, host in (('attachments', HOST), ('scheduler', HOST),
+                            ('volume', f'{HOST}@disks'), ('process', f'cinder-volume.{HOST}'),
+                            ('process', f'cinder-scheduler.{HOST}')):
+            broker.serves(topic, host)
+        return broker.options()
 
     def target(self):
         """The tgtd of the volume manager, whether it runs or not."""
