@@ -203,11 +203,20 @@ class RpcServer(rpc_server.RPCServer):
         # Heartbeats begin now, not when a thread is free.
         for message in incoming:
             self._heartbeats.begin(message)
+        threads = self._work_executor
         if self._fast_lane_threads is not None and all(
                 message.message.get('method') in self._fast_lane for message in incoming):
-            self._fast_lane_threads.submit(self._process_incoming, incoming)
-            return
-        super()._on_incoming(incoming)
+            threads = self._fast_lane_threads
+        # Where a thread waits for the answer anyway, no other has to wake up for it.
+        begin = (threads.run_here if getattr(incoming[0], 'thread_waits', False)
+                 else threads.submit)
+        try:
+            begin(self._process_incoming, incoming)
+        except RuntimeError:
+            # It has been shut down.
+            for message in incoming:
+                self._heartbeats.end(message)
+            raise
 
     def hang_up(self) -> None:
         """Have nothing more sent here, where it was stopped, and hand over what was sent by then.

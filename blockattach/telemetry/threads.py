@@ -23,8 +23,10 @@ class CountedThreads(futures.ThreadPoolExecutor):
         super().__init__(max_workers, thread_name_prefix=name,
                          initializer=_begin(background))
         self._most = max_workers
-        self._counting = threading.Lock()
-        self._busy = self._waiting = 0
+        self._counting = threading.Condition(threading.Lock())
+        self._busy = self._waiting = self._here = 0
+        self._slots = threading.Semaphore(max_workers)
+        self._ended = False
         into.add_threads(name, self.use)
 
     def submit(self, act: Callable[..., Any], /, *arguments: Any,
@@ -34,6 +36,34 @@ class CountedThreads(futures.ThreadPoolExecutor):
         with self._counting:
             self._waiting += 1
         return made
+
+    def run_here(self, act: Callable[..., Any], /, *arguments: Any) -> None:
+        """Do it on the thread that calls, which would only wait for it; of these there are at most
+        as many at a time as there are threads, and `shutdown` waits for them.
+
+        :raises RuntimeError: it was shut down, as `submit` does
+        """
+        with self._counting:
+            if self._ended:
+                raise RuntimeError('cannot begin anything after shutdown')
+            self._waiting += 1
+            self._here += 1
+        try:
+            with self._slots:
+                self._run(act, arguments, {})
+        finally:
+            with self._counting:
+                self._here -= 1
+                self._counting.notify_all()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Begin nothing more."""
+        with self._counting:
+            self._ended = True
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            with self._counting:
+                self._counting.wait_for(lambda: not self._here)
 
     def use(self) -> readings.ThreadUse:
         """As it is now."""

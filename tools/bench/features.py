@@ -24,6 +24,8 @@ def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
         AS_IT_IS: {},
         'classic queues': {'oslo_messaging_rabbit': {'rabbit_quorum_queue': 'false',
                                                      'rabbit_transient_quorum_queue': 'false'}},
+        'calls over HTTP': {'rpc': {'calls': 'http'}},
+        'without a broker': {'DEFAULT': {'transport_url': 'http://'}},
         'notifications': {'oslo_messaging_notifications': {
             'driver': 'messagingv2', 'topics': f'{clouds.PREFIX}-{_NOTIFIED}'}},
         'metrics': {'metrics': {'port': str(servers.free_port())}},

@@ -65,11 +65,17 @@ class HttpListener(base.Listener):
         self.stop()
 
     def _take(self, message: incoming.HttpIncomingMessage) -> bool:
+        """Not under the lock: a call is worked on meanwhile."""
         with self._lock:
-            if self.on_incoming_callback is None:
-                return False
-            self.on_incoming_callback([message])
-            return True
+            take = self.on_incoming_callback
+        if take is None:
+            return False
+        try:
+            take([message])
+        except RuntimeError:
+            # It has been stopped since; whoever works on messages takes none.
+            return False
+        return True
 
 
 class HttpDriver(base.BaseDriver):

@@ -68,7 +68,10 @@ class Reply:
 
 
 class HttpIncomingMessage(base.RpcIncomingMessage):
-    """What oslo.messaging's server works on."""
+    """What oslo.messaging's server works on.
+
+    :ivar thread_waits: the thread that brings it has nothing else to do until it is answered
+    """
 
     def __init__(self, request: wire.Request, reply: Reply) -> None:
         """
@@ -79,7 +82,8 @@ class HttpIncomingMessage(base.RpcIncomingMessage):
             raise wire.Malformed('the body is no message')
         super().__init__(content['context'], content['message'])
         self.client_timeout = request.monitor
-        self._reply = reply if request.kind is wire.Kind.CALL else None
+        self.thread_waits = request.kind is wire.Kind.CALL
+        self._reply = reply if self.thread_waits else None
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Answer the caller, if it waits; it gets an error for what cannot be sent."""
