@@ -52,6 +52,7 @@ class Record:
     :ivar found: servers of others that are used: their kind, and a URL to administer them by
     :ivar keystone: entry of ``clouds.yaml`` whose Keystone is used; None: one of our own
     :ivar images: whether there is a Glance, one of our own
+    :ivar broker: whether there is one; else the processes send to each other over HTTP
     :ivar complete: whether it has ever been whole
     :ivar ports: where our services listen, by name
     """
@@ -61,6 +62,7 @@ class Record:
     found: dict[str, str]
     keystone: str | None = None
     images: bool = False
+    broker: bool = True
     complete: bool = False
     ports: dict[str, int] = dataclasses.field(default_factory=dict)
     processes: dict[str, Process] = dataclasses.field(default_factory=dict)

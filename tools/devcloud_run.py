@@ -63,11 +63,12 @@ class Devcloud:
         self._state = state
         self._clock = clocks.Clock()
 
-    def up(self, cloud: str | None, images: bool) -> None:
+    def up(self, cloud: str | None, images: bool, broker: bool) -> None:
         """Have all of it running; what runs already is left as it is.
 
         :param cloud: entry of ``clouds.yaml`` whose Keystone is to be used
         :param images: with Glance
+        :param broker: with RabbitMQ
         :raises Refused, CannotStart: it cannot be; what was begun is taken back
         """
         with self._state.alone():
@@ -78,11 +79,15 @@ class Devcloud:
                 self._remove(record)
                 record = None
             if record is None:
-                self._make(cloud, images)
+                self._make(cloud, images, broker)
             else:
                 if images and not record.images:
                     raise records.Refused('the cloud that is up has no Glance: run tools/devcloud '
                                           'down first')
+                if broker != record.broker:
+                    raise records.Refused('the cloud that is up has '
+                                          f'{"a" if record.broker else "no"} broker: run '
+                                          'tools/devcloud down first')
                 self._restart(record)
         self._tell()
 
@@ -136,9 +141,9 @@ class Devcloud:
         return all(processes.is_alive(one) for one in _apart(record)[0]
                    if one.name != foundation.MEMCACHED)
 
-    def _make(self, cloud: str | None, images: bool) -> None:
-        record = self._state.begin(found=foundation.find(cloud), keystone=cloud, images=images,
-                                   ports=services.ports())
+    def _make(self, cloud: str | None, images: bool, broker: bool) -> None:
+        record = self._state.begin(found=foundation.find(cloud, broker), keystone=cloud,
+                                   images=images, broker=broker, ports=services.ports())
         try:
             ground = self._lay(record)
             services.configure(self._state, record, ground)
@@ -167,7 +172,7 @@ class Devcloud:
                                    services.endpoints(record))
         if record.images:
             under.start_images(identity)
-        return services.Ground(under.make_database(), under.urls[servers.RABBITMQ], identity,
+        return services.Ground(under.make_database(), under.urls.get(servers.RABBITMQ), identity,
                                under.urls.get(foundation.MEMCACHED), secrets.token_urlsafe(24),
                                under.urls.get(foundation.GLANCE))
 
@@ -315,6 +320,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument('--state-dir', default=STATE_DIR)
     parser.add_argument('--cloud')
     parser.add_argument('--images', action='store_true')
+    parser.add_argument('--no-broker', action='store_false', dest='broker')
     return parser.parse_args(arguments)
 
 
@@ -332,7 +338,7 @@ def main() -> int:
         if arguments.command == 'status':
             return show(devcloud)
         if arguments.command == 'up':
-            devcloud.up(arguments.cloud, arguments.images)
+            devcloud.up(arguments.cloud, arguments.images, arguments.broker)
         else:
             devcloud.down()
     except records.Refused as exc:

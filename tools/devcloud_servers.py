@@ -46,16 +46,17 @@ Started = Callable[[str, servers.Server], None]
 """Remember that a server of this kind is one of ours."""
 
 
-def find(cloud: str | None) -> dict[str, str]:
+def find(cloud: str | None, broker: bool) -> dict[str, str]:
     """Servers of others that we may use: their kind, and a URL to administer them by.
 
     :param cloud: entry of ``clouds.yaml`` whose Keystone is to be used
+    :param broker: whether one is needed
     :raises Refused: it cannot be
     """
     found = {}
     if database.why_missing(servers.MYSQL) is None:
         found[servers.MYSQL] = servers.url(servers.MYSQL)
-    if rabbit.why_missing() is None:
+    if broker and rabbit.why_missing() is None:
         found[servers.RABBITMQ] = servers.url(servers.RABBITMQ)
     if cloud is not None:
         found[KEYSTONE] = _auth_url(connect(cloud))
@@ -119,9 +120,9 @@ class Servers:
         :raises CannotStart: one does not come up
         """
         with _folder_of_temporary_files(self._record.scratch):
-            for kind, own in ((servers.MYSQL, servers.MariaDB),
-                              (servers.RABBITMQ, servers.RabbitMQ)):
-                if kind not in self.urls:
+            for kind, own, needed in ((servers.MYSQL, servers.MariaDB, True),
+                                      (servers.RABBITMQ, servers.RabbitMQ, self._record.broker)):
+                if needed and kind not in self.urls:
                     self._start(kind, own)
             if KEYSTONE not in self.urls:
                 self._keystone = self._start(KEYSTONE, keystone.Keystone)

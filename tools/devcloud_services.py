@@ -88,12 +88,12 @@ SERVED = [(_TOPICS[one.what], f'{one.host}{backend}') for one in SERVICES if one
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ground:
-    """What the processes stand on. ``memcached`` and ``images``, the URL of Glance, are None where
-    there is none.
+    """What the processes stand on. ``broker``, ``memcached`` and ``images``, the URL of Glance,
+    are None where there is none.
     """
 
     database: str
-    broker: str
+    broker: str | None
     identity: identities.Identity
     memcached: str | None = None
     memcached_key: str = ''
@@ -194,7 +194,11 @@ def _common(state: records.StateDirectory, name: str,
         'nova': {'detach_rule': 'off'},
         'health': {'interval': '2'},
         'quota': stack.LIMITLESS}
-    for (group, option), value in rabbit.RabbitFixture(ground.broker, name).options().items():
+    bus = {('DEFAULT', 'transport_url'): 'http://',
+           ('rpc', 'key_file'): str(state.path / 'rpc.keys')}
+    if ground.broker is not None:
+        bus = rabbit.RabbitFixture(ground.broker, name).options()
+    for (group, option), value in bus.items():
         groups.setdefault(group, {})[option] = value
     if ground.images is not None:
         groups['glance'] = ground.identity.account()

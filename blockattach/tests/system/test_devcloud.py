@@ -44,7 +44,7 @@ class CommandLineTest(unittest.TestCase):
     def test_help(self):
         done = self.devcloud('--help')
         self.assertEqual(0, done.returncode)
-        for word in ('up', 'status', 'down', '--state-dir DIR', '--cloud NAME'):
+        for word in ('up', 'status', 'down', '--state-dir DIR', '--no-broker', '--cloud NAME'):
             self.assertIn(word, done.stdout)
 
     def test_words_that_there_are_not(self):
@@ -310,6 +310,30 @@ class ServersOfOthersTest(DevcloudTestCase):
         self.check_nothing_is_left(record)
         self.assertEqual(before, self.what_is_theirs())
         self.check_no_queue(f'devcloud-{record["mark"][:8]}')
+
+
+class WithoutBrokerTest(DevcloudTestCase):
+    """``--no-broker``: the processes send to each other over HTTP, on two hosts in name."""
+
+    def test_a_database_is_all_that_it_needs(self):
+        self.up('--no-broker')
+        states = self.table(good=True)
+        self.assertNotIn('rabbitmq', states)
+        self.assertEqual({WELL}, set(states.values()) - {('not ours', 'ready')})
+        member = self.connect('demo-openrc')
+        volume = self.a_volume(member)
+        self.check_attaches(member, self.connect('demo-openrc', 'internal'), volume)
+        for process in ('volume-1', 'volume-2', 'scheduler-1'):
+            os.kill(self.pids()[process], signal.SIGKILL)
+        self.up('--no-broker')
+        self.check_attaches(member, self.connect('demo-openrc', 'internal'), volume)
+        self.a_volume(member)
+        done = self.run_devcloud('up')
+        self.assertEqual(1, done.returncode)
+        self.assertIn('has no broker', done.stderr)
+        record = self.record()
+        self.assertEqual(0, self.run_devcloud('down').returncode)
+        self.check_nothing_is_left(record)
 
 
 class StrangersTest(DevcloudTestCase):
