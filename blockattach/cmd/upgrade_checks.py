@@ -34,7 +34,7 @@ _TEXT = 'Check the installation before, during and after an upgrade.'
 _CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
                '255: it could not be found out.')
 
-_IN_PROCESS = ('inproc', 'http', 'fake')
+_IN_PROCESS = ('inproc', 'fake')
 
 
 class Replaced(NamedTuple):
@@ -77,6 +77,8 @@ def bus(at: database_checks.Installation) -> Result:
     if settings.second_transport_url:
         return Result(Code.WARNING, '[rpc] second_transport_url is still set: once every process '
                                     'sends to transport_url, remove it.')
+    if url.transport == rpc_conf.HTTP:
+        return database_checks.ok()
     classic = [name for name in ('rabbit_quorum_queue', 'rabbit_transient_quorum_queue')
                if not strutils.bool_from_string(url.query.get(name, at.conf[rabbit.GROUP][name]))]
     return Result(Code.WARNING, f'{", ".join(classic)}: off. Such queues do not outlive their '

@@ -14,6 +14,8 @@ from oslo_config import cfg
 
 from blockattach import clock
 from blockattach import context
+from blockattach import errors
+from blockattach.conf import rpc as rpc_conf
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.log import fields
@@ -22,6 +24,9 @@ from blockattach.rpc import serializing
 from blockattach.rpc import transport
 
 LOG = logging.getLogger(__name__)
+
+_BY_MESSAGES = frozenset({'messaging', 'messagingv2'})
+"""Drivers of oslo.messaging that need a transport."""
 
 
 class Notifications:
@@ -68,12 +73,21 @@ class Notifications:
 
 
 def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notifications:
-    """As configured. ``url`` is the bus, which serves unless notifications have a URL."""
+    """As configured. ``url`` is the bus, which serves unless notifications have a URL.
+
+    :raises ConfigurationError: the bus carries none
+    """
     transport.register_options(conf)
     group = conf.oslo_messaging_notifications
     if not group.driver:
         return Notifications(None, publisher)
-    channel = oslo_messaging.get_notification_transport(conf, url=group.transport_url or url)
+    place = group.transport_url or url
+    if (oslo_messaging.TransportURL.parse(conf, place).transport == rpc_conf.HTTP
+            and _BY_MESSAGES.intersection(group.driver)):
+        raise errors.ConfigurationError(
+            reason='cannot send notifications without a broker: set driver to log or noop, or '
+                   'transport_url to that of a broker')
+    channel = oslo_messaging.get_notification_transport(conf, url=place)
     return Notifications(channel, publisher)
 
 

@@ -392,7 +392,8 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
     :param outgoing: see `Dependencies`
     """
     service = service or service_conf.settings(conf)
-    notifier = notifier or notifications.build(conf, f'volume.{service.host}')
+    with locations.named(conf, 'oslo_messaging_notifications', 'driver'):
+        notifier = notifier or notifications.build(conf, f'volume.{service.host}')
     threads = threads or waiting.Threads()
     reloads = Reloads(conf)
     reloads.add(database.sealer.reload)

@@ -60,7 +60,7 @@ class ServiceEndpoints:
             rpc_endpoints.withdraw(self._database, [endpoint.instance])
         except errors.BlockattachError as error:
             LOG.warning('Cannot withdraw a server from the directory%s',
-                        log.fields(topic=topic, server=server, reason=error))
+                        log.fields(topic=topic, host=server, reason=error))
 
     def find(self, topic: str, server: str | None = None) -> Sequence[endpoints.Endpoint]:
         """See `endpoints.EndpointStore`."""

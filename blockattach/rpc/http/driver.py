@@ -73,7 +73,7 @@ class HttpListener(base.Listener):
         try:
             take([message])
         except RuntimeError:
-            # It has been stopped since; whoever works on messages takes none.
+            # Its server has been stopped since.
             return False
         return True
 

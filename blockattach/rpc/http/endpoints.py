@@ -83,7 +83,7 @@ class Lookup:
         self._clock = clock
         self._lock = threading.Lock()
         self._found: dict[tuple[str, str], tuple[float, Sequence[Endpoint]]] = {}
-        self._turns: dict[str, int] = {}
+        self._first: dict[str, int] = {}
 
     def candidates(self, topic: str, server: str | None) -> Iterator[Endpoint]:
         """Whom to try, in this order; each is the first as often as the others. What was not
@@ -91,10 +91,10 @@ class Lookup:
         """
         tried = set()
         if server is not None:
-            for endpoint in self._in_turn(topic, self._remembered(topic, server)):
+            for endpoint in self._rotated(topic, self._remembered(topic, server)):
                 tried.add(endpoint)
                 yield endpoint
-        for endpoint in self._in_turn(topic, self.all(topic, server)):
+        for endpoint in self._rotated(topic, self.all(topic, server)):
             if endpoint not in tried:
                 yield endpoint
 
@@ -111,12 +111,11 @@ class Lookup:
             since, found = self._found.get((topic, server), (0.0, ()))
         return found if self._clock.monotonic() - since < FRESH_SECONDS else ()
 
-    def _in_turn(self, topic: str, found: Sequence[Endpoint]) -> Sequence[Endpoint]:
+    def _rotated(self, topic: str, found: Sequence[Endpoint]) -> Sequence[Endpoint]:
         if len(found) < 2:
             return found
         with self._lock:
-            turn = self._turns[topic] = self._turns.get(topic, -1) + 1
-        first = turn % len(found)
+            first = self._first[topic] = (self._first.get(topic, -1) + 1) % len(found)
         return [*found[first:], *found[:first]]
 
 

@@ -189,6 +189,10 @@ class FindingsTest(CheckTestCase):
         self.settings['RPC__SECOND_TRANSPORT_URL'] = 'rabbit://other/'
         self.check(1, Message_bus='second_transport_url is still set')
 
+    def test_no_broker(self):
+        self.settings['DEFAULT__TRANSPORT_URL'] = 'http://'
+        self.check(0)
+
     def test_what_cannot_be_found_out_is_reported_in_a_line(self):
         for option, value, words in (
                 ('DATABASE__CONNECTION', 'sqlite:////nowhere/at/all', 'cannot use the database'),

@@ -58,6 +58,9 @@ REPEATABLE = {
         f'{AGAIN}; with If-Match, or of a key to be removed, {FOUND_DONE}',
     ('db/volumes/volume_settings.py', 'change_image_metadata'):
         f'{AGAIN}; of a key to be removed {FOUND_DONE}',
+    ('db/services/rpc_endpoints.py', 'register'): AGAIN,
+    ('db/services/rpc_endpoints.py', 'withdraw'): NOTHING_LEFT,
+    ('db/services/rpc_endpoints.py', 'heartbeat'): AGAIN,
     ('db/snapshots/snapshots.py', 'change_metadata'): f'{AGAIN}; with a condition {FOUND_DONE}',
     ('db/snapshots/snapshots.py', 'leave_remains'): AGAIN,
     ('db/snapshots/snapshots.py', 'reset_status'): AGAIN,

@@ -122,6 +122,19 @@ class NotificationsTest(unittest.TestCase):
         self.assertEqual('volume.detach.end', listener.heard.get(timeout=probe.LIMIT)[2])
         self.assertTrue(listener.heard.empty())
 
+    def test_without_a_broker_they_go_to_a_log_or_to_a_broker_of_their_own(self) -> None:
+        self.url, by = 'http://', self.url
+        with self.assertRaisesRegex(errors.ConfigurationError, 'without a broker'):
+            self.notifier()
+        self.conf.set_override('transport_url', by, group='oslo_messaging_notifications')
+        self.assertTrue(self.notifier().enabled)
+        self.conf.clear_override('transport_url', group='oslo_messaging_notifications')
+        self.conf.set_override('driver', ['log'], group='oslo_messaging_notifications')
+        with self.assertLogs('oslo.messaging.notification.volume.attach.end', 'INFO') as logs:
+            notifications.build(self.conf, 'volume.h@b', self.url).emit(
+                self.ctxt, 'volume.attach.end', {})
+        self.assertIn('volume.attach.end', logs.output[0])
+
     def test_what_cannot_be_sent_does_no_harm(self) -> None:
         with self.assertLogs(level='WARNING'):
             self.notifier().emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
