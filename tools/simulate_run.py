@@ -11,6 +11,7 @@ import os
 from collections import Counter
 
 from blockattach import clock
+from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import many
 from blockattach.tests.simulation import play
 
@@ -26,12 +27,15 @@ def main() -> int:
     parser.add_argument('--verbose', action='store_true',
                         help='also print how often each fault happened and each answer came')
     parser.add_argument('--nouns', default='', help='only these, divided by commas')
+    parser.add_argument('--way', choices=list(direct.Way), default=direct.Way.BROKER,
+                        help='what goes over HTTP rather than by the broker: calls, or all')
     arguments = parser.parse_args()
     time = clock.Clock()
     begun = time.monotonic()
     reports = []
     for report in many.run(arguments.seed, arguments.steps, arguments.processes,
-                           tuple(filter(None, arguments.nouns.split(',')))):
+                           tuple(filter(None, arguments.nouns.split(','))),
+                           direct.Way(arguments.way)):
         reports.append(report)
         for violation in report.violations:
             print(violation, flush=True)

@@ -10,10 +10,7 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach.rpc import calling
-from blockattach.rpc import contract
 from blockattach.rpc import serving
-from blockattach.rpc import transport
 from blockattach.tests.fixtures import messages
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults
@@ -42,6 +39,9 @@ class Call:
         self.asking = self._task.process
         self.holders: list[batons.Process] = []
         self.body: str | None = None
+
+    def lose(self) -> None:
+        """Whoever asks learns nothing of it."""
 
     def answer(self, body: str) -> None:
         """The first one counts."""
@@ -124,6 +124,11 @@ class Broker:
                 for letter in self._kept.pop(address, ()):
                     self.baton.at(self.delay(letter.method), self._delivery(letter))
 
+    def reached(self, letter: Letter, sender: str) -> 'Server | None':
+        """One that a sender reaches now without the broker."""
+        found = [] if sender in self.cut else self._reached(letter)
+        return found[next(self._turns) % len(found)] if found else None
+
     def _reached(self, letter: Letter) -> list['Server']:
         return [server for server in self._readers.get(letter.address, ())
                 if server.process.name not in self.cut]
@@ -143,7 +148,7 @@ class Broker:
 class RpcClient:
     """As much of oslo.messaging's as our clients use."""
 
-    def __init__(self, bus: 'SimulatedBus', topic: str, server: str | None = None,
+    def __init__(self, bus: Any, topic: str, server: str | None = None,
                  fanout: bool = False, timeout: float | None = None,
                  monitor: float | None = None) -> None:
         self.target = oslo_messaging.Target(topic=topic)
@@ -158,9 +163,9 @@ class RpcClient:
                 fanout: bool | None = None, timeout: float | None = None,
                 call_monitor_timeout: float | None = None) -> 'RpcClient':
         """The same, with more."""
-        return RpcClient(self._bus, self._topic, server or self._server, fanout or self._fanout,
-                         timeout if timeout is not None else self._timeout,
-                         call_monitor_timeout)
+        return type(self)(self._bus, self._topic, server or self._server, fanout or self._fanout,
+                          timeout if timeout is not None else self._timeout,
+                          call_monitor_timeout)
 
     def cast(self, ctxt: Any, method: str, **arguments: Any) -> None:
         """Send and wait for nothing."""
@@ -200,23 +205,26 @@ class RpcClient:
 class Server:
     """Listens for one endpoint of a process."""
 
-    def __init__(self, bus: 'SimulatedBus', topic: str, host: str,
+    def __init__(self, bus: Any, topic: str, host: str,
                  exposed: serving.Exposed) -> None:
         self._bus = bus
         self.process = bus.process
         self._addresses = [topic, f'{topic}.{host}', f'{topic}_fanout']
         self._exposed = exposed
-        self._running = 0
-        bus.process.on_death.append(lambda: bus.broker.leave(self))
+        self._working: list[Letter] = []
+        self.listens = False
+        bus.process.on_death.append(self._die)
 
     def start(self) -> None:
         """Listen from now on."""
+        self.listens = True
         self._bus.broker.listen(self, self._addresses)
 
     def stop(self) -> None:
         """Take nothing new; returns when all that was taken is done."""
+        self.listens = False
         self._bus.broker.leave(self)
-        while self._running:
+        while self._working:
             self._bus.broker.baton.wait(0.05)
 
     def take(self, letter: Letter) -> None:
@@ -224,7 +232,7 @@ class Server:
         process = self._bus.process
         if process.dead:
             return
-        self._running += 1
+        self._working.append(letter)
         if letter.call is not None:
             letter.call.holders.append(process)
         process.baton.spawn(process, letter.method, lambda: self._work(letter))
@@ -236,7 +244,7 @@ class Server:
             if letter.call is not None:
                 self._reply(letter, letter.call, answer)
         finally:
-            self._running -= 1
+            self._working.remove(letter)
             if letter.call is not None and self._bus.process in letter.call.holders:
                 letter.call.holders.remove(self._bus.process)
 
@@ -245,37 +253,14 @@ class Server:
         broker = self._bus.broker
         if not broker.cut.isdisjoint((self.process.name, call.asking.name)):
             return
-        if not broker.faults.happens('lost_reply', letter.method):
+        if broker.faults.happens('lost_reply', letter.method):
+            call.lose()
+        else:
             broker.baton.at(broker.delay(letter.method), lambda: call.answer(body))
 
-
-class SimulatedBus(transport.Bus):
-    """The bus of one process."""
-
-    def __init__(self, process: batons.Process, broker: Broker, touch: Callable[[str], None],
-                 settings: Any, clock: Any, telemetry: Any) -> None:
-        """
-        :param touch: called before the process does something that others see
-        """
-        super().__init__(None, settings, clock, telemetry=telemetry)
-        self.process = process
-        self.broker = broker
-        self.touch = touch
-        self.serializer = self._serializer
-
-    def client(self, interface: type[contract.Interface],
-               server: str | None = None) -> calling.Client:
-        """What a client of this interface is made on."""
-        return calling.Client(
-            RpcClient(self, f'{self._settings.topic_prefix}-{interface.TOPIC}'), interface,
-            server, self._settings, self._clock, lambda ctxt: None, self._telemetry,
-            self._while_waiting)
-
-    def server(self, endpoint: contract.Interface, host: str, threads: int | None = None,
-               admit: serving.Admit = serving.at_once) -> Any:
-        """A server of the interface that the endpoint is."""
-        return Server(self, f'{self._settings.topic_prefix}-{endpoint.TOPIC}', host,
-                      serving.Exposed(endpoint, self._clock, self._telemetry))
-
-    def close(self) -> None:
-        """Nothing is held."""
+    def _die(self) -> None:
+        self.listens = False
+        self._bus.broker.leave(self)
+        for letter in self._working:
+            if letter.call is not None:
+                letter.call.lose()

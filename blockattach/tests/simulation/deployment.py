@@ -20,6 +20,8 @@ from blockattach.rpc import transport
 from blockattach.telemetry import acts
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
+from blockattach.tests.simulation import buses
+from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import glance
 from blockattach.tests.simulation import rows
@@ -116,6 +118,7 @@ class World:
     """Of attachments."""
     settings: Settings = ()
     """Besides those of every simulation."""
+    way: direct.Way = direct.Way.BROKER
 
 
 class Part:
@@ -212,12 +215,12 @@ class Part:
             outgoing=self.world.glance.session(self.touch))
 
     def bus_of(self, process: batons.Process, telemetry: acts.Telemetry | None = None,
-               ) -> bus.SimulatedBus:
+               ) -> buses.SimulatedBus:
         """As a process has it."""
-        return bus.SimulatedBus(
+        return buses.SimulatedBus(
             process, self.world.broker, self.touch,
             rpc_conf.settings(configuration(self.world.settings)),
-            threads.VirtualClock(self.world.baton, self._wrong_by), telemetry)
+            threads.VirtualClock(self.world.baton, self._wrong_by), telemetry, self.world.way)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ class Wanted:
     serve one storage; ``apart``: each has its own; ``beside``: each process has a second backend,
     with a storage of its own; ``caches``: each backend keeps images as volumes. ``control``: so
     many APIs, and so many schedulers. ``buses``: so many that serve consumers on the bus.
-    ``settings``: more of them.
+    ``settings``: more of them. ``way``: how messages go.
     """
 
     total_gb: int
@@ -241,6 +244,7 @@ class Wanted:
     settings: Settings = ()
     beside: bool = False
     caches: bool = False
+    way: direct.Way = direct.Way.BROKER
 
 
 class Deployment:

@@ -21,6 +21,10 @@ class Rates:
     lost_reply: float = 0.02
     not_taken: float = 0.01
     """The broker takes no message."""
+    cut_message: float = 0.02
+    """Without a broker a connection ends before all of a message is sent, or is read."""
+    stale_address: float = 0.02
+    """Another process has got the port, or none."""
     deadlock: float = 0.01
     """A transaction is thrown out at its end."""
     lost_commit: float = 0.01

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import play
 from blockattach.wiring import processes
@@ -16,6 +17,7 @@ class Wanted(NamedTuple):
     seed: int
     steps: int
     nouns: Sequence[str] = ()
+    way: direct.Way = direct.Way.BROKER
 
 
 # A noun more would change what the seeds draw: those that have found something keep to the nouns
@@ -31,6 +33,8 @@ FIXED = (
     Wanted(1000004, 250, _FIRST),
     Wanted(13000040, 500, _FIRST),
     Wanted(1272074101, 400, _FIRST),
+    Wanted(2, 250, _FIRST, direct.Way.CALLS),
+    Wanted(3, 250, _FIRST, direct.Way.ALL),
 )
 """What the gate plays: the one that notices most planted bugs, those that have found something
 once, each as long as it takes to meet every kind of fault, and one for each noun since.
@@ -51,8 +55,9 @@ def hunt(wanted: Iterable[Sequence[Any]] = FIXED) -> Found | None:
     processes.settle()
     played = 0
     for one in wanted:
-        seed, steps, played_nouns = Wanted(*one)
-        report = play.Simulation(seed, first_only=True, played=played_nouns).run(steps)
+        seed, steps, played_nouns, way = Wanted(*one)
+        report = play.Simulation(seed, first_only=True, played=played_nouns,
+                                 way=direct.Way(way)).run(steps)
         played += report.steps
         if report.violations:
             return Found(seed, played, report.violations[0].said)

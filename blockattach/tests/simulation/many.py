@@ -3,6 +3,7 @@ import concurrent.futures
 import multiprocessing
 from collections.abc import Iterator
 
+from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import hunting
 from blockattach.tests.simulation import play
 from blockattach.wiring import processes
@@ -12,22 +13,23 @@ LONGEST = 2500
 _NEXT_SEED = 1_000_003
 
 
-def simulations(seed: int, steps: int, nouns: tuple[str, ...] = ()) -> list[hunting.Wanted]:
+def simulations(seed: int, steps: int, nouns: tuple[str, ...] = (),
+                way: direct.Way = direct.Way.BROKER) -> list[hunting.Wanted]:
     """What a run consists of; the first simulation has the seed of the run."""
-    return [hunting.Wanted(seed + number * _NEXT_SEED, min(steps - begin, LONGEST), nouns)
+    return [hunting.Wanted(seed + number * _NEXT_SEED, min(steps - begin, LONGEST), nouns, way)
             for number, begin in enumerate(range(0, steps, LONGEST))]
 
 
 def simulate(wanted: hunting.Wanted) -> play.Report:
     """One of them."""
     processes.settle()
-    return play.Simulation(wanted.seed, played=wanted.nouns).run(wanted.steps)
+    return play.Simulation(wanted.seed, played=wanted.nouns, way=wanted.way).run(wanted.steps)
 
 
 def run(seed: int, steps: int, processes: int, nouns: tuple[str, ...] = (),
-        ) -> Iterator[play.Report]:
+        way: direct.Way = direct.Way.BROKER) -> Iterator[play.Report]:
     """All of them, in their order, in so many processes at once."""
-    wanted = simulations(seed, steps, nouns)
+    wanted = simulations(seed, steps, nouns, way)
     if len(wanted) == 1 or processes == 1:
         yield from map(simulate, wanted)
         return

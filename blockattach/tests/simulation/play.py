@@ -21,6 +21,7 @@ from blockattach.http import responses
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
+from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import scene
 from blockattach.tests.simulation import storage
@@ -51,11 +52,13 @@ class Violation:
     steps: int
     played: Collection[str]
     said: str
+    way: direct.Way = direct.Way.BROKER
 
     def __str__(self) -> str:
         nouns = f' --nouns {",".join(self.played)}' if self.played else ''
+        way = f' --way {self.way}' if self.way is not direct.Way.BROKER else ''
         return (f'seed {self.seed} step {self.step}: {self.said} '
-                f'(tools/simulate --seed {self.seed} --steps {self.steps}{nouns})')
+                f'(tools/simulate --seed {self.seed} --steps {self.steps}{nouns}{way})')
 
 
 @dataclasses.dataclass(slots=True)
@@ -78,11 +81,13 @@ class Simulation(scene.Scene):
 
     def __init__(self, seed: int, rates: faults.Rates | None = None,
                  clustered: bool | None = None, first_only: bool = False,
-                 played: Collection[str] = ()) -> None:
+                 played: Collection[str] = (),
+                 way: direct.Way = direct.Way.BROKER) -> None:
         """
         :param clustered: None: as the seed says
         :param first_only: end at the first violation
         :param played: nouns that clients play; none: all
+        :param way: how messages go
         """
         chance = random.Random(seed)
         total_gb, quota = chance.choice(storage.TOTALS_GB), chance.choice(_QUOTAS)
@@ -90,9 +95,10 @@ class Simulation(scene.Scene):
         super().__init__(chance, faults.Faults(chance, rates or faults.Rates()), deployment.Wanted(
             total_gb, quota, either if clustered is None else clustered,
             chance.random() < 0.5, beside=not played or moving.NOUN.name in played,
-            caches=not played or image_cache.NOUN.name in played), played)
+            caches=not played or image_cache.NOUN.name in played, way=way), played)
         self._first_only = first_only
         self._played = played
+        self._way = way
         self.report = Report(seed)
         self._trace = hashlib.sha256()
         self._looks = random.Random(seed)
@@ -194,7 +200,7 @@ class Simulation(scene.Scene):
         if said not in {one.said for one in self.report.violations}:
             self.report.violations.append(
                 Violation(self.report.seed, self.report.steps, self._steps, self._played,
-                          said))
+                          said, self._way))
 
     def note(self, method: str, path: str, answer: clients.Answer) -> None:
         if self._calm and (answer.status >= 500 or not answer.status) and not (

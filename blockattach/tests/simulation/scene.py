@@ -50,7 +50,7 @@ class Scene(clients.Judge):
             self.baton, trouble, bus.Broker(self.baton, trouble),
             rows.Rows(self.baton, trouble, chance),
             storage.Storage(self.baton, trouble, wanted.total_gb, caches=wanted.caches),
-            glance.Glance(self.baton, trouble), wanted.quota, wanted.settings)
+            glance.Glance(self.baton, trouble), wanted.quota, wanted.settings, wanted.way)
         self.deployed = deployment.Deployment(self.world, wanted)
         self.outside = batons.Process(self.baton, 'outside')
         self.consumers = clients.Consumers(self.baton, self.deployed, self, [

@@ -12,6 +12,7 @@ from typing import Any
 
 from blockattach.domain import connection
 from blockattach.tests.fixtures import failpoint_names
+from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import hunting
 from blockattach.tests.simulation import many
@@ -34,8 +35,8 @@ RARE = tuple(name for noun in nouns.NOUNS for name in noun.rare)
 
 
 @functools.cache
-def played(seed, steps, of=(), clustered=None):
-    return play.Simulation(seed, clustered=clustered, played=of).run(steps)
+def played(seed, steps, of=(), way=direct.Way.BROKER, clustered=None):
+    return play.Simulation(seed, clustered=clustered, played=of, way=way).run(steps)
 
 
 def traced(hash_seed):
@@ -59,19 +60,19 @@ class ReplayTest(unittest.TestCase):
         self.assertNotEqual(played(7, 50).trace, played(8, 50).trace)
 
     def test_a_long_run_is_several_with_seeds_of_their_own(self):
-        self.assertEqual([(1, 10, ())], many.simulations(1, 10))
-        self.assertEqual([(1, many.LONGEST, ()), (1 + 1_000_003, 5, ())],
+        self.assertEqual([(1, 10, (), 'broker')], many.simulations(1, 10))
+        self.assertEqual([(1, many.LONGEST, (), 'broker'), (1 + 1_000_003, 5, (), 'broker')],
                          many.simulations(1, many.LONGEST + 5))
 
 
 class SoundTest(unittest.TestCase):
 
     def test_what_found_something_once_finds_nothing_now(self):
-        for seed, steps, of in hunting.FIXED:
-            with self.subTest(seed):
-                report = played(seed, steps, of)
+        for wanted in hunting.FIXED:
+            with self.subTest(wanted.seed):
+                report = played(*wanted)
                 self.assertEqual([], [str(one) for one in report.violations])
-                self.assertEqual(steps, report.steps)
+                self.assertEqual(wanted.steps, report.steps)
                 self.assertLess(10, sum(report.faults.values()))
 
     def test_what_a_request_passes_is_reached(self):
