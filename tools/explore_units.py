@@ -94,11 +94,15 @@ def bug_batches() -> list[str]:
     return [' '.join(f'--only {name}' for name in batch) for batch in batches]
 
 
+_VIOLATED = r'^(?P<what>seed .+) \((?P<shows>tools/simulate [^()]+)\)$'
 _FAILED = r'^(?:Failed|flaky): (?P<what>.+)$'
 LAYERS = (
     Layer('simulation', lambda: [str(number) for number in range(1, SIMULATIONS + 1)],
           'tools/simulate --seed {seed} --steps 5000',
-          r'^(?P<what>seed .+) \((?P<shows>tools/simulate [^()]+)\)$', '{shows}'),
+          _VIOLATED, '{shows}'),
+    # The same without a broker.
+    Layer('http', lambda: ['calls', 'all'],
+          'tools/simulate --seed {seed} --steps 15000 --way {unit}', _VIOLATED, '{shows}'),
     Layer('random', random_modules,
           'BLOCKATTACH_TEST_SEED={seed} tools/run-tests {unit}', _FAILED),
     # The gate plays on the servers what differs between them only.

@@ -6,6 +6,7 @@ client reads, or takes more to meet than they have, the named test of the gate c
 """
 from blockattach.tests.planted import bug
 from blockattach.tests.planted import of_bytes
+from blockattach.tests.planted import of_messages
 
 Bug = bug.Bug
 
@@ -333,6 +334,7 @@ BUGS = (
         'blockattach.tests.db.test_extending.PlacedTest'),
 
     *of_bytes.BUGS,
+    *of_messages.BUGS,
 
     # Transfers.
     Bug('offered_and_still_available', 'db/transfers.py',
