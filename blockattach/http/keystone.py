@@ -57,6 +57,29 @@ def section_of(conf: cfg.ConfigOpts) -> str:
     return str(conf[GROUP].auth_section or GROUP)
 
 
+def url_of(conf: cfg.ConfigOpts) -> str:
+    """Where Keystone is, as our own account says.
+
+    :param conf: with the options of `register`
+    :raises ConfigurationError: there is no account, or it says no place
+    """
+    section = section_of(conf)
+    with locations.named(conf, section, 'auth_type'):
+        if not conf[section].auth_type:
+            raise errors.ConfigurationError(
+                reason='cannot serve with [api] auth_strategy = keystone: auth_type is not set, '
+                       'so there is no account to ask Keystone with')
+        if 'auth_url' not in conf[section]:
+            raise errors.ConfigurationError(
+                reason='cannot serve with [api] auth_strategy = keystone: an account with '
+                       f'auth_type = {conf[section].auth_type} has no auth_url')
+    with locations.named(conf, section, 'auth_url'):
+        if not conf[section].auth_url:
+            raise errors.ConfigurationError(
+                reason='cannot serve with [api] auth_strategy = keystone: auth_url is not set')
+    return str(conf[section].auth_url)
+
+
 def authentication(conf: cfg.ConfigOpts) -> auth.Authentication:
     """Authentication by a token; Keystone is asked when the first one comes.
 
@@ -74,18 +97,12 @@ class _TokenMiddleware(auth_token.AuthProtocol):
 
     def __init__(self, application: middleware.Wsgi, conf: cfg.ConfigOpts) -> None:
         _check_cache(conf)
-        section = section_of(conf)
-        with locations.named(conf, section, 'auth_type'):
-            if not conf[section].auth_type:
-                raise errors.ConfigurationError(
-                    reason='cannot serve with [api] auth_strategy = keystone: auth_type is not '
-                           'set, so there is no account to ask Keystone with')
-        # From Keystone's catalog it would be unknown while Keystone is down.
-        where = conf[GROUP].www_authenticate_uri or conf[section].get('auth_url')
+        internal = url_of(conf)
         try:
             super().__init__(application, {
                 'oslo_config_config': conf, 'delay_auth_decision': True,
-                'www_authenticate_uri': where})
+                # From Keystone's catalog it would be unknown while Keystone is down.
+                'www_authenticate_uri': conf[GROUP].www_authenticate_uri or internal})
         except _UNUSABLE as exc:
             raise errors.ConfigurationError(reason=f'cannot ask Keystone: {exc}') from exc
 

@@ -23,9 +23,10 @@ def checked(conf: cfg.ConfigOpts) -> Check:
     """A check by the Keystone that authenticates callers; nothing is opened yet.
 
     :param conf: with the options of `keystone.register`
+    :raises ConfigurationError: they do not say where Keystone is
     """
     group = conf[keystone.GROUP]
-    base = str(conf[keystone.section_of(conf)].get('auth_url')).rstrip('/').removesuffix('/v3')
+    base = keystone.url_of(conf).rstrip('/').removesuffix('/v3')
     connections = session.Session(
         timeout=group.http_connect_timeout, redirect=False,
         verify=False if group.insecure else group.cafile or True,

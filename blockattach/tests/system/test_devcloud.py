@@ -199,10 +199,7 @@ class OwnServersTest(DevcloudTestCase):
         with self.subTest('attach by both'):
             self.check_attaches(member, self.connect('demo-openrc', 'internal'), volume)
         with self.subTest('every process is heard over the bus'):
-            answer = self.connect().put('/os-services/get-log', json={}, microversion='3.32')
-            self.assertEqual(
-                {'cinder-api': 1, 'cinder-scheduler': 2, 'cinder-volume': 2},
-                collections.Counter(one['binary'] for one in answer.json()['log_levels']))
+            self.check_logs()
         with self.subTest('a second up changes nothing'):
             before = self.pids()
             self.up()
@@ -215,6 +212,22 @@ class OwnServersTest(DevcloudTestCase):
         self.check_nothing_is_left(record)
         self.assertEqual(1, self.run_devcloud('status').returncode)
         self.assertEqual(0, self.run_devcloud('down').returncode)
+
+    def check_logs(self):
+        """One API answers, and each service once, under the name that it has in the list: a
+        process that keeps two backends has two."""
+        api = self.connect()
+        services = [(one['binary'], one['host']) for one in api.get('/os-services').json()[
+            'services']]
+        self.assertEqual(
+            {'cinder-scheduler': 2, 'cinder-volume': 3},
+            collections.Counter(binary for binary, _ in services))
+        answer = api.put('/os-services/get-log', json={}, microversion='3.32')
+        (first, host), *others = [(one['binary'], one['host']) for one in answer.json()[
+            'log_levels']]
+        self.assertEqual('cinder-api', first)
+        self.assertRegex(host, '^devcloud-[12]$')
+        self.assertEqual(sorted(services), sorted(others))
 
     def check_starts_again(self, killed, suspended):
         before = self.pids()

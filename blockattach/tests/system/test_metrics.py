@@ -106,9 +106,9 @@ class MetricsTest(base.StackTestCase):
     def test_refusals_are_counted(self):
         volume_id = self.a_volume(self.api)
         self.assertEqual(400, self.attach(volume_id, connector={'host': 'one'})[0])
-        with self.assertRaises(ValueError):
-            # Not even the body is one of the API.
-            self.api.ask('GET', '/nothing')
+        self.assertEqual((404, {'itemNotFound': {
+            'code': 404, 'message': 'The resource could not be found.'}}),
+            self.api.ask('GET', '/nothing'))
         status, made = self.api.ask('POST', '/volumes', {'volume': {'size': 100000}})
         self.assertEqual(202, status)
         self.assertEqual('error', self.settled(self.api, made['volume']['id']))

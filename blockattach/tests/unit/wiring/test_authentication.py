@@ -107,11 +107,23 @@ class AuthenticationTest(Case):
         self.assertTrue(group.service_token_roles_required)
         self.assertEqual(['service'], group.service_token_roles)
 
-    def test_what_auth_token_cannot_work_with(self):
+    def test_without_an_account_nothing_asks_keystone(self):
         for options, words in (
                 ({'auth_type': None}, '[keystone_authtoken] auth_type, not set in'),
+                ({'auth_type': 'admin_token'}, '[keystone_authtoken] auth_type in'),
+                ({'auth_url': None}, '[keystone_authtoken] auth_url, not set in')):
+            self.keystone(**{**PASSWORD, 'www_authenticate_uri': 'http://127.0.0.1:1', **options})
+            for act in (self.build, self.check_of_projects):
+                with self.subTest(options=options, act=act.__name__):
+                    self.refused(act, 'cannot serve with [api] auth_strategy = keystone',
+                                 words, str(self.file))
+
+    def check_of_projects(self):
+        authentication.build_project_check(self.conf, self.settings())
+
+    def test_what_auth_token_cannot_work_with(self):
+        for options, words in (
                 ({'auth_type': 'no-such'}, 'no-such'),
-                ({'auth_url': None}, 'auth_url'),
                 ({'memcache_security_strategy': 'ENCRYPT'}, 'memcache_secret_key'),
                 ({'memcache_tls_enabled': 'true', 'memcache_tls_cafile': '/no/such/file'},
                  'No such file'),
