@@ -94,8 +94,22 @@ class ImageControl:
                 volume_images.uploaded(self._database, begun.claim)
                 raise
             failpoints.point('control.images.after_image')
+            self._check_waited_for(caller, volume.id, made)
             self._start(caller, begun)
         return made
+
+    def _check_waited_for(self, caller: context.RequestContext, volume_id: str,
+                          image: images.Image) -> None:
+        """An image that was so long in coming that its upload has failed meanwhile goes.
+
+        :raises GlanceUnavailable: it did
+        """
+        if volume_images.is_uploaded_as(self._database, volume_id, image.id):
+            return
+        LOG.warning('Upload has failed before its image was made%s', log.fields(
+            volume_id=volume_id, image_id=image.id))
+        self._asked().delete(caller, image.id)
+        raise errors.GlanceUnavailable(reason=f'image {image.id} was not made in time')
 
     def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,
                 reserved: bool) -> None:

@@ -93,6 +93,15 @@ class UserImages(_Client):
             raise errors.ImageRefused(reason=_reason_of(reply))
         return self._found(reply, image_id)
 
+    def delete(self, caller: context.RequestContext, image_id: str) -> None:
+        """Remove an image of the caller's; one that is not there is a success.
+
+        :raises GlanceUnavailable: nothing was learnt
+        """
+        reply = self._ask(caller, 'DELETE', _path(image_id))
+        if reply.status_code not in (204, 404):
+            raise _unclear(reply)
+
     def _ask(self, caller: context.RequestContext, method: str, path: str,
              **more: Any) -> requests.Response:
         token = caller.auth_token or identity.NO_TOKEN

@@ -254,6 +254,16 @@ def is_uploading(database: engine.Database, volume_id: str) -> bool:
             models.volumes.c.own_status == _Own.UPLOADING.value)).first() is not None
 
 
+def is_uploaded_as(database: engine.Database, volume_id: str, image_id: str) -> bool:
+    """Whether a volume is being uploaded as this image, by any process."""
+    with database.reader() as connection:
+        found = connection.execute(sa.select(models.work.c.progress).where(
+            models.work.c.noun == 'volume', models.work.c.resource_id == volume_id,
+            models.work.c.verb == 'upload')).first()
+    image = found and image_of(rows.from_json(found.progress))
+    return image is not None and image.id == image_id
+
+
 def metadata(database: engine.Database, volume_id: str) -> dict[str, str]:
     """What a volume keeps of the image that it was made of."""
     with database.reader() as connection:

@@ -220,6 +220,19 @@ class UploadTest(ImageCase):
         self.assertEqual(('available', []), (self.world.shown(volume).status, self.states()))
         self.assert_agree()
 
+    def test_an_image_that_comes_after_its_upload_has_failed(self):
+        volume = self.world.volume()
+
+        def be_late():
+            failpoints.disarm('control.images.after_upload')
+            self.look_everywhere()
+
+        self.arm('control.images.after_upload', be_late)
+        with self.assertRaises(errors.GlanceUnavailable):
+            self.upload(volume)
+        self.assertEqual(('available', []), (self.world.shown(volume).status, self.states()))
+        self.assert_agree()
+
     def test_the_volume_goes_while_it_is_uploaded(self):
         volume = self.world.volume()
 

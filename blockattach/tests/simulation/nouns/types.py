@@ -100,7 +100,8 @@ class Types(clients.Played):
         fact = self._access[kind][clients.PROJECT]
         value, asked = fact.value, fact.asked
         status = self._all.ask('GET', f'/types/{kind}', None, _MEMBER).status
-        if fact.stable and (value, asked) == (fact.value, fact.asked) \
+        # Not one that somebody removes meanwhile.
+        if kind in self._access and fact.stable and (value, asked) == (fact.value, fact.asked) \
                 and status == (404 if value else 200):
             self._all.judge.violated(f'P4 access_stays: type {kind} may be used: {value}, and '
                                      f'is answered {status}')
