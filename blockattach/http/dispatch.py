@@ -164,7 +164,10 @@ class Dispatcher:
             row, body = self._select(request, match, negotiated)
         except _TooLarge:
             return responses.failure(413, TOO_LARGE)
-        request.environ[middleware.ACT].note(operation=row.name)
+        act = request.environ[middleware.ACT]
+        act.note(operation=row.name)
+        if row.id_field is not None:
+            act.noted.about({row.id_field: match.variables['id']})
         if row.writes and middleware.MUST_NOT_WRITE in request.environ:
             raise errors.NotAuthorized(request.environ[middleware.MUST_NOT_WRITE])
         project = '' if match.project_id is None else f'/{match.project_id}'

@@ -36,6 +36,8 @@ EXTENSION = 'blockattach'
 OFFER_HEADER = 'Blockattach-API-Versions'
 """Sent with the version documents, whose bodies clients check against strict schemas."""
 LATEST = 'latest'
+_ID_FIELDS = {'attachments': 'attachment_id', 'qos-specs': 'qos_specs_id',
+              'snapshots': 'snapshot_id', 'types': 'volume_type_id', 'volumes': 'volume_id'}
 
 
 _VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
@@ -221,6 +223,12 @@ class Operation:
             of_body(call.body)
         if of_query is not None:
             of_query(dict(call.query.items()))
+
+    @functools.cached_property
+    def id_field(self) -> str | None:
+        """The field of a log line for the id in its path; None: it has none, or no such field."""
+        _, noun, *rest = self.path.split('/')
+        return _ID_FIELDS.get(noun) if '{id}' in rest[:1] else None
 
     @functools.cached_property
     def name(self) -> str:
