@@ -2,6 +2,7 @@
 
 Nothing is disclosed: another project's object is as absent as one that was never made.
 """
+import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -142,9 +143,10 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      database: engine.Database, attachments: Sequence[records.Attachment],
                      ) -> dict[str, dict[str, Any] | None]:
     """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
-    may see; these were read with the rows."""
+    may see; these were read with the rows, and each is opened once."""
+    opened = functools.cache(functools.partial(grants.opened, database))
     return {one.id: one.connection_info(
-        grants.opened(database, one.sealed)
+        opened(one.sealed)
         if one.connection is not None and one.sealed is not None
         and policy.allowed(caller, policies.SECRETS, one.project_id) else None)
         for one in attachments}

@@ -47,18 +47,19 @@ _SUMMARY = {
 SUMMARY = schema.View(_SUMMARY)
 """One line of a list."""
 
-DETAIL = schema.View({
+_DETAIL = {
     **_SUMMARY,
     'attached_at': (answers.TIME_OR_EMPTY, lambda one: one.attached_at or ''),
     'detached_at': (answers.TIME_OR_EMPTY, lambda one: one.detached_at or ''),
     'attach_mode': ({'enum': ['rw', 'ro', NO_MODE]}, lambda one: one.mode or NO_MODE),
     'connection_info': (answers.CONNECTION, schema.GIVEN),
-})
+}
+DETAIL = schema.View(_DETAIL)
 """All that is known of an attachment. ``connection_info`` None: nobody knows."""
 
 _SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
 _REMAINING = schema.View(_SHARED)
-_MORE = schema.View({
+_MORE = {
     'project_id': answers.TEXT,
     'host': answers.NULLABLE_TEXT,
     'mountpoint': answers.NULLABLE_TEXT,
@@ -67,7 +68,8 @@ _MORE = schema.View({
     'mode_enforced_by': ({'enum': [TARGET, CONSUMER, None]}, schema.GIVEN),
     'last_error': answers.NULLABLE_TEXT,
     **_SHARED,
-})
+}
+_EXTENDED = schema.View({**_DETAIL, **_MORE})
 _RESERVED = {'reservation': {
     'enum': [*(word.value for word in reservation.HostReservation), None]}}
 
@@ -83,10 +85,11 @@ DELETION = {FIRST: {FORCE: {
                                       f'needs ``{policies.FORCE_DELETE}``'}}}
 """What the extension adds to the query strings of lists, and of a delete."""
 
-ONE_EXTENDED = {FIRST: schema.extending(_MORE.keys, 'attachment')}
+_ADDED = schema.View(_MORE).keys
+ONE_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachment')}
 SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
-    {**_MORE.keys, **_RESERVED}, 'attachment')}
-EACH_EXTENDED = {FIRST: schema.extending(_MORE.keys, 'attachments')}
+    {**_ADDED, **_RESERVED}, 'attachment')}
+EACH_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachments')}
 REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
 """What the extension makes of the schemas of answers: one in full, one that was asked for, many,
 what a delete leaves."""
@@ -99,13 +102,12 @@ def details(services: api_services.ApiServices, call: operation.Call,
 
     :param infos: how their hosts reach the volume, by attachment
     """
-    shown = [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
-    if call.extension is not None:
-        pairs = _of_pair(services, attachments)
-        for row, one, others in zip(shown, attachments, pairs, strict=True):
-            row |= _MORE.show(one, mode_enforced_by=_enforced_by(one, others),
-                              shared_connections=_ids(others))
-    return shown
+    if call.extension is None:
+        return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
+    return [_EXTENDED.show(one, connection_info=infos[one.id],
+                           mode_enforced_by=_enforced_by(one, others),
+                           shared_connections=_ids(others))
+            for one, others in zip(attachments, _of_pair(services, attachments), strict=True)]
 
 
 def remaining(services: api_services.ApiServices, call: operation.Call,

@@ -73,7 +73,7 @@ _SERVER = schema.View({
 # What clients know no word for.
 _SHOWN_AS = {'managing': 'creating', 'error_managing': 'error'}
 
-_MADE = schema.View({
+_KEYS = {
     'id': schema.UUID,
     'name': answers.NULLABLE_TEXT,
     'description': answers.NULLABLE_TEXT,
@@ -87,7 +87,7 @@ _MADE = schema.View({
     'snapshot_id': schema.NULLABLE_UUID,
     'source_volid': schema.NULLABLE_UUID,
     'consistencygroup_id': answers.NULL,
-    'metadata': answers.TEXTS_BY_KEY,
+    'metadata': (answers.TEXTS_BY_KEY, lambda volume: _metadata(volume)),
     'links': (answers.LINKS, schema.GIVEN),
     'bootable': ({'enum': ['true', 'false']},
                  lambda volume: 'true' if volume.bootable else 'false'),
@@ -95,7 +95,8 @@ _MADE = schema.View({
     'replication_status': answers.NULL,
     'multiattach': answers.BOOLEAN,
     'attachments': (schema.array(_SERVER.whole), schema.GIVEN),
-})
+}
+_MADE = schema.View(_KEYS)
 
 _BY_RULE: Mapping[str, Mapping[str, Any]] = {
     policies.TENANT_ATTRIBUTE: {
@@ -107,13 +108,6 @@ _BY_RULE: Mapping[str, Mapping[str, Any]] = {
         'os-vol-mig-status-attr:name_id': answers.NULL},
 }
 """By rule: what only those see to whom it allows it in the project of the volume; for a `View`."""
-
-
-@functools.cache
-def _attributes(rules: tuple[str, ...]) -> schema.View:
-    """What those see to whom these rules allow it."""
-    return schema.View({name: key for rule in rules for name, key in _BY_RULE[rule].items()})
-
 
 _ATTRIBUTES = {
     'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
@@ -242,23 +236,21 @@ def names(services: api_services.ApiServices, call: operation.Call,
 def details(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
     """All that the caller may know of each."""
-    attributes = {
-        owner: _attributes(tuple(rule for rule in _BY_RULE
-                                 if services.policy.allowed(call.context, rule, owner)))
-        for owner in {volume.project_id for volume in volumes}}
-    shown = [_made(call, volume) for volume in volumes]
+    rules = {owner: tuple(rule for rule in _BY_RULE
+                          if services.policy.allowed(call.context, rule, owner))
+             for owner in {volume.project_id for volume in volumes}}
+    shown = [_shown(call, volume, rules[volume.project_id]) for volume in volumes]
     for one, volume in zip(shown, volumes, strict=True):
         if volume.image_metadata and services.policy.allowed(
                 call.context, policies.SHOW_IMAGE_METADATA, volume.project_id):
             one['volume_image_metadata'] = volume.image_metadata
-        one |= attributes[volume.project_id].show(volume)
     return _counted(services, call, shown)
 
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
     """A volume as the answer to its creation, or to a change of it, shows it."""
-    return _counted(services, call, [_made(call, volume)])[0]
+    return _counted(services, call, [_shown(call, volume, ())])[0]
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
@@ -279,31 +271,35 @@ def _counted(services: api_services.ApiServices, call: operation.Call,
     return shown
 
 
-def _made(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
+def _shown(call: operation.Call, volume: records.Volume,
+           rules: tuple[str, ...]) -> dict[str, Any]:
+    """
+    :param rules: those of `_BY_RULE` that allow the caller to see what they are about
+    """
     is_admin = bool(call.context.is_admin)
     sees_hosts = is_admin or _SERVICE_ROLE in call.context.roles
-    alike, held = _added(call.version, is_admin)
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
                             host_name=one.host if sees_hosts else None)
                for one in volume.attached]
-    shown = {**alike,
-             **_MADE.show(volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers),
-             **{key: getattr(volume, key) for key in held}}
-    if volume.readonly is not None or volume.attached_mode is not None:
-        shown['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
-    return shown
+    return _view(call.version, is_admin, rules).show(
+        volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers)
 
 
 @functools.cache
-def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The additions of a version: what all volumes have in common, and what is read of each."""
+def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
+    """Of a version, for such a caller: one table, so that an answer is composed once."""
     rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
-    return ({row.key: row.value for row in rows if not row.held},
-            tuple(row.key for row in rows if row.held))
+    return schema.View({
+        **{row.key: (row.promise, lambda _volume, value=row.value: value)
+           for row in rows if not row.held},
+        **_KEYS, **{row.key: row.promise for row in rows if row.held},
+        **{name: key for rule in rules for name, key in _BY_RULE[rule].items()}})
 
 
-def _set_by_actions(volume: records.Volume) -> dict[str, str]:
-    """Metadata that clients expect, though no request on metadata writes it."""
-    metadata = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
-                'attached_mode': volume.attached_mode}
-    return {key: value for key, value in metadata.items() if value is not None}
+def _metadata(volume: records.Volume) -> Mapping[str, str]:
+    """With what clients expect there, though no request on metadata writes it."""
+    if volume.readonly is None and volume.attached_mode is None:
+        return volume.metadata
+    more = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
+            'attached_mode': volume.attached_mode}
+    return {**volume.metadata, **{key: value for key, value in more.items() if value is not None}}
