@@ -89,6 +89,8 @@ class Call:
     """The parsed JSON, if the operation has a schema for its body."""
     target: Any = None
     """What the operation's ``target`` returned."""
+    facts: Any = None
+    """What the operation's ``facts`` returned."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     base_url: str = ''
     """What stands before ``/v3`` in links: the public endpoint, else what the client called."""
@@ -142,6 +144,7 @@ class Answer(NamedTuple):
 
 Checker = Callable[[Any], None]
 Handler = Callable[[Any, Call], Any]
+Facts = Callable[[Any, Call], Any]
 Target = Callable[[request_context.RequestContext, Any, str], Any]
 
 
@@ -160,6 +163,9 @@ class Operation:
     :ivar target: ``(caller's context, database, {id} of the path)`` to the record that is acted
         on; raises NotFound. What it returns without a ``project_id`` of its own counts as the
         caller's
+    :ivar facts: ``(services, call)`` to all that the answer is composed of besides the target and
+        what the call says itself: what the caller may see, other rows; plain values. With it the
+        answer has an ``ETag``, and is not composed for a client that has it (`conditional`)
     :ivar body: schema by the version it begins with; None: a body does not matter
     :ivar query: schema of the query string by version (last value of each name)
     :ivar answer: schema of the answer by version; checked in tests only
@@ -183,6 +189,7 @@ class Operation:
     policy: str | None = None
     refusal: Callable[[Call], errors.BlockattachError] | None = None
     target: Target | None = None
+    facts: Facts | None = None
     body: Mapping[V, Schema] | None = None
     query: Mapping[V, Schema] | None = None
     answer: Mapping[V, Schema] | None = None

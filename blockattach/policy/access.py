@@ -146,10 +146,24 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
     may see; these were read with the rows, and each is opened once."""
     opened = functools.cache(functools.partial(grants.opened, database))
     return {one.id: one.connection_info(
-        opened(one.sealed)
-        if one.connection is not None and one.sealed is not None
-        and policy.allowed(caller, policies.SECRETS, one.project_id) else None)
+        opened(one.sealed) if one.sealed and sees_credential(policy, caller, one) else None)
         for one in attachments}
+
+
+def sees_credential(policy: enforcer.Enforcer, caller: context.RequestContext,
+                    attachment: records.Attachment) -> bool:
+    """Whether the attachment has a credential that the caller may see."""
+    return (attachment.connection is not None and attachment.sealed is not None
+            and policy.allowed(caller, policies.SECRETS, attachment.project_id))
+
+
+def connection_info(database: engine.Database, attachment: records.Attachment,
+                    with_credential: bool) -> dict[str, Any] | None:
+    """How its host reaches the volume, where it is decided whether the caller sees how it proves
+    itself."""
+    return attachment.connection_info(
+        grants.opened(database, attachment.sealed)
+        if with_credential and attachment.sealed else None)
 
 
 def is_visible(caller: context.RequestContext, project_id: str) -> bool:

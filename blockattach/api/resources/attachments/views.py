@@ -95,28 +95,31 @@ REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
 what a delete leaves."""
 
 
-def details(services: api_services.ApiServices, call: operation.Call,
-            attachments: Sequence[records.Attachment],
-            infos: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All that is known of attachments, for all by one query what only the extension shows.
+Pairs = Sequence[Sequence[records.PairAttachment]] | None
+"""For each of several attachments, the other ones of its pair, which only the extension shows."""
+
+
+def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
+            pairs: Pairs) -> list[dict[str, Any]]:
+    """All that is known of attachments.
 
     :param infos: how their hosts reach the volume, by attachment
     """
-    if call.extension is None:
+    if pairs is None:
         return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
     return [_EXTENDED.show(one, connection_info=infos[one.id],
                            mode_enforced_by=_enforced_by(one, others),
                            shared_connections=_ids(others))
-            for one, others in zip(attachments, _of_pair(services, attachments), strict=True)]
+            for one, others in zip(attachments, pairs, strict=True)]
 
 
 def remaining(services: api_services.ApiServices, call: operation.Call,
               attachments: Sequence[records.Attachment]) -> list[dict[str, Any]]:
     """The attachments that remain after a delete, a line each."""
     shown = [SUMMARY.show(one) for one in attachments]
-    if call.extension is not None:
-        for row, one, others in zip(shown, attachments, _of_pair(services, attachments),
-                                    strict=True):
+    pairs = of_pair(services, call, attachments)
+    if pairs is not None:
+        for row, one, others in zip(shown, attachments, pairs, strict=True):
             row |= _REMAINING.show(one, shared_connections=_ids(others))
     return shown
 
@@ -129,9 +132,11 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
     return {'reservation': services.reservations.held(call.context, attachment)}
 
 
-def _of_pair(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
-             ) -> list[Sequence[records.PairAttachment]]:
-    """For each, the other attachments of its pair."""
+def of_pair(services: api_services.ApiServices, call: operation.Call,
+            attachments: Sequence[records.Attachment]) -> Pairs:
+    """By one query; None: they were not asked for."""
+    if call.extension is None:
+        return None
     found = attachment_queries.shared_connections(
         services.database, [one.id for one in attachments if one.initiator is not None])
     return [found.get(one.id, ()) for one in attachments]

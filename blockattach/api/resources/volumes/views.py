@@ -233,24 +233,54 @@ def names(services: api_services.ApiServices, call: operation.Call,
     return [_NAME.show(volume, links=call.links(f'/volumes/{volume.id}')) for volume in volumes]
 
 
+class Seen(NamedTuple):
+    """What a caller sees of the volumes of a project.
+
+    :ivar hosts: on which hosts they are attached
+    :ivar rules: those of `_BY_RULE` that allow it to see what they are about
+    """
+
+    admin: bool
+    hosts: bool
+    rules: tuple[str, ...] = ()
+    image_metadata: bool = False
+
+
+def seen(services: api_services.ApiServices, call: operation.Call, project_id: str) -> Seen:
+    """What the caller may know of the volumes of a project."""
+    allowed = services.policy.allowed
+    return _seen_of_any(call)._replace(
+        rules=tuple(rule for rule in _BY_RULE if allowed(call.context, rule, project_id)),
+        image_metadata=allowed(call.context, policies.SHOW_IMAGE_METADATA, project_id))
+
+
+def facts(services: api_services.ApiServices, call: operation.Call) -> tuple[Seen, int | None]:
+    """What `one` is composed of besides the volume."""
+    return (seen(services, call, call.target.project_id),
+            _counts(services, call, [call.target]).get(call.target.id))
+
+
+def one(_services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """All that the caller may know of the volume that was asked for."""
+    sees, count = call.facts
+    return _shown(call, call.target, sees, count)
+
+
 def details(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
     """All that the caller may know of each."""
-    rules = {owner: tuple(rule for rule in _BY_RULE
-                          if services.policy.allowed(call.context, rule, owner))
-             for owner in {volume.project_id for volume in volumes}}
-    shown = [_shown(call, volume, rules[volume.project_id]) for volume in volumes]
-    for one, volume in zip(shown, volumes, strict=True):
-        if volume.image_metadata and services.policy.allowed(
-                call.context, policies.SHOW_IMAGE_METADATA, volume.project_id):
-            one['volume_image_metadata'] = volume.image_metadata
-    return _counted(services, call, shown)
+    sees = {owner: seen(services, call, owner)
+            for owner in {volume.project_id for volume in volumes}}
+    counts = _counts(services, call, volumes)
+    return [_shown(call, volume, sees[volume.project_id], counts.get(volume.id))
+            for volume in volumes]
 
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
     """A volume as the answer to its creation, or to a change of it, shows it."""
-    return _counted(services, call, [_shown(call, volume, ())])[0]
+    return _shown(call, volume, _seen_of_any(call),
+                  _counts(services, call, [volume]).get(volume.id))
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
@@ -261,28 +291,36 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
     return (_PLAIN if found is None else _ENCRYPTED).show(found)
 
 
-def _counted(services: api_services.ApiServices, call: operation.Call,
-             shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With what ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
-    if call.extension is not None:
-        counts = attachment_queries.counts(services.database, [one['id'] for one in shown])
-        for one in shown:
-            one['attachment_count'] = counts.get(one['id'], 0)
-    return shown
+def _counts(services: api_services.ApiServices, call: operation.Call,
+            volumes: Sequence[records.Volume]) -> dict[str, int]:
+    """What ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
+    if call.extension is None:
+        return {}
+    ids = [volume.id for volume in volumes]
+    return dict.fromkeys(ids, 0) | attachment_queries.counts(services.database, ids)
 
 
-def _shown(call: operation.Call, volume: records.Volume,
-           rules: tuple[str, ...]) -> dict[str, Any]:
-    """
-    :param rules: those of `_BY_RULE` that allow the caller to see what they are about
-    """
+def _seen_of_any(call: operation.Call) -> Seen:
+    """What no rule of its own decides."""
     is_admin = bool(call.context.is_admin)
-    sees_hosts = is_admin or _SERVICE_ROLE in call.context.roles
+    return Seen(is_admin, is_admin or _SERVICE_ROLE in call.context.roles)
+
+
+def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
+           count: int | None) -> dict[str, Any]:
+    """
+    :param count: of its attachments; None: it was not asked for
+    """
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
-                            host_name=one.host if sees_hosts else None)
+                            host_name=one.host if sees.hosts else None)
                for one in volume.attached]
-    return _view(call.version, is_admin, rules).show(
+    shown = _view(call.version, sees.admin, sees.rules).show(
         volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers)
+    if sees.image_metadata and volume.image_metadata:
+        shown['volume_image_metadata'] = volume.image_metadata
+    if count is not None:
+        shown['attachment_count'] = count
+    return shown
 
 
 @functools.cache
