@@ -100,8 +100,11 @@ FIELDS: Mapping[str, str] = {
 """What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 
 
-_NOTED = frozenset(('code', 'initiator', 'pool', 'reason', *(
-    name for name in FIELDS if name.endswith(('_id', '_uuid')))))
+# What the line of a request takes over from its steps: ids, and what went wrong.
+_NOTED = frozenset((
+    'attachment_id', 'code', 'image_id', 'initiator', 'instance_uuid', 'pool', 'project_id',
+    'qos_specs_id', 'reason', 'resource_id', 'server_id', 'snapshot_id', 'source_volid',
+    'volume_id', 'volume_type_id'))
 _MOST_NOTED = 400
 
 _LINE_WITHOUT_REQUEST = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s '

@@ -40,7 +40,9 @@ def has(header: str | None, current: str) -> bool:
     return header.strip() == ANY or current.removeprefix('W/') in _TAGS.findall(header)
 
 
-_release = functools.cache(version.version_string)
+@functools.cache
+def _release() -> str:
+    return version.version_string()
 
 
 def _as_list(value: Any) -> list[Any]:

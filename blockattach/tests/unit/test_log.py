@@ -69,6 +69,11 @@ class StepTest(unittest.TestCase):
             {'volume_id': 'v', 'attachment_id': 'a', 'reason': OSError('x')}))
         self.assertEqual('INFO', self.step()[0])
 
+    def test_it_takes_over_every_kind_of_id(self):
+        ids = {name: 'x' for name in log.FIELDS if name.endswith(('_id', '_uuid', '_volid'))}
+        self.assertIn('volume_id', ids)
+        self.assertEqual(ids, self.within(ids))
+
     def test_several_values_stand_beside_each_other(self):
         self.assertEqual({'volume_id': 'v,w'}, self.within(
             {'volume_id': 'v'}, {'volume_id': 'w'}, {'volume_id': 'v'}))
