@@ -6,7 +6,11 @@ stand under ``fields``, by their names. `FIELDS` has all of the names: one thing
 
 The request and the user of a line are put before the sentence by oslo.log (as JSON: under
 ``context``), from the context of the thread that logs.
+
+A request has one line at INFO, which is written when it ends. What changes on the way is a `step`:
+it is at DEBUG within a request, whose line takes over what it was about.
 """
+import contextvars
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -21,10 +25,12 @@ LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
 
 FIELDS: Mapping[str, str] = {
     'attachment_id': 'id of an attachment',
+    'backend_seconds': 'of it: stores and targets',
     'binary': 'name of a service, as ``os-services`` shows it',
     'check': 'something that the process depends on, as in its health',
     'code': 'code of an error (:doc:`../user/errors`)',
     'data_percent': 'how full a thin pool is',
+    'database_seconds': 'of it: transactions of the database',
     'disabled': 'whether a service is disabled',
     'event': 'what happened to an attachment (:doc:`../contributor/lifecycle`)',
     'event_type': 'type of a notification (:doc:`notifications`)',
@@ -50,7 +56,9 @@ FIELDS: Mapping[str, str] = {
     'nearest': 'the known name that is spelt most like an unknown one',
     'new': 'state or version after a change',
     'old': 'state or version before a change',
+    'operation': 'operation of the API (:doc:`../user/operations`), or ``none``',
     'option': 'name of an option',
+    'outcome': 'how it ended, as in :doc:`metrics`',
     'owner': 'a process instance of a service, as the others of its cluster know it',
     'path': 'path of a request, or of a file',
     'pid': 'id of a process',
@@ -61,11 +69,13 @@ FIELDS: Mapping[str, str] = {
     'process': 'name of a process, as its command',
     'project_id': 'id of a project, where it is not that of the request',
     'qos_specs_id': 'id of QoS specs',
+    'queue_seconds': 'of it: waiting for a slot',
     'reading': 'something that is measured on demand',
     'reason': 'what went wrong, in words',
     'resource_id': 'id of what work is about',
     'row': 'which case of the rule for detaching applies (:doc:`detach_rule`)',
     'rows': 'how many rows of a table',
+    'rpc_seconds': 'of it: sending over the bus, and waiting for answers',
     'rule': 'name of a policy',
     'seconds': 'how long it took',
     'server_id': 'id of a server, as asked of Nova',
@@ -89,6 +99,13 @@ FIELDS: Mapping[str, str] = {
 }
 """What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 
+
+# What the line of a request takes over from its steps: ids, and what went wrong.
+_NOTED = frozenset((
+    'attachment_id', 'code', 'image_id', 'initiator', 'instance_uuid', 'pool', 'project_id',
+    'qos_specs_id', 'reason', 'resource_id', 'server_id', 'snapshot_id', 'source_volid',
+    'volume_id', 'volume_type_id'))
+_MOST_NOTED = 400
 
 _LINE_WITHOUT_REQUEST = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s '
                          '%(instance)s%(message)s')
@@ -115,6 +132,42 @@ class Fields:
         """Numbers, truth values and None as they are, everything else as text."""
         return {name: value if isinstance(value, str | int | float | None) else str(value)
                 for name, value in self._values.items()}
+
+
+class Noted(Fields):
+    """What is known of a request when it ends: what its steps were about, and how long its parts
+    took."""
+
+    __slots__ = ('_token',)
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def begin(self) -> None:
+        """What this thread does belongs to the request, until `end`."""
+        self._token = _noted.set(self)
+
+    def end(self) -> None:
+        """To be called by the same thread."""
+        _noted.reset(self._token)
+
+    def about(self, identifiers: Mapping[str, Any]) -> None:
+        """Note ids, and what went wrong; different values of one name are separated by commas."""
+        for name, value in identifiers.items():
+            if name not in _NOTED or value is None:
+                continue
+            text = str(value)
+            former = self._values.setdefault(name, text)
+            # The rest is in the lines of the steps.
+            if text not in former and len(former) < _MOST_NOTED:
+                self._values[name] = f'{former},{text}'
+
+    def took(self, part: str, seconds: float) -> None:
+        """A part of it took so long."""
+        self._values[part] = round(self._values.get(part, 0.0) + seconds, 6)
+
+
+_noted: contextvars.ContextVar[Noted | None] = contextvars.ContextVar('noted', default=None)
 
 
 class JsonFormatter(formatters.JSONFormatter):
@@ -149,6 +202,31 @@ class LineFormatter(formatters.ContextFormatter):
 def fields(**identifiers: Any) -> Fields:
     """Identifiers for a constant sentence: ``LOG.info('Volume is created%s', fields(...))``."""
     return Fields(identifiers)
+
+
+def about(**identifiers: Any) -> None:
+    """Have the line of this thread's request, if any, say what it is about."""
+    if (of_request := _noted.get()) is not None:
+        of_request.about(identifiers)
+
+
+def took(part: str, seconds: float) -> None:
+    """Have the line of this thread's request, if any, say how long a part of it took."""
+    if (of_request := _noted.get()) is not None:
+        of_request.took(part, seconds)
+
+
+def step(logger: logging.Logger, sentence: str, **identifiers: Any) -> None:
+    """Log a state that changed: ``step(LOG, 'Volume is created', volume_id=volume.id)``.
+
+    Within a request it is at DEBUG, as the request has a line of its own; else at INFO.
+    """
+    level = logging.INFO
+    if (of_request := _noted.get()) is not None:
+        of_request.about(identifiers)
+        level = logging.DEBUG
+    if logger.isEnabledFor(level):
+        logger.log(level, f'{sentence}%s', Fields(identifiers), stacklevel=2)
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -85,7 +85,10 @@ class Span(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """One row. ``buckets`` and ``span`` only for a histogram, whose unit is in its name."""
+    """One row. ``buckets``, ``span`` and ``part`` only for a histogram, whose unit is in its name.
+
+    :ivar part: field of the line of a request that says how long this took within it
+    """
 
     name: str
     kind: Kind
@@ -93,6 +96,7 @@ class Metric(NamedTuple):
     text: str
     buckets: tuple[float, ...] = ()
     span: Span | None = None
+    part: str | None = None
 
     @property
     def full_name(self) -> str:
@@ -110,7 +114,8 @@ STEP = Metric('attachment_step_seconds', Kind.HISTOGRAM, ('way', 'step', 'outcom
               'Steps of attaching and detaching.', SLOW, Span('{way}: {step}'))
 RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
                     'What was sent over the bus: a call until its answer, all else until the '
-                    'broker took it.', SLOW, Span('send {topic}.{method}', 'client'))
+                    'broker took it.', SLOW,
+                    Span('send {topic}.{method}', 'client'), 'rpc_seconds')
 RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
                     'Requests over the bus that this process has served.', SLOW,
                     Span('{topic}.{method}', 'server', begins=True))
@@ -119,16 +124,16 @@ WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
 TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),
                      'Transactions, from waiting for a connection to the commit. One that a rule '
                      'of ours took back counts as refused.', FAST,
-                     Span('database {kind}', 'client'))
+                     Span('database {kind}', 'client'), 'database_seconds')
 BACKEND = Metric('backend_call_seconds', Kind.HISTOGRAM, ('backend', 'part', 'verb', 'outcome'),
                  'What stores and targets were asked for.', SLOW,
-                 Span('{part}.{verb}', 'client'))
+                 Span('{part}.{verb}', 'client'), 'backend_seconds')
 PLACING = Metric('scheduler_placing_seconds', Kind.HISTOGRAM, ('outcome',),
                  'Placing of a volume, until a manager has taken it on or there is no pool for '
                  'it.', SLOW, Span('place volume'))
 QUEUE_WAIT = Metric('queue_wait_seconds', Kind.HISTOGRAM, ('queue', 'outcome'),
                     'Waits for a work slot or a slot of a backend, where none was free.', SLOW,
-                    Span('wait for {queue}'))
+                    Span('wait for {queue}'), 'queue_seconds')
 
 DATABASE_RETRIES = Metric('database_retries_total', Kind.COUNTER, ('verb',),
                           'Transactions that the database threw out, or lost before their commit: '

@@ -213,7 +213,8 @@ def _facts(path: str, row: operation.Operation) -> str:
     lines = [f':path: ``{row.method} {path}``',
              f':since: {_versions(row)}' + (
                  f'; more with {operation.EXTENSION} {min(added)}' if added else ''),
-             f':policy: {rights}', f':success: {row.status}']
+             f':policy: {rights}', f':success: {row.status}' + (
+                 ' with an ``ETag``; 304 without a body for who has it' if row.facts else '')]
     return '\n' + '\n'.join(lines) + '\n'
 
 

@@ -75,7 +75,15 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         'name': 'Idempotency-Key', 'in': 'header',
         'description': 'What the client calls this request: a repeat makes nothing twice.',
         'schema': {'type': 'string', 'pattern': '^[A-Za-z0-9-]{1,64}$'}},
+    'if_none_match': {
+        'name': 'If-None-Match', 'in': 'header',
+        'description': 'Tags of answers that the client has, or ``*``.',
+        'schema': {'type': 'string'}},
 }
+UNCHANGED = 'The client has this answer: its tag is in If-None-Match. Without a body.'
+_TAG: dict[str, Any] = {'ETag': {
+    'description': 'Changes with the answer.',
+    'schema': {'type': 'string', 'pattern': '^W/"[0-9a-f]{32}"$'}}}
 
 
 def _fault() -> dict[str, Any]:
@@ -143,6 +151,8 @@ def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, An
         found.append({'$ref': '#/components/parameters/version'})
     if any(errors.IdempotencyKeyReused in row.faults for row in rows):
         found.append({'$ref': '#/components/parameters/idempotency_key'})
+    if rows[0].facts is not None:
+        found.append({'$ref': '#/components/parameters/if_none_match'})
     query = operation.at_version(rows[0].query, versions.MAXIMUM) or {}
     found += [{'name': name, 'in': 'query', 'schema': schema}
               for name, schema in query.get('properties', {}).items()]
@@ -165,6 +175,9 @@ def _responses(rows: list[operation.Operation]) -> dict[str, Any]:
         documented[str(status)] = {'description': 'Done.'}
         if bodies:
             documented[str(status)]['content'] = {_JSON: {'schema': _any_of(bodies)}}
+    if rows[0].facts is not None:
+        documented[str(rows[0].status)]['headers'] = _TAG
+        documented['304'] = {'description': UNCHANGED, 'headers': _TAG}
     for status in sorted({code for row in rows for code in print_api.codes(row)}):
         documented[str(status)] = {'description': REASONS[status],
                              'content': {_JSON: {'schema': _FAULT}}}

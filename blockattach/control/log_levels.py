@@ -1,10 +1,9 @@
 """The levels of the logs of running processes: asked for, and set until the process ends."""
 import dataclasses
+import logging
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
-
-from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach import errors
@@ -14,7 +13,7 @@ from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.rpc import processes
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,8 +70,8 @@ class LogControl:
         """
         for process in self._each(
                 choice, lambda process: process.set_log_levels(caller, choice.prefix, level)):
-            LOG.info('Levels of a log are set%s', log.fields(
-                binary=process.binary, host=process.host, prefix=choice.prefix, level=level))
+            log.step(LOG, 'Levels of a log are set', binary=process.binary, host=process.host,
+                     prefix=choice.prefix, level=level)
 
     def _each(self, choice: Choice,
               ask: Callable[[processes.ProcessInterface], Any]) -> Iterator[Levels]:

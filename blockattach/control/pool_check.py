@@ -4,10 +4,9 @@ It uses the scheduler's functions and its stored reports. The scheduler decides;
 at once what the user would find out later. Reports are read again once they are older than the
 report interval, and before each refusal.
 """
+import logging
 from collections.abc import Mapping
 from collections.abc import Sequence
-
-from oslo_log import log as oslo_log
 
 from blockattach import clock
 from blockattach import errors
@@ -22,7 +21,7 @@ from blockattach.domain import binaries
 from blockattach.domain import placement
 from blockattach.domain import pools
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class PoolCheck:
@@ -58,8 +57,8 @@ class PoolCheck:
         if reasons is None or not self._all_up():
             return None
         if self._check == api_conf.CapabilityCheck.REJECT:
-            LOG.info('Volume is refused: no pool will do%s',
-                     log.fields(reason=placement.summarise(reasons)))
+            log.step(LOG, 'Volume is refused: no pool will do',
+                     reason=placement.summarise(reasons))
             raise errors.NoPoolForVolume(summary=placement.in_words(reasons))
         return reasons
 

@@ -1,5 +1,6 @@
 """Host reservations, read from the volume's manager; none where the backend cannot report them."""
-from oslo_log import log as oslo_log
+
+import logging
 
 from blockattach import context
 from blockattach import errors
@@ -11,7 +12,7 @@ from blockattach.domain import records
 from blockattach.domain import reservation
 from blockattach.rpc import volume as volume_rpc
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _CAPABILITY = 'host_reservations'
 
@@ -41,8 +42,8 @@ class ReservationControl:
             held = self._volume_services.on(volume.host).host_reservation(
                 caller, volume.id, attachment.initiator)
         except errors.BlockattachError as exc:
-            LOG.info('Cannot read the host reservation of a volume: %s%s', exc,
-                     log.fields(attachment_id=attachment.id, volume_id=attachment.volume_id))
+            log.step(LOG, 'Cannot read the host reservation of a volume',
+                     attachment_id=attachment.id, volume_id=attachment.volume_id, reason=exc)
             return None
         return None if held is None else reservation.HostReservation(held)
 

@@ -18,6 +18,7 @@ from webob import headers as webob_headers
 from blockattach import context as request_context
 from blockattach import errors
 from blockattach.http import auth
+from blockattach.http import conditional
 from blockattach.http import middleware
 from blockattach.http import operation
 from blockattach.http import queueing
@@ -164,7 +165,10 @@ class Dispatcher:
             row, body = self._select(request, match, negotiated)
         except _TooLarge:
             return responses.failure(413, TOO_LARGE)
-        request.environ[middleware.ACT].note(operation=row.name)
+        act = request.environ[middleware.ACT]
+        act.note(operation=row.name)
+        if row.id_field is not None:
+            act.noted.about({row.id_field: match.variables['id']})
         if row.writes and middleware.MUST_NOT_WRITE in request.environ:
             raise errors.NotAuthorized(request.environ[middleware.MUST_NOT_WRITE])
         project = '' if match.project_id is None else f'/{match.project_id}'
@@ -177,10 +181,23 @@ class Dispatcher:
             project=project, url_path=_path(request.environ).removeprefix(PREFIX + project))
         self._permit(row, call)
         row.check(call)
-        response = responses.success(row.status, row.handler(self._services, call))
+        response = responses.success(row.status, self._handle(row, call))
         if self._check is not None:
             self._check(row, call, response)
         return response
+
+    def _handle(self, row: operation.Operation, call: operation.Call) -> Any:
+        """What the handler returns; it is not asked for what the client has."""
+        if row.facts is None:
+            return row.handler(self._services, call)
+        call.facts = row.facts(self._services, call)
+        tag = conditional.tag(call)
+        if tag is None:
+            return row.handler(self._services, call)
+        headers = {'ETag': tag}
+        if conditional.has(call.headers.get('If-None-Match'), tag):
+            return operation.Answer(None, 304, headers)
+        return operation.Answer(row.handler(self._services, call), headers=headers)
 
     def _match(self, request: webob.Request) -> Match | None:
         try:

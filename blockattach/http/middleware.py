@@ -14,9 +14,9 @@ import webob
 from oslo_context import context as oslo_context
 
 from blockattach import context as request_context
+from blockattach import log
 from blockattach.http import operation
 from blockattach.http import responses
-from blockattach.log import fields
 from blockattach.telemetry import acts
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def request_ids(request: webob.Request) -> dict[str, Any]:
 
 
 def watch_request(telemetry: acts.Telemetry) -> Layer:
-    """Give the request an id, time it, see it in a trace, and write one line when it has been
+    """Give the request an id, time it, see it in a trace, and write its one line when it has been
     answered. Each answer carries the id and the negotiated version.
 
     The query string is not logged: what it filters by is the user's own business.
@@ -85,10 +85,11 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
                 environ[ACT] = act
                 response = inner(request)
                 act.note(status=f'{response.status_code // 100}xx')
-                LOG.info('Request is answered%s', fields(
+                LOG.info('Request is answered%s%s', log.fields(
                     method=environ['REQUEST_METHOD'], path=environ.get('PATH_INFO', ''),
+                    operation=act.labels['operation'],
                     status=response.status_code, length=response.content_length or 0,
-                    seconds=f'{act.seconds():.4f}'))
+                    seconds=round(act.seconds(), 6)), act.noted)
             response.headerlist.extend((('x-openstack-request-id', name),
                                         ('x-compute-request-id', name)))
             if VERSION in environ:
@@ -105,5 +106,6 @@ def answer_faults(inner: Handler) -> Handler:
         try:
             return inner(request)
         except Exception as error:  # noqa: BLE001 - the last line: nothing may escape to the server
+            log.about(code=getattr(error, 'code', None))
             return responses.error(error)
     return handle

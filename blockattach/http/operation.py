@@ -36,6 +36,8 @@ EXTENSION = 'blockattach'
 OFFER_HEADER = 'Blockattach-API-Versions'
 """Sent with the version documents, whose bodies clients check against strict schemas."""
 LATEST = 'latest'
+_ID_FIELDS = {'attachments': 'attachment_id', 'qos-specs': 'qos_specs_id',
+              'snapshots': 'snapshot_id', 'types': 'volume_type_id', 'volumes': 'volume_id'}
 
 
 _VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
@@ -87,6 +89,8 @@ class Call:
     """The parsed JSON, if the operation has a schema for its body."""
     target: Any = None
     """What the operation's ``target`` returned."""
+    facts: Any = None
+    """What the operation's ``facts`` returned."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     base_url: str = ''
     """What stands before ``/v3`` in links: the public endpoint, else what the client called."""
@@ -140,6 +144,7 @@ class Answer(NamedTuple):
 
 Checker = Callable[[Any], None]
 Handler = Callable[[Any, Call], Any]
+Facts = Callable[[Any, Call], Any]
 Target = Callable[[request_context.RequestContext, Any, str], Any]
 
 
@@ -158,6 +163,9 @@ class Operation:
     :ivar target: ``(caller's context, database, {id} of the path)`` to the record that is acted
         on; raises NotFound. What it returns without a ``project_id`` of its own counts as the
         caller's
+    :ivar facts: ``(services, call)`` to all that the answer is composed of besides the target and
+        what the call says itself: what the caller may see, other rows; plain values. With it the
+        answer has an ``ETag``, and is not composed for a client that has it (`conditional`)
     :ivar body: schema by the version it begins with; None: a body does not matter
     :ivar query: schema of the query string by version (last value of each name)
     :ivar answer: schema of the answer by version; checked in tests only
@@ -181,6 +189,7 @@ class Operation:
     policy: str | None = None
     refusal: Callable[[Call], errors.BlockattachError] | None = None
     target: Target | None = None
+    facts: Facts | None = None
     body: Mapping[V, Schema] | None = None
     query: Mapping[V, Schema] | None = None
     answer: Mapping[V, Schema] | None = None
@@ -221,6 +230,12 @@ class Operation:
             of_body(call.body)
         if of_query is not None:
             of_query(dict(call.query.items()))
+
+    @functools.cached_property
+    def id_field(self) -> str | None:
+        """The field of a log line for the id in its path; None: it has none, or no such field."""
+        _, noun, *rest = self.path.split('/')
+        return _ID_FIELDS.get(noun) if '{id}' in rest[:1] else None
 
     @functools.cached_property
     def name(self) -> str:

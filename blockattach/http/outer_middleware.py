@@ -16,10 +16,10 @@ GROUPS = (CORS_GROUP, PROXY_GROUP)
 
 _CORS_DEFAULTS = {
     'allow_methods': ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'],
-    'allow_headers': ['Authorization', 'Idempotency-Key', 'OpenStack-API-Version', 'X-Auth-Token',
-                      'X-OpenStack-Request-ID'],
-    'expose_headers': ['Blockattach-API-Versions', 'OpenStack-API-Version', 'Retry-After',
-                       'X-Compute-Request-Id', 'X-OpenStack-Request-ID'],
+    'allow_headers': ['Authorization', 'Idempotency-Key', 'If-None-Match',
+                      'OpenStack-API-Version', 'X-Auth-Token', 'X-OpenStack-Request-ID'],
+    'expose_headers': ['Blockattach-API-Versions', 'ETag', 'OpenStack-API-Version',
+                       'Retry-After', 'X-Compute-Request-Id', 'X-OpenStack-Request-ID'],
 }
 
 

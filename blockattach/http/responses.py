@@ -20,6 +20,7 @@ UNEXPECTED = ('The server has either erred or is incapable of performing the req
               'operation.')
 
 _JSON = 'application/json'
+_BODILESS = (204, 304)
 # Times are ours to print, and a record must never reach a client whole because a view was missed.
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
@@ -102,7 +103,7 @@ def success(status: int, value: Any) -> webob.Response:
         status, headers, value = value.status or status, value.headers or {}, value.body
     if isinstance(value, bytes):
         return _response(status, value, headers)
-    if value is None and status == 204:
+    if value is None and status in _BODILESS:
         return webob.Response(status=status, headerlist=list(headers.items()))
     return _response(status, b'' if value is None else dumps(value),
                      {'Content-Type': _JSON, **headers})

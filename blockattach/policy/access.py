@@ -2,6 +2,7 @@
 
 Nothing is disclosed: another project's object is as absent as one that was never made.
 """
+import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -142,12 +143,27 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      database: engine.Database, attachments: Sequence[records.Attachment],
                      ) -> dict[str, dict[str, Any] | None]:
     """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
-    may see; these were read with the rows."""
+    may see; these were read with the rows, and each is opened once."""
+    opened = functools.cache(functools.partial(grants.opened, database))
     return {one.id: one.connection_info(
-        grants.opened(database, one.sealed)
-        if one.connection is not None and one.sealed is not None
-        and policy.allowed(caller, policies.SECRETS, one.project_id) else None)
+        opened(one.sealed) if one.sealed and sees_credential(policy, caller, one) else None)
         for one in attachments}
+
+
+def sees_credential(policy: enforcer.Enforcer, caller: context.RequestContext,
+                    attachment: records.Attachment) -> bool:
+    """Whether the attachment has a credential that the caller may see."""
+    return (attachment.connection is not None and attachment.sealed is not None
+            and policy.allowed(caller, policies.SECRETS, attachment.project_id))
+
+
+def connection_info(database: engine.Database, attachment: records.Attachment,
+                    with_credential: bool) -> dict[str, Any] | None:
+    """How its host reaches the volume, where it is decided whether the caller sees how it proves
+    itself."""
+    return attachment.connection_info(
+        grants.opened(database, attachment.sealed)
+        if with_credential and attachment.sealed else None)
 
 
 def is_visible(caller: context.RequestContext, project_id: str) -> bool:

@@ -58,13 +58,17 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
     of our errors; of a cast it is logged, and a deadline in the database brings the work back.
     """
     topic, name, answered = endpoint.TOPIC, method.name, method.kind is contract.Kind.CALL
+    # What all servers get is news that nobody has asked for.
+    level = logging.DEBUG if method.kind is contract.Kind.FANOUT else logging.INFO
     before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
     function = getattr(endpoint, name)
     signature = inspect.signature(function)
 
     def handle(ctxt: context.RequestContext, **arguments: Any) -> Any:
+        act = telemetry.rpc_server(topic, name, ctxt.traceparent)
         try:
-            with telemetry.rpc_server(topic, name, ctxt.traceparent):
+            with act:
+                act.noted.about(arguments)
                 failpoints.point(before)
                 _check(name, signature, clock, ctxt, arguments)
                 with admit(ctxt):
@@ -72,6 +76,7 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
                 failpoints.point(after)
                 return answer
         except errors.BlockattachError as error:
+            act.noted.about({'code': error.code})
             if answered:
                 raise contract.portable(error) from error
             LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
@@ -79,6 +84,11 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
             LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))
             if answered:
                 raise contract.unforeseen(name, topic, type(error).__name__) from error
+        finally:
+            if LOG.isEnabledFor(level):
+                LOG.log(level, 'Message is handled%s%s', fields(
+                    method=f'{topic}.{name}', outcome=act.outcome,
+                    seconds=round(act.seconds(), 6)), act.noted)
         return None
 
     # Keeps oslo.messaging from logging as an error what the caller gets.

@@ -6,10 +6,10 @@ claim and each return raises it, so that a manager that hears of a claim late fi
 What differs between verbs is in `blockattach.scheduler.placed`.
 """
 import dataclasses
+import logging
 from collections.abc import Callable
 from typing import Any
 
-from oslo_log import log as oslo_log
 from taskflow import engines
 from taskflow import exceptions
 from taskflow import retry
@@ -30,7 +30,7 @@ from blockattach.rpc import volume as volume_rpc
 from blockattach.scheduler import pipeline
 from blockattach.scheduler import placed
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class _NotTakenOn(Exception):
@@ -160,20 +160,20 @@ class PlacingFlow:
         if claim.stays:
             return
         volume_id = self._request.volume_id
-        fields = log.fields(volume_id=volume_id, pool=claim.pool.name,
-                            generation=claim.generation)
         try:
             taken_on = self._managers.on(claim.pool.host).accept_work(
                 self._caller, 'volume', self._request.verb, volume_id, claim.generation)
         except Exception as error:
-            LOG.warning('Cannot hand a volume over: %s%s', error, fields)
+            LOG.warning('Cannot hand a volume over: %s%s', error, log.fields(
+                volume_id=volume_id, pool=claim.pool.name, generation=claim.generation))
             if self._verb.give_back is None:
                 # It may have been taken on: what it is lies with that manager.
                 return
             raise _NotTakenOn from error
         if not taken_on:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=claim.generation)
-        LOG.info('Volume is handed over%s', fields)
+        log.step(LOG, 'Volume is handed over', volume_id=volume_id, pool=claim.pool.name,
+                 generation=claim.generation)
 
     def _refusal(self, reasons: dict[str, str], headline: str = '') -> errors.NoValidPool:
         """Nothing will do: an error that carries why, for the user and for the log."""

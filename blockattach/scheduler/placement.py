@@ -1,8 +1,7 @@
 """Place work on volumes, and say so where that cannot be done."""
+import logging
 import threading
 from collections.abc import Callable
-
-from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach import errors
@@ -15,7 +14,7 @@ from blockattach.domain import pools
 from blockattach.scheduler import pipeline
 from blockattach.scheduler import placed
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class Placement:
@@ -37,6 +36,7 @@ class Placement:
         A request that is late changes nothing. Whatever else goes wrong leaves the volume with its
         deadline, and it is placed anew when that has passed.
         """
+        log.about(volume_id=request.volume_id)
         try:
             self._run(caller, request)
         except errors.NoValidPool as error:
@@ -47,8 +47,8 @@ class Placement:
             LOG.warning('Cannot place a volume yet: not all backends have reported%s',
                         log.fields(volume_id=request.volume_id))
         except (errors.StaleGeneration, errors.VolumeNotFound) as error:
-            LOG.info('Volume has gone on by itself: %s%s', error,
-                     log.fields(volume_id=request.volume_id))
+            log.step(LOG, 'Volume has gone on by itself', volume_id=request.volume_id,
+                     reason=error)
 
     def place_postponed(self) -> None:
         """Try again what waits in this process for backends that were still starting.
@@ -73,8 +73,7 @@ class Placement:
                                    volume_id, found['reasons'], found['summary'], verb.message)
             verb.refuse(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
-            LOG.info('Volume has gone on by itself: %s%s', gone_on,
-                     log.fields(volume_id=volume_id))
+            log.step(LOG, 'Volume has gone on by itself', volume_id=volume_id, reason=gone_on)
             return
         LOG.warning('Cannot place a volume: %s%s',
                     domain_placement.summarise(found['reasons'], None),

@@ -5,7 +5,8 @@ One line where it happens says all three::
     with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
         ...
 
-Acts that have begun are known at any time, also without metrics.
+Acts that have begun are known at any time, also without metrics. The line of a request in the log
+says how long those within it took, as `metrics.Metric` names them.
 """
 from collections.abc import Mapping
 from types import TracebackType
@@ -17,6 +18,7 @@ from oslo_context import context as oslo_context
 
 from blockattach import clock as clocks
 from blockattach import errors
+from blockattach import log
 from blockattach import metrics
 from blockattach.telemetry import readings
 
@@ -55,6 +57,8 @@ class Act:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         del self._telemetry.running[id(self)]
+        if self.row.part is not None:
+            log.took(self.row.part, self.seconds())
         counts = self._telemetry.counts
         if counts is None and self._span is None:
             return
@@ -83,6 +87,27 @@ class Act:
         return {**self.labels, **request}
 
 
+class Request(Act):
+    """An act that has a line of its own in the log.
+
+    :ivar noted: what its line says besides
+    :ivar outcome: once it has ended
+    """
+
+    __slots__ = ('noted', 'outcome')
+
+    def __enter__(self) -> Self:
+        self.noted = log.Noted()
+        self.noted.begin()
+        return super().__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.noted.end()
+        self.outcome = outcome_of(error)
+        super().__exit__(kind, error, trace)
+
+
 class Telemetry:
     """The telemetry of one process; without counts and tracer, only its running acts."""
 
@@ -99,9 +124,10 @@ class Telemetry:
         """What has begun and not ended, oldest first."""
         return list(self.running.values())
 
-    def http(self, traceparent: str | None) -> Act:
+    def http(self, traceparent: str | None) -> Request:
         """A request to the API; its operation and its status are noted when they are known."""
-        return Act(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'}, traceparent)
+        return Request(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'},
+                       traceparent)
 
     def verb(self, verb: str) -> Act:
         """A verb of the service, ``noun.verb``."""
@@ -119,9 +145,10 @@ class Telemetry:
         """A message that is sent, with its answer if there is one."""
         return Act(self, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
 
-    def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Act:
+    def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Request:
         """What a message asked for."""
-        return Act(self, metrics.RPC_SERVER, {'topic': topic, 'method': method}, traceparent)
+        return Request(self, metrics.RPC_SERVER, {'topic': topic, 'method': method},
+                       traceparent)
 
     def work(self, work: str, traceparent: str | None) -> Act:
         """Work after an answer."""

@@ -6,12 +6,11 @@ time. The only caller of ``ExportTarget.grant`` and ``.revoke``.
 """
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Iterator
 from collections.abc import Mapping
 from concurrent import futures
 from typing import Any
-
-from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach import errors
@@ -26,7 +25,7 @@ from blockattach.rpc import notifications
 from blockattach.volume import backends
 from blockattach.volume import lease
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
@@ -181,14 +180,14 @@ class Converger:
                 lease.check()
                 with telemetry.attaching('grant'):
                     made = self._target.grant(export, state.grant)
-                LOG.info('Initiator is granted access%s', log.fields(
-                    volume_id=lease.volume_id, initiator=lease.initiator, mode=state.grant.mode))
+                log.step(LOG, 'Initiator is granted access', volume_id=lease.volume_id,
+                         initiator=lease.initiator, mode=state.grant.mode)
                 return self.backend.for_consumer(made, export, state.volume).to_dict()
             lease.check()
             with telemetry.detaching('revoke'):
                 self._target.revoke(lease.volume_id, lease.initiator)
-            LOG.info("Initiator's access is revoked%s", log.fields(
-                volume_id=lease.volume_id, initiator=lease.initiator))
+            log.step(LOG, "Initiator's access is revoked", volume_id=lease.volume_id,
+                     initiator=lease.initiator)
             return None
 
     def _record(self, lease: lease.Lease, intent: Intent, row: records.Attachment,
@@ -221,14 +220,15 @@ class Converger:
     def _record_refusal(self, intent: Intent, row: records.Attachment,
                         refusal: errors.BackendRefused) -> None:
         """In the row, and as a message to the user; one that has moved on is left alone."""
-        fields = log.fields(attachment_id=row.id, volume_id=row.volume_id,
-                            initiator=row.initiator, generation=row.generation)
-        LOG.warning('Cannot serve an attachment: the backend refused%s', fields)
+        LOG.warning('Cannot serve an attachment: the backend refused%s', log.fields(
+            attachment_id=row.id, volume_id=row.volume_id, initiator=row.initiator,
+            generation=row.generation))
         try:
             self.move(intent.caller, row, _refusal(intent, row),
                       attachments.Facts(error=str(refusal)))
         except (errors.StaleGeneration, errors.AttachmentNotFound):
-            LOG.info('Attachment has moved on by itself%s', fields)
+            log.step(LOG, 'Attachment has moved on by itself', attachment_id=row.id,
+                     volume_id=row.volume_id)
             return
         messages.create(self.database, row.project_id, intent.caller.request_id,
                         attachment_lifecycle.FAILURES[row.state], row.volume_id, str(refusal))

@@ -1,8 +1,8 @@
 """Clusters, as the rows of their members: they have none of their own."""
+import logging
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -12,7 +12,7 @@ from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.domain import clusters
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _services = models.services
 
@@ -67,8 +67,7 @@ def set_disabled(database: engine.Database, name: str, binary: str, disabled: bo
             updated_at=database.clock.utcnow()))
         if not done.rowcount:
             raise errors.ClusterNotFound(id=name)
-    LOG.info('Cluster is enabled or disabled%s',
-             log.fields(binary=binary, host=name, disabled=disabled))
+    log.step(LOG, 'Cluster is enabled or disabled', binary=binary, host=name, disabled=disabled)
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:

@@ -2,13 +2,13 @@
 import dataclasses
 import datetime
 import functools
+import logging
 from collections.abc import Callable
 from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -20,7 +20,7 @@ from blockattach.db.engine import prepared
 from blockattach.domain import binaries
 from blockattach.domain import records
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _services = models.services
 _AFTER_HASH = chr(ord('#') + 1)
@@ -56,7 +56,7 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
                 # Another process of this name was faster: again, the last one counts.
                 raise db_exception.RetryRequest(exc) from exc
         row = connection.execute(_services.select().where(*_named(binary, host))).one()
-    LOG.info('Service is registered%s', log.fields(binary=binary, host=host))
+    log.step(LOG, 'Service is registered', binary=binary, host=host)
     return _record(row, up=True)
 
 
@@ -189,8 +189,7 @@ def set_disabled(database: engine.Database, binary: str, host: str, disabled: bo
     """
     _change(database, binary, host, _services.c.host == host,
             disabled=disabled, disabled_reason=reason if disabled else None)
-    LOG.info('Service is enabled or disabled%s',
-             log.fields(binary=binary, host=host, disabled=disabled))
+    log.step(LOG, 'Service is enabled or disabled', binary=binary, host=host, disabled=disabled)
 
 
 @engine.retried
@@ -202,7 +201,7 @@ def set_frozen(database: engine.Database, host: str, frozen: bool) -> None:
     """
     _change(database, binaries.VOLUME, host,
             sa.or_(_services.c.host == host, _services.c.cluster == host), frozen=frozen)
-    LOG.info('Backend is frozen or thawed%s', log.fields(host=host, frozen=frozen))
+    log.step(LOG, 'Backend is frozen or thawed', host=host, frozen=frozen)
 
 
 @engine.retried
@@ -220,7 +219,7 @@ def remove(database: engine.Database, binary: str, host: str, down_after: float)
         if row.up:
             raise errors.Conflict(reason=f'{binary} on {host} sends heartbeats: stop it first')
         connection.execute(_services.delete().where(_services.c.id == row.id))
-    LOG.info('Service is removed%s', log.fields(binary=binary, host=host))
+    log.step(LOG, 'Service is removed', binary=binary, host=host)
 
 
 def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:

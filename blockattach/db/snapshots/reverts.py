@@ -1,8 +1,8 @@
 """Reverting a volume to its latest snapshot: what is written of it. Each is one transaction."""
+import logging
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -16,7 +16,7 @@ from blockattach.domain import records
 from blockattach.domain import snapshots
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _rows = models.snapshots
 _Own = volume_lifecycle.OwnStatus
@@ -67,7 +67,7 @@ def start(database: engine.Database, volume_id: str, snapshot_id: str | None,
         work.begin(connection, database, reversion(volume_id, row.generation + 1), lease_seconds,
                    host, request_id=request_id, project_id=row.project_id,
                    progress={'snapshot_id': latest.id})
-    LOG.info('Volume is being reverted%s', log.fields(volume_id=volume_id, snapshot_id=latest.id))
+    log.step(LOG, 'Volume is being reverted', volume_id=volume_id, snapshot_id=latest.id)
     return Reverting(volume_id, row.generation + 1, host)
 
 
@@ -75,7 +75,7 @@ def start(database: engine.Database, volume_id: str, snapshot_id: str | None,
 def done(database: engine.Database, claim: records.Claim) -> None:
     """The volume is what it was."""
     _end(database, claim, _Event.REVERTED)
-    LOG.info('Volume is reverted%s', log.fields(volume_id=claim.resource_id))
+    log.step(LOG, 'Volume is reverted', volume_id=claim.resource_id)
 
 
 @engine.retried

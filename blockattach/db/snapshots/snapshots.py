@@ -2,13 +2,13 @@
 one transaction.
 """
 import dataclasses
+import logging
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -23,7 +23,7 @@ from blockattach.domain import records
 from blockattach.domain import snapshots
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _rows = models.snapshots
 _metadata = models.snapshot_metadata
@@ -97,7 +97,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
         _insert_metadata(connection, new_id, draft.metadata)
         if within is not None:
             within(connection, new_id)
-    LOG.info('Snapshot is asked for%s', log.fields(snapshot_id=new_id, volume_id=volume.id))
+    log.step(LOG, 'Snapshot is asked for', snapshot_id=new_id, volume_id=volume.id)
     return snapshot_queries.record(values, dict(draft.metadata))
 
 
@@ -108,7 +108,7 @@ def created(database: engine.Database, claim: records.Claim) -> None:
     :raises StaleGeneration: another process went on with it; what was made must be removed
     """
     _end(database, claim, _Event.CREATED, progress=snapshots.WHOLE)
-    LOG.info('Snapshot is created%s', log.fields(snapshot_id=claim.resource_id))
+    log.step(LOG, 'Snapshot is created', snapshot_id=claim.resource_id)
 
 
 @engine.retried
@@ -142,7 +142,7 @@ def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_
         work.begin(connection, database, claim._replace(owner=owner),
                    lease_seconds if owner is None or deadline is None else deadline, host,
                    request_id=request_id, project_id=row.project_id, progress={'was': row.status})
-    LOG.info('Snapshot is being deleted%s', log.fields(snapshot_id=row.id, pool=row.pool))
+    log.step(LOG, 'Snapshot is being deleted', snapshot_id=row.id, pool=row.pool)
     return Deleting(row.id, claim.generation, host)
 
 
@@ -150,7 +150,7 @@ def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_
 def deleted(database: engine.Database, claim: records.Claim) -> None:
     """The backend has removed it: the row becomes history."""
     _end(database, claim, _Event.DELETED)
-    LOG.info('Snapshot is gone%s', log.fields(snapshot_id=claim.resource_id))
+    log.step(LOG, 'Snapshot is gone', snapshot_id=claim.resource_id)
 
 
 @engine.retried
@@ -167,7 +167,7 @@ def deleted_with(database: engine.Database, claim: records.Claim, snapshot_id: s
         work.read(connection, claim)
         row = snapshot_rows.lock(connection, snapshot_id)
         snapshot_rows.move(connection, database, row, _Event.DELETED)
-    LOG.info('Snapshot is gone with its volume%s', log.fields(snapshot_id=snapshot_id))
+    log.step(LOG, 'Snapshot is gone with its volume', snapshot_id=snapshot_id)
 
 
 @engine.retried
@@ -190,8 +190,7 @@ def unmanage(database: engine.Database, snapshot: snapshots.Snapshot) -> None:
         volume, row = _lock_both(connection, snapshot)
         _check_usable(connection, volume, row, row.status in snapshots.UNMANAGEABLE)
         snapshot_rows.move(connection, database, row, _Event.UNMANAGE)
-    LOG.info('Snapshot is left to its backend%s',
-             log.fields(snapshot_id=row.id, pool=row.pool))
+    log.step(LOG, 'Snapshot is left to its backend', snapshot_id=row.id, pool=row.pool)
 
 
 @engine.retried

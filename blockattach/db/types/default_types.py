@@ -1,7 +1,8 @@
 """The volume types that projects get which name none, in place of the one that is configured."""
+import logging
+
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -10,7 +11,7 @@ from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 from blockattach.domain import records
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _defaults = models.default_volume_types
 
@@ -33,8 +34,8 @@ def change(database: engine.Database, project_id: str, type_id: str) -> None:
             except db_exception.DBDuplicateEntry as exc:
                 # Another request was faster: the whole verb again, which finds the row.
                 raise db_exception.RetryRequest(exc) from exc
-    LOG.info('Project has a default volume type%s',
-             log.fields(project_id=project_id, volume_type_id=type_id))
+    log.step(LOG, 'Project has a default volume type', project_id=project_id,
+             volume_type_id=type_id)
 
 
 @engine.retried
@@ -42,7 +43,7 @@ def remove(database: engine.Database, project_id: str) -> None:
     """Let a project have the type that is configured; one that does already is left as it is."""
     with database.writer() as connection:
         connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
-    LOG.info('Project has no default volume type%s', log.fields(project_id=project_id))
+    log.step(LOG, 'Project has no default volume type', project_id=project_id)
 
 
 def get(database: engine.Database, project_id: str) -> records.DefaultType:

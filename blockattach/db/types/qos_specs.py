@@ -2,13 +2,13 @@
 
 Lock order, to change specs or associate them with a type: the specs' row, then the types'.
 """
+import logging
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -19,7 +19,7 @@ from blockattach.db.engine import paging
 from blockattach.db.types import volume_types
 from blockattach.domain import records
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _specs = models.qos_specs
 _types = models.volume_types
@@ -45,7 +45,7 @@ def create(database: engine.Database, name: str, consumer: str,
             made = _read(connection, specs_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.QosSpecsExist(name=name) from error
-    LOG.info('QoS specs are made%s', log.fields(qos_specs_id=specs_id, name=name))
+    log.step(LOG, 'QoS specs are made', qos_specs_id=specs_id, name=name)
     return made
 
 
@@ -87,8 +87,7 @@ def update(database: engine.Database, specs_id: str, consumer: str | None,
         found = _lock(connection, specs_id)
         _store(connection, database, specs_id, consumer=consumer or found.consumer,
                specs=rows.to_json({**found.specs, **changes}))
-    LOG.info('QoS specs are changed%s',
-             log.fields(qos_specs_id=specs_id, keys=','.join(sorted(changes))))
+    log.step(LOG, 'QoS specs are changed', qos_specs_id=specs_id, keys=','.join(sorted(changes)))
 
 
 @engine.retried
@@ -106,8 +105,8 @@ def delete_keys(database: engine.Database, specs_id: str, keys: Iterable[str]) -
                 raise errors.QosSpecsKeyNotFound(qos_specs_id=specs_id, key=key)
         _store(connection, database, specs_id, specs=rows.to_json(
             {key: value for key, value in found.specs.items() if key not in removed}))
-    LOG.info('Keys of QoS specs are removed%s',
-             log.fields(qos_specs_id=specs_id, keys=','.join(sorted(removed))))
+    log.step(LOG, 'Keys of QoS specs are removed', qos_specs_id=specs_id,
+             keys=','.join(sorted(removed)))
 
 
 @engine.retried
@@ -125,7 +124,7 @@ def delete(database: engine.Database, specs_id: str, force: bool = False) -> Non
         _take(connection, database, specs_id)
         _store(connection, database, specs_id, live_name=None, deleted=True,
                deleted_at=database.clock.utcnow())
-    LOG.info('QoS specs are deleted%s', log.fields(qos_specs_id=specs_id))
+    log.step(LOG, 'QoS specs are deleted', qos_specs_id=specs_id)
 
 
 def types(database: engine.Database, specs_id: str) -> list[records.Limited]:
@@ -156,8 +155,8 @@ def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
         if present is None:
             connection.execute(_types.update().where(_types.c.id == type_id).values(
                 qos_specs_id=specs_id, updated_at=database.clock.utcnow()))
-    LOG.info('QoS specs are associated with a volume type%s',
-             log.fields(qos_specs_id=specs_id, volume_type_id=type_id))
+    log.step(LOG, 'QoS specs are associated with a volume type', qos_specs_id=specs_id,
+             volume_type_id=type_id)
 
 
 @engine.retried
@@ -173,8 +172,8 @@ def disassociate(database: engine.Database, specs_id: str, type_id: str | None =
         if type_id is not None:
             volume_types.lock(connection, type_id)
         _take(connection, database, specs_id, type_id)
-    LOG.info('QoS specs are disassociated from volume types%s',
-             log.fields(qos_specs_id=specs_id, volume_type_id=type_id or 'all'))
+    log.step(LOG, 'QoS specs are disassociated from volume types', qos_specs_id=specs_id,
+             volume_type_id=type_id or 'all')
 
 
 def _take(connection: sa.Connection, database: engine.Database, specs_id: str,

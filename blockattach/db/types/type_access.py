@@ -1,8 +1,9 @@
 """Which projects may use a volume type that is not public. The list outlives the time in which the
 type is public."""
+import logging
+
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -10,7 +11,7 @@ from blockattach.db import models
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _projects = models.volume_type_projects
 
@@ -32,8 +33,7 @@ def add(database: engine.Database, type_id: str, project_id: str) -> None:
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeAccessExists(
             volume_type_id=type_id, project_id=project_id) from error
-    LOG.info('Project may use a volume type%s',
-             log.fields(volume_type_id=type_id, project_id=project_id))
+    log.step(LOG, 'Project may use a volume type', volume_type_id=type_id, project_id=project_id)
 
 
 @engine.retried
@@ -51,8 +51,8 @@ def remove(database: engine.Database, type_id: str, project_id: str) -> None:
         if done.rowcount != 1:
             raise errors.VolumeTypeAccessNotFound(
                 volume_type_id=type_id, project_id=project_id)
-    LOG.info('Project may no longer use a volume type%s',
-             log.fields(volume_type_id=type_id, project_id=project_id))
+    log.step(LOG, 'Project may no longer use a volume type', volume_type_id=type_id,
+             project_id=project_id)
 
 
 def projects(database: engine.Database, type_id: str) -> list[str]:

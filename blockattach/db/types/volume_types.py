@@ -5,13 +5,13 @@ A change of a type locks its row first; a new volume shares that lock, so that t
 become used after the check. A type has one encryption at a time, or none.
 """
 import dataclasses
+import logging
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
-from oslo_log import log as oslo_log
 from oslo_utils import uuidutils
 
 from blockattach import errors
@@ -25,7 +25,7 @@ from blockattach.db.engine import prepared
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _types = models.volume_types
 _specs = models.volume_type_extra_specs
@@ -78,7 +78,7 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
             made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
-    LOG.info('Volume type is made%s', log.fields(volume_type_id=type_id, name=name))
+    log.step(LOG, 'Volume type is made', volume_type_id=type_id, name=name)
     return made
 
 
@@ -187,7 +187,7 @@ def update(database: engine.Database, type_id: str, name: str | None = None,
             made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
-    LOG.info('Volume type is changed%s', log.fields(volume_type_id=type_id))
+    log.step(LOG, 'Volume type is changed', volume_type_id=type_id)
     return made
 
 
@@ -222,7 +222,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
         quotas.forget_type(connection, type_id)
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
-    LOG.info('Volume type is deleted%s', log.fields(volume_type_id=type_id))
+    log.step(LOG, 'Volume type is deleted', volume_type_id=type_id)
 
 
 @engine.retried
@@ -240,8 +240,8 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
         volume_type.check_specs(read(connection, type_id).extra_specs)
-    LOG.info('Extra specs of a volume type are set%s',
-             log.fields(volume_type_id=type_id, keys=','.join(sorted(specs))))
+    log.step(LOG, 'Extra specs of a volume type are set', volume_type_id=type_id,
+             keys=','.join(sorted(specs)))
 
 
 @engine.retried
@@ -259,8 +259,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
         if done.rowcount != 1:
             raise errors.ExtraSpecNotFound(volume_type_id=type_id, key=key)
         _touch(connection, database, type_id)
-    LOG.info('Extra spec of a volume type is removed%s',
-             log.fields(volume_type_id=type_id, key=key))
+    log.step(LOG, 'Extra spec of a volume type is removed', volume_type_id=type_id, key=key)
 
 
 @engine.retried
@@ -284,7 +283,7 @@ def create_encryption(database: engine.Database, type_id: str, provider: str,
             key_size=key_size, created_at=database.clock.utcnow()))
         made = read(connection, type_id).encryption
         assert made is not None
-    LOG.info('Volume type is encrypted%s', log.fields(volume_type_id=type_id))
+    log.step(LOG, 'Volume type is encrypted', volume_type_id=type_id)
     return made
 
 
@@ -301,8 +300,8 @@ def update_encryption(database: engine.Database, type_id: str, encryption_id: st
     """
     _change_encryption(database, type_id, encryption_id, 'update',
                        updated_at=database.clock.utcnow(), **changes)
-    LOG.info('Encryption of a volume type is changed%s',
-             log.fields(volume_type_id=type_id, keys=','.join(sorted(changes))))
+    log.step(LOG, 'Encryption of a volume type is changed', volume_type_id=type_id,
+             keys=','.join(sorted(changes)))
 
 
 @engine.retried
@@ -316,7 +315,7 @@ def delete_encryption(database: engine.Database, type_id: str,
     :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
     """
     _change_encryption(database, type_id, encryption_id, 'delete', **_ended(database))
-    LOG.info('Encryption of a volume type is deleted%s', log.fields(volume_type_id=type_id))
+    log.step(LOG, 'Encryption of a volume type is deleted', volume_type_id=type_id)
 
 
 def lock(connection: sa.Connection, type_id: str) -> None:

@@ -4,7 +4,8 @@ A scheduler claims the room on the volume's own pool, the manager there makes th
 What servers that use it must be informed of is work of its own: the volume is in use meanwhile.
 """
 
-from oslo_log import log as oslo_log
+
+import logging
 
 from blockattach import errors
 from blockattach import log
@@ -18,7 +19,7 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
@@ -57,7 +58,7 @@ def start(database: engine.Database, volume_id: str, project_id: str, new_size: 
         work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
                    request_id=request_id, project_id=row.project_id,
                    progress={'new_size': new_size})
-    LOG.info('Volume is to be larger%s', log.fields(volume_id=volume_id, size_gb=new_size))
+    log.step(LOG, 'Volume is to be larger', volume_id=volume_id, size_gb=new_size)
     return int(row.generation) + 1
 
 
@@ -121,7 +122,7 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
             work.replace(connection, database, notification(volume_id, held.owner),
                          notify_seconds or 0, found.host, request_id=found.request_id,
                          project_id=row.project_id)
-    LOG.info('Volume is larger%s', log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is larger', volume_id=volume_id, pool=row.pool)
     return notification(volume_id, held.owner) if using else None
 
 

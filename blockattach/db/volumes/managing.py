@@ -5,11 +5,11 @@ A volume that is managed has no size until its manager has looked: what lies the
 claimed on the pool from then on, and as the volume's once it is the volume's.
 """
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -24,7 +24,7 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
@@ -72,7 +72,7 @@ def start(database: engine.Database, draft: Draft,
             connection.execute(models.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
                 for key, value in draft.metadata.items()])
-    LOG.info('Volume is to be managed%s', log.fields(volume_id=volume_id, pool=draft.pool))
+    log.step(LOG, 'Volume is to be managed', volume_id=volume_id, pool=draft.pool)
     return rows.made_volume(row, draft.kind, draft.metadata)
 
 
@@ -143,7 +143,7 @@ def managed(database: engine.Database, held: records.Claim) -> None:
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.MANAGED, **claims.NONE,
                          size_gb=row.claimed_gb, shared_targets=False)
-    LOG.info('Volume is available%s', log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is available', volume_id=volume_id, pool=row.pool)
 
 
 @engine.retried

@@ -6,11 +6,11 @@ pool, the volume is where it was, whole. What is then left on either pool is rem
 own. A type for which the volume may stay where it is needs no manager.
 """
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -25,7 +25,7 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
@@ -63,7 +63,7 @@ def migrate(database: engine.Database, volume_id: str, destination: str, lock: b
         work.begin(connection, database, act(volume_id, 'migrate', row.generation + 1),
                    lease_seconds, request_id=request_id, project_id=row.project_id,
                    progress={'destination': destination})
-    LOG.info('Volume is to be migrated%s', log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is to be migrated', volume_id=volume_id, pool=row.pool)
     return int(row.generation) + 1
 
 
@@ -93,8 +93,8 @@ def retype(database: engine.Database, volume_id: str, project_id: str, wanted: R
                        'type_id': wanted.kind.id, 'specs': dict(wanted.kind.extra_specs),
                        'encrypted': wanted.kind.encryption is not None,
                        'moves': wanted.may_move and move_rules.may_leave(connection, row)})
-    LOG.info('Volume is to have another type%s',
-             log.fields(volume_id=volume_id, volume_type_id=wanted.kind.id))
+    log.step(LOG, 'Volume is to have another type', volume_id=volume_id,
+             volume_type_id=wanted.kind.id)
     return int(row.generation) + 1
 
 
@@ -193,8 +193,7 @@ def moved(database: engine.Database, held: records.Claim) -> None:
         _end(connection, database, row, **values, **claims.NONE, pool=row.claimed_pool,
              service_uuid=progress.get('service_uuid'), migration_status='success')
         claims.leave(connection, database, volume_id, row.pool)
-    LOG.info('Volume is on another backend%s',
-             log.fields(volume_id=volume_id, pool=row.claimed_pool))
+    log.step(LOG, 'Volume is on another backend', volume_id=volume_id, pool=row.claimed_pool)
 
 
 @engine.retried
@@ -212,8 +211,7 @@ def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
         work.end_unbegun(connection, mine)
         assert kind is not None
         _end(connection, database, row, **volume_types.columns_of(kind))
-    LOG.info('Volume has another type%s',
-             log.fields(volume_id=volume_id, volume_type_id=kind.id))
+    log.step(LOG, 'Volume has another type', volume_id=volume_id, volume_type_id=kind.id)
     return generation + 1
 
 

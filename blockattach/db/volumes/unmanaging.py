@@ -1,6 +1,7 @@
 """Volumes that are left to their backend: each verb is one transaction under the volume's lock."""
 
-from oslo_log import log as oslo_log
+
+import logging
 
 from blockattach import errors
 from blockattach import log
@@ -13,7 +14,7 @@ from blockattach.db.volumes import volumes
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
@@ -45,8 +46,7 @@ def start(database: engine.Database, volume_id: str, lease_seconds: float,
         work.begin(connection, database, wanted, lease_seconds, records.host_of(row.pool),
                    request_id=request_id, project_id=row.project_id,
                    progress={'was': row.own_status})
-    LOG.info('Volume is to be left to its backend%s',
-             log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is to be left to its backend', volume_id=volume_id, pool=row.pool)
     return wanted
 
 
@@ -63,7 +63,7 @@ def unmanaged(database: engine.Database, held: records.Claim) -> None:
         work.end(connection, held)
         volume_rows.release(connection, row)
         volume_rows.remove(connection, database, row, _Event.UNMANAGED)
-    LOG.info('Volume is left to its backend%s', log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is left to its backend', volume_id=volume_id, pool=row.pool)
 
 
 @engine.retried

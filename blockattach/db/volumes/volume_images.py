@@ -5,12 +5,12 @@ What is known of the image stands in the progress of the work (``image``), and i
 image metadata once the volume has its bytes.
 """
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -25,7 +25,7 @@ from blockattach.domain import images
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 IMAGE = 'image'
 """What the progress calls what is known of the image."""
@@ -79,7 +79,7 @@ def begin_download(database: engine.Database, claim: records.Claim) -> records.C
         volume_rows.move(connection, database, row, _Event.DOWNLOAD, shared_targets=False)
         work.change(connection, claim, verb=next_claim.verb, generation=next_claim.generation,
                     attempts=1)
-    LOG.info('Volume is being filled from an image%s', log.fields(volume_id=claim.resource_id))
+    log.step(LOG, 'Volume is being filled from an image', volume_id=claim.resource_id)
     return next_claim
 
 
@@ -99,8 +99,8 @@ def downloaded(database: engine.Database, claim: records.Claim) -> None:
                          shared_targets=False)
         _keep_metadata(connection, row.id, image)
         work.end(connection, claim)
-    LOG.info('Volume has the bytes of an image%s', log.fields(
-        volume_id=claim.resource_id, image_id=image.id))
+    log.step(LOG, 'Volume has the bytes of an image', volume_id=claim.resource_id,
+             image_id=image.id)
 
 
 @engine.retried
@@ -118,8 +118,8 @@ def cloned(database: engine.Database, claim: records.Claim) -> None:
                          shared_targets=False, source_volid=None)
         _keep_metadata(connection, row.id, image)
         work.end(connection, claim)
-    LOG.info('Volume is made of a cached image%s', log.fields(
-        volume_id=claim.resource_id, image_id=image.id, source_volid=row.source_volid))
+    log.step(LOG, 'Volume is made of a cached image', volume_id=claim.resource_id,
+             image_id=image.id, source_volid=row.source_volid)
 
 
 @engine.retried
@@ -174,8 +174,8 @@ def start_reimage(database: engine.Database, volume_id: str, image: images.Image
         snapshot_rows.keep_cached(connection, volume_id)
         begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
                        request_id, progress_of(image))
-    LOG.info('Volume is to have the bytes of another image%s',
-             log.fields(volume_id=volume_id, image_id=image.id))
+    log.step(LOG, 'Volume is to have the bytes of another image', volume_id=volume_id,
+             image_id=image.id)
     return begun
 
 
@@ -197,7 +197,7 @@ def start_upload(database: engine.Database, volume_id: str, image: images.Image,
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}')
         begun = _begin(connection, database, row, 'upload', _Event.UPLOAD, seconds, request_id,
                        progress_of(image))
-    LOG.info('Volume is being uploaded%s', log.fields(volume_id=volume_id, image_id=image.id))
+    log.step(LOG, 'Volume is being uploaded', volume_id=volume_id, image_id=image.id)
     return begun
 
 
@@ -214,7 +214,7 @@ def uploaded(database: engine.Database, claim: records.Claim,
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.UPLOADED)
         say(connection)
-    LOG.info('Upload of a volume has ended%s', log.fields(volume_id=claim.resource_id))
+    log.step(LOG, 'Upload of a volume has ended', volume_id=claim.resource_id)
 
 
 def upload_cancelled(database: engine.Database, found: records.Work,

@@ -1,12 +1,12 @@
 """What a volume is called and what is said of it, of which no backend knows. Each verb is one
 transaction under the volume's lock.
 """
+import logging
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -18,7 +18,7 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
@@ -47,8 +47,8 @@ def update(database: engine.Database, volume_id: str, values: Mapping[str, Any],
         if metadata is not None:
             _replace(connection, models.volume_metadata, volume_id, metadata)
         changed = volume_queries.read(connection, volume_id)
-    LOG.info('Volume is updated%s', log.fields(
-        volume_id=volume_id, keys=','.join([*values, *(['metadata'] if metadata else [])])))
+    log.step(LOG, 'Volume is updated', volume_id=volume_id,
+             keys=','.join([*values, *(['metadata'] if metadata else [])]))
     return changed
 
 
@@ -62,7 +62,7 @@ def change_metadata(database: engine.Database, volume_id: str,
     """
     with database.writer() as connection:
         changed = _change(connection, models.volume_metadata, volume_id, change)
-    LOG.info('Metadata of a volume is changed%s', log.fields(volume_id=volume_id))
+    log.step(LOG, 'Metadata of a volume is changed', volume_id=volume_id)
     return changed
 
 
@@ -72,7 +72,7 @@ def change_image_metadata(database: engine.Database, volume_id: str,
     """Change what is known of the image of a volume; else as `change_metadata`."""
     with database.writer() as connection:
         changed = _change(connection, models.volume_image_metadata, volume_id, change)
-    LOG.info('Image metadata of a volume is changed%s', log.fields(volume_id=volume_id))
+    log.step(LOG, 'Image metadata of a volume is changed', volume_id=volume_id)
     return changed
 
 

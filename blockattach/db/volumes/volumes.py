@@ -2,13 +2,13 @@
 transaction under the volume's lock.
 """
 import dataclasses
+import logging
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
@@ -23,7 +23,7 @@ from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
 
-LOG = oslo_log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
@@ -117,7 +117,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             made = rows.made_volume(row, draft.kind, draft.metadata)
         else:
             made = volume_queries.read(connection, volume_id, unused=True)
-    LOG.info('Volume is asked for%s', log.fields(volume_id=volume_id, size_gb=draft.size_gb))
+    log.step(LOG, 'Volume is asked for', volume_id=volume_id, size_gb=draft.size_gb)
     return made
 
 
@@ -196,7 +196,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
             volume_rows.move(connection, database, row, _Event.CREATED,
                              shared_targets=shared_targets)
         work.end(connection, creation(volume_id, generation, owner))
-    LOG.info('Volume is created%s', log.fields(volume_id=volume_id))
+    log.step(LOG, 'Volume is created', volume_id=volume_id)
 
 
 @engine.retried
@@ -255,7 +255,7 @@ def start_delete(database: engine.Database, volume_id: str, lease_seconds: float
                            'was': volume_lifecycle.WITHOUT_WORK.get(row.own_status,
                                                                     row.own_status),
                            'snapshots': snapshots})
-    LOG.info('Volume is being deleted%s', log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is being deleted', volume_id=volume_id, pool=row.pool)
     return Deleting(volume_id, row.generation + 1, own_status, host)
 
 
@@ -271,7 +271,7 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
         work.end(connection, deletion(volume_id, generation, owner))
         volume_rows.release(connection, row)
         volume_rows.remove(connection, database, row, _Event.DELETED)
-    LOG.info('Volume is gone%s', log.fields(volume_id=volume_id, pool=row.pool))
+    log.step(LOG, 'Volume is gone', volume_id=volume_id, pool=row.pool)
 
 
 @engine.retried

@@ -33,6 +33,16 @@ class ReservationTest(base.ApiTestCase):
         self.assertEqual(['holder', 'registered', 'none'],
                          [self.reservation(one) for one in self.attachments])
 
+    def test_it_changes_the_tag_of_the_answer(self):
+        path = f'/attachments/{self.attachments[0]}'
+        before = self.http.as_member.send('GET', path, None, None, ASKED).headers['ETag']
+        named = {**ASKED, 'If-None-Match': before}
+        self.assert_status(304, self.http.as_member.send('GET', path, None, None, named))
+        self.agree()
+        after = self.http.as_member.send('GET', path, None, None, named)
+        self.assert_status(200, after)
+        self.assertEqual('holder', after.body['attachment']['reservation'])
+
     def test_an_unknown_host_is_null(self):
         self.assertIsNone(self.reservation(self.reserve(self.volume_id, base.new_id())))
         self.target.lose_everything()

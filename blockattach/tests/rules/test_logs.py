@@ -5,8 +5,10 @@ import ast
 import unittest
 
 from blockattach import log
+from blockattach import metrics
 from blockattach.tests.rules import sources
 
+STEP = 'blockattach.log.step'
 METHODS = ('debug', 'info', 'warning', 'error', 'exception', 'critical')
 
 
@@ -15,9 +17,11 @@ def varying(module):
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if node.func.attr not in METHODS or not _is_logger(node.func.value):
+        is_step = module.imported(node.func) == STEP
+        if not is_step and (node.func.attr not in METHODS or not _is_logger(node.func.value)):
             continue
-        first = node.args[0] if node.args else None
+        sentence = node.args[is_step:]
+        first = sentence[0] if sentence else None
         if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
             yield f'{module.at(node)}: the first argument is not a constant sentence'
         elif first.value != first.value.strip() or first.value.endswith('.'):
@@ -28,7 +32,7 @@ def fields(module):
     """The names that a module logs by, and where; None for those that cannot be seen here."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and module.imported(node.func) in (
-                'blockattach.log.fields', 'blockattach.log.Fields'):
+                'blockattach.log.fields', 'blockattach.log.Fields', STEP):
             for keyword in node.keywords:
                 yield keyword.arg, module.at(node)
 
@@ -46,13 +50,18 @@ class LogsTest(unittest.TestCase):
     def test_varying_sentences_are_found(self):
         for text in ("LOG.info(f'Volume {id} is created')\n", 'LOG.error(error)\n',
                      "LOG.warning('Cannot reach ' + host)\n", 'LOG.exception()\n',
-                     "LOG.info('Volume is created.')\n"):
+                     "LOG.info('Volume is created.')\n",
+                     'from blockattach import log\nlog.step(LOG, sentence, volume_id=id)\n',
+                     "from blockattach import log\nlog.step(LOG, 'Volume is created.')\n"):
             with self.subTest(text):
                 self.assertEqual(1, len(list(varying(sources.parse(text)))))
 
     def test_a_constant_sentence_with_fields_passes(self):
-        module = sources.parse("LOG.info('Volume is created%s', log.fields(volume_id=id))\n")
-        self.assertEqual([], list(varying(module)))
+        for text in ("LOG.info('Volume is created%s', log.fields(volume_id=id))\n",
+                     "from blockattach import log\n"
+                     "log.step(LOG, 'Volume is created', volume_id=id)\n"):
+            with self.subTest(text):
+                self.assertEqual([], list(varying(sources.parse(text))))
 
 
 class FieldsTest(unittest.TestCase):
@@ -63,11 +72,17 @@ class FieldsTest(unittest.TestCase):
 
     def test_every_row_of_the_table_is_used(self):
         used = {name for module in sources.product() for name, _ in fields(module)}
-        self.assertEqual(set(), set(log.FIELDS) - used)
+        parts = {row.part for row in metrics.METRICS if row.part is not None}
+        self.assertEqual(set(), set(log.FIELDS) - used - parts)
+
+    def test_every_part_of_a_request_is_in_the_table(self):
+        self.assertEqual(set(), {row.part for row in metrics.METRICS
+                                 if row.part is not None} - set(log.FIELDS))
 
     def test_fields_are_found_by_either_import(self):
         for text in ('from blockattach import log\nlog.fields(volume_id=1, b=2)\n',
-                     'from blockattach.log import fields\nfields(volume_id=1, b=2)\n'):
+                     'from blockattach.log import fields\nfields(volume_id=1, b=2)\n',
+                     "from blockattach import log\nlog.step(LOG, 'A b', volume_id=1, b=2)\n"):
             with self.subTest(text):
                 self.assertEqual(['volume_id', 'b'],
                                  [name for name, _ in fields(sources.parse(text))])

@@ -33,6 +33,66 @@ class FieldsTest(unittest.TestCase):
                 self.assertEqual(f' host={text!r}', line)
 
 
+class StepTest(unittest.TestCase):
+    """A state that changed, within a request and without."""
+
+    def setUp(self):
+        super().setUp()
+        self.logger = logging.getLogger(f'{__name__}.step')
+
+    def step(self, **identifiers):
+        """The level, and what was logged."""
+        with self.assertLogs(self.logger, 'DEBUG') as logged:
+            log.step(self.logger, 'Volume is gone', **identifiers)
+        [record] = logged.records
+        self.assertEqual('step', record.funcName)
+        return record.levelname, record.getMessage()
+
+    def within(self, *steps):
+        """What the line of a request says of them."""
+        noted = log.Noted()
+        noted.begin()
+        try:
+            for identifiers in steps:
+                self.assertEqual('DEBUG', self.step(**identifiers)[0])
+        finally:
+            noted.end()
+        return noted.as_json()
+
+    def test_without_a_request_it_is_a_line_of_its_own(self):
+        self.assertEqual(('INFO', 'Volume is gone volume_id=v size_gb=3'),
+                         self.step(volume_id='v', size_gb=3))
+
+    def test_a_request_takes_over_what_it_is_about(self):
+        self.assertEqual({'volume_id': 'v', 'attachment_id': 'a', 'reason': 'x'}, self.within(
+            {'volume_id': 'v', 'instance_uuid': None, 'size_gb': 3},
+            {'volume_id': 'v', 'attachment_id': 'a', 'reason': OSError('x')}))
+        self.assertEqual('INFO', self.step()[0])
+
+    def test_it_takes_over_every_kind_of_id(self):
+        ids = {name: 'x' for name in log.FIELDS if name.endswith(('_id', '_uuid', '_volid'))}
+        self.assertIn('volume_id', ids)
+        self.assertEqual(ids, self.within(ids))
+
+    def test_several_values_stand_beside_each_other(self):
+        self.assertEqual({'volume_id': 'v,w'}, self.within(
+            {'volume_id': 'v'}, {'volume_id': 'w'}, {'volume_id': 'v'}))
+
+    def test_many_values_make_no_endless_line(self):
+        found = self.within(*({'volume_id': f'{number:036}'} for number in range(100)))
+        self.assertLess(len(found['volume_id']), 500)
+
+    def test_it_takes_over_what_is_logged_at_another_level_as_well(self):
+        noted = log.Noted()
+        noted.begin()
+        self.addCleanup(noted.end)
+        self.logger.setLevel('INFO')
+        self.addCleanup(self.logger.setLevel, 'NOTSET')
+        with self.assertNoLogs(self.logger, 'INFO'):
+            log.step(self.logger, 'Volume is gone', volume_id='v')
+        self.assertEqual(' volume_id=v', str(noted))
+
+
 class JsonTest(unittest.TestCase):
     """With ``use_json``."""
 

@@ -36,11 +36,23 @@ def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str
     return {'attachments': _details(services, call, _listed(services, call, sealed=True))}
 
 
+def facts(services: api_services.ApiServices, call: operation.Call,
+          ) -> tuple[bool, views.Pairs, dict[str, Any]]:
+    """What `show` composes its answer of besides the attachment: whether the caller sees its
+    credential, the others of its pair, and what its host has reserved."""
+    return (access.sees_credential(services.policy, call.context, call.target),
+            views.of_pair(services, call, [call.target]),
+            views.reserved(services, call, call.target))
+
+
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one attachment."""
-    shown = _detail(services, call, call.target)
-    shown['attachment'] |= views.reserved(services, call, call.target)
-    return shown
+    with_credential, pairs, reserved = call.facts
+    infos = {call.target.id: access.connection_info(services.database, call.target,
+                                                    with_credential)}
+    [shown] = views.details([call.target], infos, pairs)
+    shown.update(reserved)
+    return {'attachment': shown}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -87,7 +99,7 @@ def _detail(services: api_services.ApiServices, call: operation.Call,
 def _details(services: api_services.ApiServices, call: operation.Call,
              rows: Sequence[records.Attachment]) -> list[dict[str, Any]]:
     infos = access.connection_infos(services.policy, call.context, services.database, rows)
-    return views.details(services, call, rows, infos)
+    return views.details(rows, infos, views.of_pair(services, call, rows))
 
 
 def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -47,18 +47,19 @@ _SUMMARY = {
 SUMMARY = schema.View(_SUMMARY)
 """One line of a list."""
 
-DETAIL = schema.View({
+_DETAIL = {
     **_SUMMARY,
     'attached_at': (answers.TIME_OR_EMPTY, lambda one: one.attached_at or ''),
     'detached_at': (answers.TIME_OR_EMPTY, lambda one: one.detached_at or ''),
     'attach_mode': ({'enum': ['rw', 'ro', NO_MODE]}, lambda one: one.mode or NO_MODE),
     'connection_info': (answers.CONNECTION, schema.GIVEN),
-})
+}
+DETAIL = schema.View(_DETAIL)
 """All that is known of an attachment. ``connection_info`` None: nobody knows."""
 
 _SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
 _REMAINING = schema.View(_SHARED)
-_MORE = schema.View({
+_MORE = {
     'project_id': answers.TEXT,
     'host': answers.NULLABLE_TEXT,
     'mountpoint': answers.NULLABLE_TEXT,
@@ -67,7 +68,8 @@ _MORE = schema.View({
     'mode_enforced_by': ({'enum': [TARGET, CONSUMER, None]}, schema.GIVEN),
     'last_error': answers.NULLABLE_TEXT,
     **_SHARED,
-})
+}
+_EXTENDED = schema.View({**_DETAIL, **_MORE})
 _RESERVED = {'reservation': {
     'enum': [*(word.value for word in reservation.HostReservation), None]}}
 
@@ -83,38 +85,41 @@ DELETION = {FIRST: {FORCE: {
                                       f'needs ``{policies.FORCE_DELETE}``'}}}
 """What the extension adds to the query strings of lists, and of a delete."""
 
-ONE_EXTENDED = {FIRST: schema.extending(_MORE.keys, 'attachment')}
+_ADDED = schema.View(_MORE).keys
+ONE_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachment')}
 SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
-    {**_MORE.keys, **_RESERVED}, 'attachment')}
-EACH_EXTENDED = {FIRST: schema.extending(_MORE.keys, 'attachments')}
+    {**_ADDED, **_RESERVED}, 'attachment')}
+EACH_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachments')}
 REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
 """What the extension makes of the schemas of answers: one in full, one that was asked for, many,
 what a delete leaves."""
 
 
-def details(services: api_services.ApiServices, call: operation.Call,
-            attachments: Sequence[records.Attachment],
-            infos: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All that is known of attachments, for all by one query what only the extension shows.
+Pairs = Sequence[Sequence[records.PairAttachment]] | None
+"""For each of several attachments, the other ones of its pair, which only the extension shows."""
+
+
+def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
+            pairs: Pairs) -> list[dict[str, Any]]:
+    """All that is known of attachments.
 
     :param infos: how their hosts reach the volume, by attachment
     """
-    shown = [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
-    if call.extension is not None:
-        pairs = _of_pair(services, attachments)
-        for row, one, others in zip(shown, attachments, pairs, strict=True):
-            row |= _MORE.show(one, mode_enforced_by=_enforced_by(one, others),
-                              shared_connections=_ids(others))
-    return shown
+    if pairs is None:
+        return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
+    return [_EXTENDED.show(one, connection_info=infos[one.id],
+                           mode_enforced_by=_enforced_by(one, others),
+                           shared_connections=_ids(others))
+            for one, others in zip(attachments, pairs, strict=True)]
 
 
 def remaining(services: api_services.ApiServices, call: operation.Call,
               attachments: Sequence[records.Attachment]) -> list[dict[str, Any]]:
     """The attachments that remain after a delete, a line each."""
     shown = [SUMMARY.show(one) for one in attachments]
-    if call.extension is not None:
-        for row, one, others in zip(shown, attachments, _of_pair(services, attachments),
-                                    strict=True):
+    pairs = of_pair(services, call, attachments)
+    if pairs is not None:
+        for row, one, others in zip(shown, attachments, pairs, strict=True):
             row |= _REMAINING.show(one, shared_connections=_ids(others))
     return shown
 
@@ -127,9 +132,11 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
     return {'reservation': services.reservations.held(call.context, attachment)}
 
 
-def _of_pair(services: api_services.ApiServices, attachments: Sequence[records.Attachment],
-             ) -> list[Sequence[records.PairAttachment]]:
-    """For each, the other attachments of its pair."""
+def of_pair(services: api_services.ApiServices, call: operation.Call,
+            attachments: Sequence[records.Attachment]) -> Pairs:
+    """By one query; None: they were not asked for."""
+    if call.extension is None:
+        return None
     found = attachment_queries.shared_connections(
         services.database, [one.id for one in attachments if one.initiator is not None])
     return [found.get(one.id, ()) for one in attachments]

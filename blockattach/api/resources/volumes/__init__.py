@@ -44,7 +44,7 @@ OPERATIONS = (
               policy=policies.GET_ALL, answer=views.SUMMARY,
               summary='Count volumes, and the GiB they have.'),
     _of('GET', '/volumes/{id}', handlers.show, policy=policies.GET, refusal=_hidden,
-        answer=views.SHOWN, extended=views.EXTENDED, summary='Show a volume.'),
+        facts=views.facts, answer=views.SHOWN, extended=views.EXTENDED, summary='Show a volume.'),
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
               faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,

@@ -29,7 +29,7 @@ _FALSE = frozenset((None, False, 'False', 'FALSE', 'false', '0', 'off', 'Off', '
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one volume."""
-    return {'volume': views.details(services, call, [call.target])[0]}
+    return {'volume': views.one(services, call)}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

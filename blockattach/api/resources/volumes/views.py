@@ -73,7 +73,7 @@ _SERVER = schema.View({
 # What clients know no word for.
 _SHOWN_AS = {'managing': 'creating', 'error_managing': 'error'}
 
-_MADE = schema.View({
+_KEYS = {
     'id': schema.UUID,
     'name': answers.NULLABLE_TEXT,
     'description': answers.NULLABLE_TEXT,
@@ -87,7 +87,7 @@ _MADE = schema.View({
     'snapshot_id': schema.NULLABLE_UUID,
     'source_volid': schema.NULLABLE_UUID,
     'consistencygroup_id': answers.NULL,
-    'metadata': answers.TEXTS_BY_KEY,
+    'metadata': (answers.TEXTS_BY_KEY, lambda volume: _metadata(volume)),
     'links': (answers.LINKS, schema.GIVEN),
     'bootable': ({'enum': ['true', 'false']},
                  lambda volume: 'true' if volume.bootable else 'false'),
@@ -95,7 +95,8 @@ _MADE = schema.View({
     'replication_status': answers.NULL,
     'multiattach': answers.BOOLEAN,
     'attachments': (schema.array(_SERVER.whole), schema.GIVEN),
-})
+}
+_MADE = schema.View(_KEYS)
 
 _BY_RULE: Mapping[str, Mapping[str, Any]] = {
     policies.TENANT_ATTRIBUTE: {
@@ -107,13 +108,6 @@ _BY_RULE: Mapping[str, Mapping[str, Any]] = {
         'os-vol-mig-status-attr:name_id': answers.NULL},
 }
 """By rule: what only those see to whom it allows it in the project of the volume; for a `View`."""
-
-
-@functools.cache
-def _attributes(rules: tuple[str, ...]) -> schema.View:
-    """What those see to whom these rules allow it."""
-    return schema.View({name: key for rule in rules for name, key in _BY_RULE[rule].items()})
-
 
 _ATTRIBUTES = {
     'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
@@ -239,26 +233,54 @@ def names(services: api_services.ApiServices, call: operation.Call,
     return [_NAME.show(volume, links=call.links(f'/volumes/{volume.id}')) for volume in volumes]
 
 
+class Seen(NamedTuple):
+    """What a caller sees of the volumes of a project.
+
+    :ivar hosts: on which hosts they are attached
+    :ivar rules: those of `_BY_RULE` that allow it to see what they are about
+    """
+
+    admin: bool
+    hosts: bool
+    rules: tuple[str, ...] = ()
+    image_metadata: bool = False
+
+
+def seen(services: api_services.ApiServices, call: operation.Call, project_id: str) -> Seen:
+    """What the caller may know of the volumes of a project."""
+    allowed = services.policy.allowed
+    return _seen_of_any(call)._replace(
+        rules=tuple(rule for rule in _BY_RULE if allowed(call.context, rule, project_id)),
+        image_metadata=allowed(call.context, policies.SHOW_IMAGE_METADATA, project_id))
+
+
+def facts(services: api_services.ApiServices, call: operation.Call) -> tuple[Seen, int | None]:
+    """What `one` is composed of besides the volume."""
+    return (seen(services, call, call.target.project_id),
+            _counts(services, call, [call.target]).get(call.target.id))
+
+
+def one(_services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """All that the caller may know of the volume that was asked for."""
+    sees, count = call.facts
+    return _shown(call, call.target, sees, count)
+
+
 def details(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
     """All that the caller may know of each."""
-    attributes = {
-        owner: _attributes(tuple(rule for rule in _BY_RULE
-                                 if services.policy.allowed(call.context, rule, owner)))
-        for owner in {volume.project_id for volume in volumes}}
-    shown = [_made(call, volume) for volume in volumes]
-    for one, volume in zip(shown, volumes, strict=True):
-        if volume.image_metadata and services.policy.allowed(
-                call.context, policies.SHOW_IMAGE_METADATA, volume.project_id):
-            one['volume_image_metadata'] = volume.image_metadata
-        one |= attributes[volume.project_id].show(volume)
-    return _counted(services, call, shown)
+    sees = {owner: seen(services, call, owner)
+            for owner in {volume.project_id for volume in volumes}}
+    counts = _counts(services, call, volumes)
+    return [_shown(call, volume, sees[volume.project_id], counts.get(volume.id))
+            for volume in volumes]
 
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
     """A volume as the answer to its creation, or to a change of it, shows it."""
-    return _counted(services, call, [_made(call, volume)])[0]
+    return _shown(call, volume, _seen_of_any(call),
+                  _counts(services, call, [volume]).get(volume.id))
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
@@ -269,41 +291,53 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
     return (_PLAIN if found is None else _ENCRYPTED).show(found)
 
 
-def _counted(services: api_services.ApiServices, call: operation.Call,
-             shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With what ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
-    if call.extension is not None:
-        counts = attachment_queries.counts(services.database, [one['id'] for one in shown])
-        for one in shown:
-            one['attachment_count'] = counts.get(one['id'], 0)
-    return shown
+def _counts(services: api_services.ApiServices, call: operation.Call,
+            volumes: Sequence[records.Volume]) -> dict[str, int]:
+    """What ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
+    if call.extension is None:
+        return {}
+    ids = [volume.id for volume in volumes]
+    return dict.fromkeys(ids, 0) | attachment_queries.counts(services.database, ids)
 
 
-def _made(call: operation.Call, volume: records.Volume) -> dict[str, Any]:
+def _seen_of_any(call: operation.Call) -> Seen:
+    """What no rule of its own decides."""
     is_admin = bool(call.context.is_admin)
-    sees_hosts = is_admin or _SERVICE_ROLE in call.context.roles
-    alike, held = _added(call.version, is_admin)
+    return Seen(is_admin, is_admin or _SERVICE_ROLE in call.context.roles)
+
+
+def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
+           count: int | None) -> dict[str, Any]:
+    """
+    :param count: of its attachments; None: it was not asked for
+    """
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
-                            host_name=one.host if sees_hosts else None)
+                            host_name=one.host if sees.hosts else None)
                for one in volume.attached]
-    shown = {**alike,
-             **_MADE.show(volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers),
-             **{key: getattr(volume, key) for key in held}}
-    if volume.readonly is not None or volume.attached_mode is not None:
-        shown['metadata'] = {**volume.metadata, **_set_by_actions(volume)}
+    shown = _view(call.version, sees.admin, sees.rules).show(
+        volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers)
+    if sees.image_metadata and volume.image_metadata:
+        shown['volume_image_metadata'] = volume.image_metadata
+    if count is not None:
+        shown['attachment_count'] = count
     return shown
 
 
 @functools.cache
-def _added(version: V, admin: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The additions of a version: what all volumes have in common, and what is read of each."""
+def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
+    """Of a version, for such a caller: one table, so that an answer is composed once."""
     rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
-    return ({row.key: row.value for row in rows if not row.held},
-            tuple(row.key for row in rows if row.held))
+    return schema.View({
+        **{row.key: (row.promise, lambda _volume, value=row.value: value)
+           for row in rows if not row.held},
+        **_KEYS, **{row.key: row.promise for row in rows if row.held},
+        **{name: key for rule in rules for name, key in _BY_RULE[rule].items()}})
 
 
-def _set_by_actions(volume: records.Volume) -> dict[str, str]:
-    """Metadata that clients expect, though no request on metadata writes it."""
-    metadata = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
-                'attached_mode': volume.attached_mode}
-    return {key: value for key, value in metadata.items() if value is not None}
+def _metadata(volume: records.Volume) -> Mapping[str, str]:
+    """With what clients expect there, though no request on metadata writes it."""
+    if volume.readonly is None and volume.attached_mode is None:
+        return volume.metadata
+    more = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
+            'attached_mode': volume.attached_mode}
+    return {**volume.metadata, **{key: value for key, value in more.items() if value is not None}}

@@ -1,10 +1,13 @@
 """The layers: their order, and the line that each request leaves."""
+import logging
 import unittest
 
 import webob
 from oslo_context import context as oslo_context
 
 from blockattach import clock
+from blockattach import errors
+from blockattach import log
 from blockattach.http import middleware
 from blockattach.telemetry import acts
 from blockattach.telemetry import counting
@@ -54,8 +57,30 @@ class RequestLogTest(unittest.TestCase):
 
     def test_the_fields(self):
         self.assertEqual(
-            ' method=GET path=/v3/volumes status=200 length=2 seconds=0.2500',
+            ' method=GET path=/v3/volumes operation=none status=200 length=2 seconds=0.25',
             self.line('/v3/volumes?name=mine', lambda request: webob.Response(body=b'OK')))
+
+    def test_what_its_steps_were_about(self):
+        def handle(request):
+            log.step(logging.getLogger(__name__), 'Volume is gone', volume_id='v', size_gb=1)
+            log.took('database_seconds', 0.125)
+            log.took('database_seconds', 0.25)
+            return webob.Response()
+        self.assertEqual(' volume_id=v database_seconds=0.375',
+                         self.line('/', handle).partition(' seconds=0.25')[2])
+
+    def test_the_code_of_a_refusal(self):
+        def refuse(request):
+            raise errors.NotAuthenticated()
+        self.assertIn(f' code={errors.NotAuthenticated.code}', self.line('/', refuse))
+
+    def test_the_operation_and_the_id_that_it_names(self):
+        api = tiny.Tiny()
+        with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
+            api.call('GET', '/v3/attachments/a')
+        [line] = logged.output
+        self.assertIn(' operation=GET /attachments/{id} ', line)
+        self.assertIn(' attachment_id=a', line)
 
     def test_a_failure_is_logged_with_the_status_that_the_client_gets(self):
         def fail(request):

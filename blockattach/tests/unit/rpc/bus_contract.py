@@ -95,10 +95,12 @@ class BusTestCase(Base):
             client.hurry(self.ctxt)
         self.assertFalse(caught.exception.final)
 
-    def logged(self) -> LogQueue:
+    def logged(self, level: int = logging.NOTSET) -> LogQueue:
         """What the bus logs from now on, in whichever thread."""
         logger = logging.getLogger('blockattach.rpc')
         log = LogQueue()
+        self.addCleanup(logger.setLevel, logger.level)
+        logger.setLevel(level)
         logger.addHandler(log)
         self.addCleanup(logger.removeHandler, log)
         return log
@@ -193,6 +195,25 @@ class BusContract(BusTestCase):
         self.assertEqual(logging.ERROR, record.levelno)
         self.client('one').note(self.ctxt, 'next')
         self.assertEqual('next', self.heard(endpoint))
+
+    def test_what_is_served_has_one_line_but_for_news(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        log = self.logged(logging.INFO)
+        client = self.client('one')
+        client.echo(self.ctxt, 1)
+        with self.assertRaises(errors.StaleGeneration):
+            client.fail(self.ctxt, 'stale')
+        client.announce(self.ctxt, 'news')
+        self.assertEqual('news', self.heard(endpoint))
+        client.note(self.ctxt, 'noted')
+        self.assertEqual('noted', self.heard(endpoint))
+        # A cast's line is written after what the endpoint does.
+        for method, outcome in (('echo', 'ok'), ('fail', 'refused'), ('note', 'ok')):
+            record = log.records.get(timeout=probe.LIMIT)
+            self.assertRegex(record.getMessage(), '^Message is handled '
+                             rf'method=probe.{method} outcome={outcome} seconds=[0-9.e-]+')
+            self.assertEqual(outcome == 'refused', ' code=' in record.getMessage())
 
     def test_what_is_no_plain_data_fails_at_the_sender(self) -> None:
         endpoint = probe.ProbeEndpoint()

@@ -43,6 +43,27 @@ class ActTest(TelemetryTestCase):
             self.value('backend_call_seconds_bucket', le=bucket, **labels)
             for bucket in ('1.0', '2.5')))
 
+    def test_a_request_knows_how_long_its_parts_took(self):
+        for request in (self.telemetry.http(None),
+                        self.telemetry.rpc_server('volume', 'connect', None)):
+            with self.subTest(request.row.name):
+                with request:
+                    for seconds in (1, 2):
+                        with self.telemetry.transaction('read'):
+                            self.clock.advance(seconds)
+                    with (self.assertRaises(OSError), self.telemetry.attaching('call'),
+                          self.telemetry.rpc_client('volume', 'connect')):
+                        self.clock.advance(4)
+                        raise OSError
+                    with self.telemetry.backend('disks', 'target', 'grant'):
+                        self.clock.advance(8)
+                    with self.telemetry.queueing('work'):
+                        self.clock.advance(16)
+                with self.telemetry.transaction('read'):
+                    self.clock.advance(32)
+                self.assertEqual({'database_seconds': 3, 'rpc_seconds': 4, 'backend_seconds': 8,
+                                  'queue_seconds': 16}, request.noted.as_json())
+
     def test_its_outcome_is_that_of_its_error(self):
         for outcome, error in (('refused', errors.BackendRefused(reason='x')),
                                ('refused', errors.StaleGeneration(noun='n', id='i', generation=1)),
