@@ -41,7 +41,7 @@ class Call:
         self.body: str | None = None
 
     def lose(self) -> None:
-        """Whoever asks learns nothing of it."""
+        """The caller learns nothing of it."""
 
     def answer(self, body: str) -> None:
         """The first one counts."""

@@ -115,7 +115,9 @@ class Managing(clients.Played):
         content = {kept.store.contents(name).get(_BYTES) for kept in holding}
         with self._volumes.changing(volume_id):
             answer = self._volumes.action('os-unmanage', {}, volume_id)
-        if answer.status == 202 and len(holding) == 1 and volume_id not in self._volumes.deleted:
+        # Others may have asked for it already, who get it as soon as it is left.
+        if answer.status == 202 and len(holding) == 1 and name not in self._wanted and (
+                volume_id not in self._volumes.deleted):
             self._left[name] = content.pop()
         if answer.status in (202, 404):
             self._volumes.kinds.pop(volume_id, None)
