@@ -69,6 +69,11 @@ class Moved:
     volume_status: str
     volume_attach_status: str
 
+    @property
+    def was_last(self) -> bool:
+        """Whether no live attachment is left on the volume."""
+        return self.volume_attach_status == attachment_values.DETACHED
+
 
 class _Conflict(Exception):
     """The precondition no longer holds; nothing was written."""
