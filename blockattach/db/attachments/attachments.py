@@ -230,7 +230,8 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
     if event is _Event.CONNECT:
         assert new.initiator is not None
         if sealed is None or new.initiator != (old.previous_initiator or old.initiator):
-            sealed = grants.ensure(connection, database, old.volume_id, new.initiator)
+            sealed = grants.ensure(connection, database, old.volume_id, new.initiator,
+                                   _known_grants(old))
     if unneeded:
         grants.drop_unused(connection, old.volume_id, unneeded)
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
@@ -240,6 +241,13 @@ def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
     """A refusal that is based on an early read is decided once more, on a new one."""
     if expected is not None:
         raise _Conflict from refusal
+
+
+def _known_grants(row: records.Attachment) -> grants.Known | None:
+    """What follows for its grants from how a row was read; None: they have to be looked for."""
+    assert row.volume is not None
+    is_alone = row.volume.others_lowest is None and not _needed_by(row)
+    return grants.Known(None, set()) if is_alone else None
 
 
 def _needed_by(row: records.Attachment) -> set[str]:
