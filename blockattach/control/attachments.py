@@ -147,22 +147,24 @@ class AttachmentControl:
         with self._telemetry.verb('attachments.delete'):
             verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
             self.rule.check(caller, attachment, verb)
-            self.remove(caller, attachment, force, verb)
+            if self.remove(caller, attachment, force, verb):
+                return []
             return attachment_queries.of_volume(self._database, attachment.volume_id)
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
-               force: bool = False, ruled: detach_rule.Verb | None = None) -> None:
+               force: bool = False, ruled: detach_rule.Verb | None = None) -> bool:
         """Disconnect a row and end it; the detach rule was checked already.
 
         :param force: the row ends whatever the backend says
         :param ruled: the verb of the detach rule, which is checked again if the row has moved
+        :returns: whether it was the last one of its volume; False: perhaps not
         :raises AttachmentInUseByServer: nothing was changed
         """
         failpoints.point('control.attachments.after_check')
         row = attachment
         while True:
             try:
-                self._mark_disconnecting(caller, row, force)
+                was_last = self._mark_disconnecting(caller, row, force)
                 break
             except (errors.StaleGeneration, errors.InvalidTransition):
                 # It has moved since it was read: another event may be needed now.
@@ -174,15 +176,14 @@ class AttachmentControl:
                 row = now
         if force:
             self.backend.notify.forced(caller, attachment)
+        return was_last
 
     def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
-                            force: bool) -> None:
+                            force: bool) -> bool:
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
             with self._telemetry.detaching('intent'):
-                self.backend.move(caller, attachment, _Event.RELEASE,
-                                generation=attachment.generation)
-            return
+                return self.backend.release(caller, attachment)
         # A forced one does not wait in the backend's queue.
         with self.backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
@@ -190,7 +191,7 @@ class AttachmentControl:
                                       attachments.Facts(lease_seconds=self.backend.seconds),
                                       attachment.generation)
             failpoints.point('control.attachments.after_disconnect_intent')
-            self.backend.disconnect(caller, row, force)
+            return self.backend.disconnect(caller, row, force)
 
     def _host(self, attachment: records.Attachment) -> str | None:
         """The backend of the volume; read only where it was not read with the row."""

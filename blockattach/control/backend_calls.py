@@ -58,10 +58,19 @@ class BackendCalls:
              event: attachment_lifecycle.Event, facts: attachments.Facts | None = None,
              generation: int | None = None) -> records.Attachment:
         """Apply an event; returns the new row. See `attachments.move`."""
+        return self._moved(caller, row, event, facts, generation).new
+
+    def release(self, caller: context.RequestContext, row: records.Attachment) -> bool:
+        """End a row of which the backend knows nothing; whether it was the volume's last one."""
+        return self._moved(caller, row, _Event.RELEASE, None, row.generation).was_last
+
+    def _moved(self, caller: context.RequestContext, row: records.Attachment,
+               event: attachment_lifecycle.Event, facts: attachments.Facts | None,
+               generation: int | None) -> attachments.Moved:
         moved = attachments.move(self.database, row.volume_id, row.id, event,
                                  facts or attachments.Facts(), generation, expected=row)
         self.notify.moved(caller, moved.old, moved.new)
-        return moved.new
+        return moved
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
                 sentence: str) -> records.Attachment:
@@ -105,29 +114,30 @@ class BackendCalls:
                                      datetime.datetime.fromisoformat(made['at']))
 
     def disconnect(self, caller: context.RequestContext, row: records.Attachment,
-                   force: bool = False) -> None:
+                   force: bool = False) -> bool:
         """Disconnect the row's initiator, and end the row.
 
         :param force: it ends whatever the backend says; what stays at the target is found by the
             next comparison of target and rows
+        :returns: whether it was the last one of its volume; False: perhaps not
         """
         try:
             with self.telemetry.detaching('call'):
                 manager = self._volume_services.on(_served_by(row))
-                manager.disconnect(caller, row.volume_id, sorted(
+                return manager.disconnect(caller, row.volume_id, sorted(
                     {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
                     row.generation)
         except errors.AttachmentNotFound:
             # Another call has removed it.
-            return
+            return False
         except errors.BlockattachError as exc:
             if force:
                 LOG.warning('Attachment is ended by force, without its backend: %s%s', exc,
                             log.fields(attachment_id=row.id, volume_id=row.volume_id))
                 self._end(caller, row)
-                return
+                return False
             if not exc.final and self._now(row) is None:
-                return
+                return False
             self._undo(caller, row, exc)
             raise self.client_error('Unable to delete attachment for volume', exc) from exc
 

@@ -103,11 +103,14 @@ def check(connection: sa.Connection, database: engine.Database, of: Limits,
 
 
 def check_attachment(connection: sa.Connection, database: engine.Database, of: Limits) -> None:
-    """`check` of one attachment more.
+    """`check` of one attachment more, which the transaction has written: the lock of the project
+    lets one transaction after the other count what they have written.
 
-    :raises QuotaExceeded: nothing was changed
+    :raises QuotaExceeded: the caller's transaction is to end without a change
     """
-    check(connection, database, of, quotas.attachment())
+    asked = quotas.attachment()
+    if lock_if_near(connection, database, of, asked):
+        count(connection, database, of, asked, written=True)
 
 
 def check_snapshot(connection: sa.Connection, database: engine.Database, of: Limits,

@@ -53,10 +53,12 @@ class VolumeInterface(contract.Interface):
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                   attachment_id: str, generation: int) -> None:
+                   attachment_id: str, generation: int) -> bool:
         """Revoke the initiators of an attachment, or narrow what they share, and end its row,
         which was just written and has these initiators. A StaleGeneration means that it has moved
         since.
+
+        :returns: whether it was the last attachment of its volume
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)

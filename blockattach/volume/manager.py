@@ -73,20 +73,21 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return {'connection': row.connection, 'at': row.attached_at.isoformat()}
 
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                   attachment_id: str, generation: int) -> None:
+                   attachment_id: str, generation: int) -> bool:
         """Revoke a row's initiators, unless another row wants them, and end the row.
 
         A row that was to go once more meanwhile is still to go: it is ended here.
 
         :param initiators: as the row had them when it was to go
+        :returns: whether it was the last one of its volume
         :raises BackendRefused: final; the row is back where it came from, or failed
         :raises BackendUncertain: the row keeps disconnecting, with its deadline
         :raises StaleGeneration: it is not to go any more; nothing was changed
         :raises AttachmentNotFound: it has gone
         """
-        self._disconnect(
+        return self._disconnect(
             converge.Intent(ctxt, attachment_id, generation, _State.DISCONNECTING), volume_id,
-            initiators)
+            initiators).was_last
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
@@ -188,25 +189,24 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return moved.new
 
     def _disconnect(self, intent: converge.Intent, volume_id: str,
-                    initiators: Sequence[str]) -> None:
+                    initiators: Sequence[str]) -> attachments.Moved:
         while True:
             failpoints.point('volume.attachments.before_revoke')
             try:
-                self._disconnect_once(intent, volume_id, initiators)
-                return
+                return self._disconnect_once(intent, volume_id, initiators)
             except errors.StaleGeneration:
                 row = self._leaving(intent)
                 initiators = _initiators(row)
                 intent = dataclasses.replace(intent, generation=row.generation)
 
     def _disconnect_once(self, intent: converge.Intent, volume_id: str,
-                         initiators: Sequence[str]) -> None:
+                         initiators: Sequence[str]) -> attachments.Moved:
         """One pair after the other; the last one ends the row."""
+        ended = None
         for number, initiator in enumerate(initiators, 1):
             with self.leases.pair(volume_id, initiator, intent.caller) as lease:
-                self._converger.converge(lease, intent, ends=number == len(initiators))
-        if not initiators:
-            self._converger.done(intent, self._leaving(intent))
+                ended = self._converger.converge(lease, intent, ends=number == len(initiators))
+        return ended or self._converger.done(intent, self._leaving(intent))
 
     def _revoke_previous(self, caller: context.RequestContext, volume_id: str,
                          initiator: str) -> None:

@@ -16,6 +16,8 @@ from blockattach.domain import volume_lifecycle
 
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
+DETACHED = volume_lifecycle.RANK_STATUSES[None].attach_status
+"""How a volume without live attachments is shown."""
 _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
 
 

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import TypeVar
 
@@ -68,6 +69,11 @@ class Moved:
     new: records.Attachment
     volume_status: str
     volume_attach_status: str
+
+    @property
+    def was_last(self) -> bool:
+        """Whether no live attachment is left on the volume."""
+        return self.volume_attach_status == attachment_values.DETACHED
 
 
 class _Conflict(Exception):
@@ -157,19 +163,38 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
                                           read.class_limit)
         if not lock:
             connection = stack.enter_context(writer)
-        if not _write_volume(connection, read.volume, change):
-            raise _Conflict
+        sealed = _insert(connection, database, read, change, lock)
         quotas.check_attachment(connection, database, limits)
-        sealed = None
-        if wish.connector is not None:
-            initiator = change.values['initiator']
-            known = None if lock or initiator != read.initiator else grants.Known(
-                read.credential, {''} if read.granted else set())
-            sealed = grants.ensure(connection, database, wish.volume_id, initiator, known)
-        prepared.insert(connection, _rows, change.values)
         if within is not None:
             within(connection, new_id)
     return rows.made_attachment(change.values, sealed)
+
+
+def _insert(connection: sa.Connection, database: engine.Database, read: pairs.Precondition,
+            change: attachment_values.Change, lock: bool) -> records.SealedCredential | None:
+    """Write a new row, after its volume, and the grant of its initiator; what that holds.
+
+    :param lock: the volume is locked
+    :raises _Conflict: the precondition no longer holds
+    """
+    steps = [_counting(read.volume, change)]
+    initiator, sealed, made = change.values.get('initiator'), None, None
+    if initiator is not None:
+        if lock:
+            sealed, taken = grants.look(connection, read.volume.id, initiator)
+        elif initiator == read.initiator:
+            sealed, taken = read.credential, {''} if read.granted else set()
+        else:
+            raise _Conflict
+        if sealed is None:
+            made = grants.new(database, read.volume.id, initiator, taken)
+            sealed = grants.credential_of(made)
+            steps.append(prepared.inserting(models.grants, made))
+    if not prepared.together(connection, *steps, prepared.inserting(_rows, change.values)):
+        raise _Conflict
+    if made is not None:
+        grants.check_sealed_by(database, made['key_id'])
+    return sealed
 
 
 def _move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
@@ -212,19 +237,28 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
 
     :raises _Conflict: its precondition no longer holds
     """
+    sealed, made, also = old.sealed, None, []
     unneeded = _needed_by(old) - _needed_by(new)
-    if event is _Event.CONNECTED and not change.of_volume and not unneeded:
+    initiator = new.initiator if event is _Event.CONNECT and (
+        sealed is None or new.initiator != (old.previous_initiator or old.initiator)) else None
+    if initiator is not None and _is_bare(old):
+        made = grants.new(database, old.volume_id, initiator, set())
+        also.append(prepared.inserting(models.grants, made))
+    if len(unneeded) == 1 and change.reads_others:
+        # No row that needs it can have come since they were read.
+        also.append(grants.dropping(old.volume_id, unneeded.pop(), old.id))
+    if event is _Event.CONNECTED and not change.of_volume and not unneeded and not also:
         # No other decision depends on it, so hosts that are connected at once do not conflict.
-        done = _write_row(connection, old, change)
+        done = prepared.together(connection, _changing(old, change)) > 0
     else:
-        done = _write_both(connection, old, change)
+        done = _write_both(connection, old, change, also)
     if not done:
         raise _Conflict
-    sealed = old.sealed
-    if event is _Event.CONNECT:
-        assert new.initiator is not None
-        if sealed is None or new.initiator != (old.previous_initiator or old.initiator):
-            sealed = grants.ensure(connection, database, old.volume_id, new.initiator)
+    if made is not None:
+        grants.check_sealed_by(database, made['key_id'])
+        sealed = grants.credential_of(made)
+    elif initiator is not None:
+        sealed = grants.ensure(connection, database, old.volume_id, initiator)
     if unneeded:
         grants.drop_unused(connection, old.volume_id, unneeded)
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
@@ -234,6 +268,14 @@ def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
     """A refusal that is based on an early read is decided once more, on a new one."""
     if expected is not None:
         raise _Conflict from refusal
+
+
+def _is_bare(row: records.Attachment) -> bool:
+    """Whether no row of the volume needed a grant when this one was read, so that it had none; of
+    one that was written since, the database refuses the name.
+    """
+    assert row.volume is not None
+    return row.volume.others_lowest is None and not _needed_by(row)
 
 
 def _needed_by(row: records.Attachment) -> set[str]:
@@ -252,36 +294,37 @@ def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any])
         _rows.c.id == values['id']).with_for_update()).one_or_none(), values)
 
 
-def _write_volume(connection: sa.Connection, expected: records.VolumeFacts,
-                  change: attachment_values.Change) -> bool:
-    """Count a move of the volume's attachments, and write what follows; False: a conflict.
+def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> prepared.Step:
+    """Count a move of the volume's attachments, and write what follows, unless it is a conflict.
 
     The transaction's first statement: it locks the volume.
     """
-    return _volume_update(change.reads_others, prepared.shape(change.of_volume)).change(
-        connection, **prepared.values_of(change.of_volume, _VOLUME), **_expected(expected)) == 1
+    return prepared.Step(
+        _volume_update(change.reads_others, prepared.shape(change.of_volume)),
+        prepared.values_of(change.of_volume, _VOLUME) | _expected(expected))
 
 
-def _write_row(connection: sa.Connection, old: records.Attachment,
-               change: attachment_values.Change) -> bool:
-    """Change a row alone; False: a conflict, it has moved since it was read."""
-    return prepared.update(connection, _rows, _as_read(old, _SAME_ROW), change.values) == 1
+def _changing(old: records.Attachment, change: attachment_values.Change) -> prepared.Step:
+    """Change a row alone, unless it is a conflict: it has moved since it was read."""
+    return prepared.updating(_rows, _as_read(old, _SAME_ROW), change.values)
 
 
 def _write_both(connection: sa.Connection, old: records.Attachment,
-                change: attachment_values.Change) -> bool:
-    """Change both, the volume first; False: a conflict in one of the two, so roll back."""
+                change: attachment_values.Change, also: Sequence[prepared.Step]) -> bool:
+    """Change both, the volume first; False: a conflict in one of the two, so roll back.
+
+    :param also: what is executed then
+    """
     assert old.volume is not None
     if connection.dialect.name == 'sqlite':
-        return (_write_volume(connection, old.volume, change)
-                and _write_row(connection, old, change))
+        return (prepared.together(connection, _counting(old.volume, change)) > 0
+                and prepared.together(connection, _changing(old, change), *also) > 0)
     # MariaDB counts the rows of both tables.
-    return _pair_update(
-        change.reads_others, prepared.shape(change.of_volume),
-        prepared.shape(change.values)).change(
-            connection, **prepared.values_of(change.of_volume, _VOLUME),
-            **prepared.values_of(change.values, _ROW), **_expected(old.volume),
-            **_as_read(old, _SAME_ROW, _EXPECTED_ROW)) > 0
+    return prepared.together(connection, prepared.Step(
+        _pair_update(change.reads_others, prepared.shape(change.of_volume),
+                     prepared.shape(change.values)),
+        prepared.values_of(change.of_volume, _VOLUME) | prepared.values_of(change.values, _ROW)
+        | _expected(old.volume) | _as_read(old, _SAME_ROW, _EXPECTED_ROW)), *also) > 0
 
 
 def _expected(volume: records.VolumeFacts) -> dict[str, Any]:

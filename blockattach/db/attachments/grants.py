@@ -7,6 +7,7 @@ the last. The password is sealed; it is opened only for the target and for calle
 import dataclasses
 import hashlib
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
@@ -34,12 +35,8 @@ _former = sa.alias(_rows, 'former')
 _OF_ROW = 'of_row_'
 _INITIATOR = prepared.value('initiator')
 _VOLUME_ID = prepared.value('volume_id')
-# Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
-_DROP = prepared.Statement(lambda dialect: _grants.delete().where(
-    _grants.c.volume_id == _VOLUME_ID, _grants.c.initiator == _INITIATOR,
-    *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
-                         name == _grants.c.initiator)
-      for name in (_rows.c.initiator, _rows.c.previous_initiator))))
+_DROP = prepared.Statement(lambda dialect: _unneeded(), after=lambda source: _unneeded().where(
+    sa.exists().select_from(source)))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
 _SLICE = 500
 
@@ -65,18 +62,33 @@ def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
     :param known: what still holds; the database refuses a name that was taken meanwhile
     :raises RetryRequest: keys were replaced meanwhile
     """
-    there, taken = known or _look(connection, volume_id, initiator)
+    there, taken = known or look(connection, volume_id, initiator)
     if there is not None:
         return there
+    made = new(database, volume_id, initiator, taken)
+    prepared.insert(connection, _grants, made)
+    check_sealed_by(database, made['key_id'])
+    return credential_of(made)
+
+
+def new(database: engine.Database, volume_id: str, initiator: str,
+        taken: set[str]) -> dict[str, Any]:
+    """The columns of a new grant, whose key is to be checked by `check_sealed_by`.
+
+    :param taken: see `Known`
+    """
     credential = secrets.new_credential()
     sealed = database.sealer.sealed(credential.password)
-    prepared.insert(connection, _grants, {
+    return {
         'volume_id': volume_id, 'initiator': initiator,
         'alias': next(alias for alias in _aliases(initiator) if alias not in taken),
         'username': credential.username, 'sealed_password': sealed.text, 'key_id': sealed.key_id,
-        'created_at': database.clock.utcnow()})
-    check_sealed_by(database, sealed.key_id)
-    return records.SealedCredential(credential.username, sealed.text)
+        'created_at': database.clock.utcnow()}
+
+
+def credential_of(made: Mapping[str, Any]) -> records.SealedCredential:
+    """What a new grant holds."""
+    return records.SealedCredential(made['username'], made['sealed_password'])
 
 
 def check_sealed_by(database: engine.Database, key_id: str) -> None:
@@ -93,7 +105,8 @@ def check_sealed_by(database: engine.Database, key_id: str) -> None:
             reason='the key that seals was replaced'))
 
 
-def _look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
+def look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
+    """What is known of a pair whose volume is locked."""
     any_grant, namesake = _grants.alias('any_grant'), _grants.alias('namesake')
     found = connection.execute(
         sa.select(_grants.c.username, _grants.c.sealed_password, namesake.c.alias.label('taken'),
@@ -111,7 +124,28 @@ def _look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
 def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[str]) -> None:
     """Remove the grants of these initiators that no live attachment of the volume needs."""
     for initiator in sorted(set(initiators)):
-        _DROP.change(connection, volume_id=volume_id, initiator=initiator)
+        step = dropping(volume_id, initiator)
+        step.statement.change(connection, **step.values)
+
+
+def _unneeded() -> sa.Delete:
+    # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
+    return _grants.delete().where(
+        _grants.c.volume_id == _VOLUME_ID, _grants.c.initiator == _INITIATOR,
+        *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
+                             # What it is written with may not be seen yet.
+                             _rows.c.id != prepared.value('but_for'),
+                             name == _grants.c.initiator)
+          for name in (_rows.c.initiator, _rows.c.previous_initiator)))
+
+
+def dropping(volume_id: str, initiator: str, but_for: str = '') -> prepared.Step:
+    """Remove one, unless a live attachment of the volume needs it.
+
+    :param but_for: one that does not need it any more
+    """
+    return prepared.Step(_DROP, {'volume_id': volume_id, 'initiator': initiator,
+                                 'but_for': but_for})
 
 
 def opened(database: engine.Database, sealed: records.SealedCredential) -> connections.Credential:

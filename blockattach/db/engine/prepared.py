@@ -10,12 +10,14 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -84,6 +86,63 @@ def values(table: sa.Table, of_shape: Shape, prefix: str = '') -> dict[Any, Any]
             else column_value(table.c[name], prefix) for name, later in of_shape}
 
 
+class Step(NamedTuple):
+    """A statement of a transaction, and its values: no name of another step's."""
+
+    statement: 'Statement'
+    values: dict[str, Any]
+
+
+def inserting(table: sa.Table, row: Mapping[str, Any]) -> Step:
+    """Write a new row, once the first step has found what it changes."""
+    prefix = f'{table.name}_'
+    return Step(_insert(table, shape(row), prefix), values_of(row, prefix))
+
+
+def updating(table: sa.Table, where: Mapping[str, Any], row: Mapping[str, Any]) -> Step:
+    """Change the rows that have these values, none of which is None."""
+    return Step(_update(table, tuple(where), shape(row)),
+                values_of(row) | values_of(where, _WHERE))
+
+
+def together(connection: sa.Connection, *steps: Step) -> int:
+    """Execute steps, the others only if the first finds anything to change; 0: it did not.
+
+    One way to the server, where it takes several statements as one: MariaDB and PostgreSQL. On
+    PostgreSQL none of them sees what another one of them writes, nor what others write meanwhile.
+    """
+    first, *others = steps
+    dialect = connection.dialect
+    if others and (dialect.name == 'postgresql' or getattr(dialect, 'is_mariadb', False)):
+        values: dict[str, Any] = {}
+        for step in steps:
+            values |= step.values
+        return _as_one(tuple(step.statement for step in steps)).change(connection, **values)
+    found = first.statement.change(connection, **first.values)
+    if found:
+        for step in others:
+            step.statement.change(connection, **step.values)
+    return found
+
+
+@functools.cache
+def _as_one(statements: tuple['Statement', ...]) -> 'Statement':
+    def build(dialect: sa.Dialect) -> Any:
+        first, *others = statements
+        changed = first.build(dialect)
+        if dialect.name == 'mysql':
+            return changed, *(one.build(dialect) for one in others)
+        source = changed.returning(*changed.table.primary_key).cte('first')
+        parts = []
+        for number, one in enumerate(others):
+            assert one.after is not None
+            part = one.after(source)
+            parts.append(part.returning(sa.literal_column('1')).cte(f'other_{number}'))
+        return sa.select(source).add_cte(*parts)
+    # MariaDB prepares no such statement.
+    return Statement(build, parsed_once=False)
+
+
 def insert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
     """Write a new row."""
     _insert(table, shape(row)).change(connection, **values_of(row))
@@ -92,13 +151,20 @@ def insert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -
 def update(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any],
            row: Mapping[str, Any]) -> int:
     """Change the rows that have these values, none of which is None; how many have them."""
-    return _update(table, tuple(where), shape(row)).change(
-        connection, **values_of(row), **values_of(where, _WHERE))
+    return together(connection, updating(table, where, row))
 
 
 @functools.cache
-def _insert(table: sa.Table, of_shape: Shape) -> 'Statement':
-    return Statement(lambda dialect: table.insert().values(values(table, of_shape)))
+def _insert(table: sa.Table, of_shape: Shape, prefix: str = '') -> 'Statement':
+    written = values(table, of_shape, prefix)
+
+    def after(source: sa.CTE) -> sa.Insert:
+        given = {column: sa.literal(column.default.arg, column.type) for column in table.c
+                 if isinstance(column.default, sa.ColumnDefault)} | written
+        return table.insert().from_select(
+            list(given), sa.select(*given.values()).select_from(source), include_defaults=False)
+
+    return Statement(lambda dialect: table.insert().values(written), after=after)
 
 
 @functools.cache
@@ -111,12 +177,16 @@ def _update(table: sa.Table, where: tuple[str, ...], of_shape: Shape) -> 'Statem
 class Statement:
     """One statement, executed with a value for each `value` in it."""
 
-    def __init__(self, build: Callable[[sa.Dialect], Any], parsed_once: bool = True) -> None:
+    def __init__(self, build: Callable[[sa.Dialect], Any], parsed_once: bool = True,
+                 after: Callable[[sa.CTE], Any] | None = None) -> None:
         """
-        :param build: puts it together; called once for each kind of database
+        :param build: puts it together; called once for each kind of database. A tuple is for
+            MariaDB: the others are executed if the first finds anything to change
         :param parsed_once: False: too long for a server to keep it for each connection
+        :param after: puts it together so that it does nothing if that has no row
         """
-        self._build = build
+        self.build = build
+        self.after = after
         self._parsed_once = parsed_once
         self._compiled: dict[tuple[str, str], _Compiled] = {}
 
@@ -153,11 +223,13 @@ class Statement:
         found = self._compiled.get(kind)
         if found is None:
             found = self._compiled[kind] = _compile(
-                self._build(dialect), dialect, self._parsed_once)
+                self.build(dialect), dialect, self._parsed_once)
         return found
 
 
 def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compiled:
+    if isinstance(statement, tuple):
+        return _block([_compile(one, dialect, False) for one in statement])
     compiled = statement.compile(dialect=dialect, compile_kwargs={'render_postcompile': True})
     parameters = {name: one for one, name in compiled.bind_names.items()}
     stored = {
@@ -179,6 +251,24 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compile
         _row([str(column.key) for column in selected]) if selected else None,
         session_statements.named(text, order)
         if parsed_once and getattr(dialect, 'is_mariadb', False) else None)
+
+
+def _block(parts: list[_Compiled]) -> _Compiled:
+    """Statements as MariaDB takes them in one, with values by position."""
+    texts: list[str] = []
+    order: list[str] = []
+    fixed: dict[str, Any] = {}
+    for number, part in enumerate(parts):
+        text, names = session_statements.positional(part.text, part.order)
+        texts.append(f'{text};')
+        # Names that the compiler has made are the same in each.
+        order += [f'{number}.{name}' if name in part.fixed else name for name in names]
+        fixed |= {f'{number}.{name}': given for name, given in part.fixed.items()}
+    text = '\n'.join(('BEGIN NOT ATOMIC', texts[0], 'IF ROW_COUNT() > 0 THEN', *texts[1:],
+                      'END IF;', 'END'))
+    return _Compiled(
+        text, tuple(order), fixed,
+        tuple(itertools.chain(*(part.stored for part in parts))), (), None)
 
 
 def _processes(kinds: Iterable[sa.types.TypeEngine[Any]], dialect: sa.Dialect,

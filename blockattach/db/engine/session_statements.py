@@ -41,13 +41,24 @@ def named(text: str, order: tuple[str, ...] | None) -> Named:
         take it
     """
     if order is None:
-        positions = _Positions()
+        positions = _Positions('?')
         asked, order = text % positions, tuple(positions.names)
     else:
         asked = text % (('?',) * len(order))
     name = name_of(text)
     using = f' USING {", ".join(["%s"] * len(order))}' if order else ''
     return Named(name, asked, f'EXECUTE {name}{using}', order)
+
+
+def positional(text: str, order: tuple[str, ...] | None) -> tuple[str, tuple[str, ...]]:
+    """A text that takes its values by position, and their names.
+
+    :param text: as for `named`
+    """
+    if order is not None:
+        return text, order
+    positions = _Positions('%s')
+    return text.replace('%%', '%%%%') % positions, tuple(positions.names)
 
 
 def name_of(text: str) -> str:
@@ -58,13 +69,17 @@ def name_of(text: str) -> str:
 class _Positions(dict[str, str]):
     """Writes down which names are asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str) -> None:
+        """
+        :param mark: in the place of each
+        """
         super().__init__()
+        self._mark = mark
         self.names: list[str] = []
 
     def __missing__(self, name: str) -> str:
         self.names.append(name)
-        return '?'
+        return self._mark
 
 
 def allow(info: MutableMapping[str, Any]) -> None:

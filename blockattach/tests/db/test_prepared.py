@@ -57,6 +57,25 @@ class PreparedTest(base.DatabaseTestCase):
         found = self.read(self.other)
         self.assertEqual((2.5, False), (found.free_gb, found.thin))
 
+    def test_others_are_executed_once_the_first_has_found_something(self):
+        more = {**ROW, 'name': 'more'}
+        for name, found in (('nobody', False), (NAME, True)):
+            with self.database.writer() as connection:
+                self.assertEqual(found, prepared.together(
+                    connection, prepared.updating(_pools, {'name': name}, {'allocated_gb': 5}),
+                    prepared.inserting(_pools, more)) > 0)
+            with self.database.reader() as connection:
+                self.assertEqual(found, self.ONE.first(connection, name='more') is not None)
+        with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
+                self.database.writer() as connection:
+            prepared.together(
+                connection, prepared.updating(_pools, {'name': NAME}, {'allocated_gb': 6}),
+                prepared.inserting(_pools, more))
+        self.assertEqual(5, self.read(self.database).allocated_gb)
+        with self.database.reader() as connection:
+            found = self.ONE.first(connection, name='more')
+        self.assertEqual(more, {name: getattr(found, name) for name in more})
+
     def test_a_time_from_now_is_the_databases(self):
         with self.database.writer() as connection:
             prepared.update(connection, _pools, {'name': NAME}, {'reported_at': clock.Later(60.0)})

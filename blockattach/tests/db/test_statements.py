@@ -1,10 +1,12 @@
 """What each request asks of the database, and what it sends over the bus, over all the parts.
 
-Counted are SELECT, INSERT, UPDATE and DELETE, also behind a WITH; where a transaction begins and
-ends is none. The tables below are literal: a statement more, or less, or another one, is red.
+Counted are SELECT, INSERT, UPDATE and DELETE; where a transaction begins and ends is none. What
+MariaDB and PostgreSQL are sent as one (BEGIN NOT ATOMIC, WITH) is one, by all that it does. The
+tables below are literal: a statement more, or less, or another one, is red.
 doc/source/contributor/statements.rst explains them.
 """
 import contextlib
+import re
 import uuid
 
 import sqlalchemy as sa
@@ -15,8 +17,9 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
-COUNTED = ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'WITH')
-BOTH = 'UPDATE volumes and attachments'
+COUNTED = ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'WITH', 'BEGIN NOT ATOMIC')
+CHANGES = re.compile(r'\b(UPDATE|INSERT INTO|DELETE FROM) (\w+)(, \w+)?')
+BOTH = 'UPDATE volumes, UPDATE attachments'
 """One statement on the servers; SQLite has none like it, and is in this process: two there."""
 
 CONNECT = [
@@ -24,23 +27,34 @@ CONNECT = [
     ('UPDATE attachments', 'manager: the connection; other hosts learn nothing by it'),
 ]
 
+DELETE = [
+    ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
+    (BOTH, 'the intent, if what was read still holds'),
+    ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
+]
+
 # By the request: the messages on the bus, and each statement with its reason, in their order.
 REQUESTS = {
     'create': (['volume connect'], [
         ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
-        ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
-        ('INSERT grants', 'the credential of a host that is new to the volume'),
-        ('INSERT attachments', 'the row, with its intent'),
+        ('UPDATE volumes, INSERT grants, INSERT attachments',
+         'one more move, if what was read still holds; the words; the credential of a host that '
+         'is new to the volume; the row, with its intent'),
         *CONNECT]),
     'create beside others': (['volume connect'], [
-        ('SELECT volumes', 'the same'), ('UPDATE volumes', 'the same'),
-        ('INSERT grants', 'the same'), ('INSERT attachments', 'the same'),
+        ('SELECT volumes', 'the same'),
+        ('UPDATE volumes, INSERT grants, INSERT attachments', 'the same'),
         *CONNECT]),
     'reserve': ([], [
         ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
-        ('UPDATE volumes', 'one more move, if what was read still holds; the words'),
-        ('INSERT attachments', 'the row')]),
+        ('UPDATE volumes, INSERT attachments',
+         'one more move, if what was read still holds; the words; the row')]),
     'update': (['volume connect'], [
+        ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
+        (f'{BOTH}, INSERT grants', 'the intent, if what was read still holds; the credential of a '
+                                   'host that is new to the volume'),
+        *CONNECT]),
+    'update beside others': (['volume connect'], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
         (BOTH, 'the intent, if what was read still holds'),
         ('SELECT volumes', 'whether the host has a credential, and which names are free'),
@@ -59,15 +73,16 @@ REQUESTS = {
     'show attachment': ([], [
         ('SELECT attachments', 'the row with the credential of its connection')]),
     'delete': (['volume disconnect'], [
-        ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-        (BOTH, 'the intent, if what was read still holds'),
-        ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
-        (BOTH, 'manager: the end'),
-        ('DELETE grants', 'manager: the credential, unless another row needs it'),
-        ('SELECT attachments', 'the answer: what remains on the volume')]),
+        *DELETE,
+        (f'{BOTH}, DELETE grants', 'manager: the end, which says whether anything remains on the '
+                                   'volume; the credential, unless another row needs it')]),
     'delete a reserved one': ([], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-        (BOTH, 'the end'),
+        (BOTH, 'the end; it says that nothing remains on the volume')]),
+    'delete beside others': (['volume disconnect'], [
+        *DELETE,
+        (BOTH, 'manager: the end'),
+        ('DELETE grants', 'manager: the credential, unless a row needs it that has come since'),
         ('SELECT attachments', 'the answer: what remains on the volume')]),
     'show volume': ([], [
         ('SELECT volumes', 'the volume with its type and its metadata'),
@@ -128,13 +143,10 @@ REQUESTS = {
 def shape(statement):
     """The verb and the table that it is about."""
     words = statement.split()
-    if words[0] == 'WITH' or statement.startswith('UPDATE volumes, attachments'):
-        return BOTH
-    if words[0] == 'UPDATE':
-        return f'UPDATE {words[1]}'
-    if words[0] in ('INSERT', 'DELETE'):
-        return f'{words[0]} {words[2]}'
-    return f'SELECT {table(words)}'
+    if words[0] == 'SELECT':
+        return f'SELECT {table(words)}'
+    return ', '.join(f'{verb.split()[0]} {name}' for verb, *names in CHANGES.findall(statement)
+                     for name in (each.strip(', ') for each in names) if name)
 
 
 def table(words):
@@ -163,7 +175,7 @@ class Case(base.DatabaseTestCase):
 
         def remember(connection, cursor, statement, values, context, many):
             plain = statement.lstrip('( \n')
-            if plain.split(None, 1)[0] in COUNTED:
+            if plain.startswith(COUNTED):
                 sent.append(shape(plain))
 
         sa.event.listen(self.database.engine, 'before_cursor_execute', remember)
@@ -193,8 +205,7 @@ class Case(base.DatabaseTestCase):
         """The same as this database needs them."""
         if self.KIND != database.SQLITE:
             return statements
-        return [one for statement in statements for one in (
-            ('UPDATE volumes', 'UPDATE attachments') if statement == BOTH else (statement,))]
+        return [one for statement in statements for one in statement.split(', ')]
 
     def volume(self, **wanted):
         return self.api.post('/volumes', {'volume': {
@@ -244,7 +255,9 @@ class StatementsTest(Case):
             volume_id, make.connector()))['attachment']['id']
         self.expect('complete', lambda: self.complete(made))
         self.expect('show volume', lambda: self.api.get(f'/volumes/{volume_id}'))
-        self.expect('delete', lambda: self.api.delete(f'/attachments/{made}'))
+        self.expect('delete beside others', lambda: self.api.delete(f'/attachments/{made}'))
+        made = self.create(volume_id).body['attachment']['id']
+        self.expect('update beside others', lambda: self.update(made, make.connector()))
 
     def test_lists(self):
         for _ in range(3):
@@ -368,11 +381,18 @@ class FlatTest(Case):
 class GoalsTest(base.unittest.TestCase):
     """What was set out to be reached, as a server sees it."""
 
-    MOST = {'create': 6, 'complete': 3, 'delete': 6, 'update': 6, 'reserve': 3, 'show volume': 2,
+    MOST = {'create': 4, 'complete': 2, 'delete': 4, 'update': 4, 'reserve': 2, 'show volume': 2,
             'show attachment': 2, 'create a volume': 15, 'delete a volume': 15}
     LIST = 3
     # A marker is looked up, and all that match are counted.
     MORE = {'list volumes after a marker': 1, 'list volumes with a count': 1}
+
+    CYCLES = {('create', 'complete', 'delete'): 10,
+              ('reserve', 'update', 'complete', 'delete'): 12}
+
+    def test_no_cycle_costs_more(self):
+        for names, most in self.CYCLES.items():
+            self.assertLessEqual(sum(len(REQUESTS[name][1]) for name in names), most, names)
 
     def test_no_request_costs_more(self):
         for name, (_, statements) in REQUESTS.items():

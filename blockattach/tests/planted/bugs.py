@@ -178,10 +178,12 @@ BUGS = (
         '    if not unneeded:\n',
         'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'db/attachments/grants.py',
-        '    *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
-        '                         name == _grants.c.initiator)\n'
-        '      for name in (_rows.c.initiator, _rows.c.previous_initiator))))\n',
-        '))\n',
+        '        *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
+        '                             # What it is written with may not be seen yet.\n'
+        "                             _rows.c.id != prepared.value('but_for'),\n"
+        '                             name == _grants.c.initiator)\n'
+        '          for name in (_rows.c.initiator, _rows.c.previous_initiator)))\n',
+        '    )\n',
         'a credential stays while an attachment needs it', 'P8'),
     Bug('narrowest_mode', 'domain/connection.py',
         '    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO\n',

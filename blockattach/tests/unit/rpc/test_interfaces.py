@@ -47,8 +47,9 @@ class VolumeEndpoint(volume.VolumeInterface):
         return {'connection': {}, 'at': '2026-01-01T00:00:00'}
 
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
-                   attachment_id: str, generation: int) -> None:
+                   attachment_id: str, generation: int) -> bool:
         self.asked.append(('disconnect', volume_id, initiators, attachment_id, generation))
+        return True
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
@@ -160,7 +161,7 @@ class InterfacesTest(unittest.TestCase):
         self.assertFalse(client.accept_work(self.ctxt, 'volume', 'create', 'v', 2))
         result = client.connect(self.ctxt, 'v', 'iqn', 'a', 3)
         self.assertEqual({'connection': {}, 'at': '2026-01-01T00:00:00'}, result)
-        client.disconnect(self.ctxt, 'v', ('iqn',), 'a', 4)
+        self.assertIs(True, client.disconnect(self.ctxt, 'v', ('iqn',), 'a', 4))
         client.start_work(
             self.ctxt, 'volume', 'delete', 'v', 5)
         client.ping(self.ctxt)
