@@ -72,7 +72,8 @@ class SignaturesTest(unittest.TestCase):
             with self.subTest(kind):
                 self.check(image(signed, kind), key)
                 self.wrong(image(signed, kind), key, DATA + b'.')
-                self.wrong(image((b'2' if signed.startswith(b'1') else b'1') + signed[1:], kind), key)
+                other = b'2' if signed.startswith(b'1') else b'1'
+                self.wrong(image(other + signed[1:], kind), key)
 
     def test_the_certificate_must_be_of_that_kind(self):
         key, signed = self.signed['RSA-PSS']
