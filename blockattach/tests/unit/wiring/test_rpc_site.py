@@ -1,0 +1,107 @@
+"""A process and the others of its site, which find it in the database."""
+import os
+import pathlib
+import unittest
+
+from blockattach import clock as clocks
+from blockattach import context
+from blockattach import errors
+from blockattach.conf import service as service_conf
+from blockattach.db.services import rpc_endpoints
+from blockattach.rpc.http import endpoints
+from blockattach.tests.fixtures import database
+from blockattach.tests.unit.rpc import probe
+from blockattach.tests.unit.wiring import test_wiring
+from blockattach.wiring import dependencies
+from blockattach.wiring import rpc_site
+
+TOPIC = 'blockattach-volume'
+HERE = endpoints.Endpoint('127.0.0.1', 1, 'this start')
+
+
+class ServiceEndpointsTest(unittest.TestCase):
+    """The directory as a process has it."""
+
+    def setUp(self):
+        super().setUp()
+        rows = database.DatabaseFixture()
+        self.addCleanup(rows.close)
+        self.database = rows.database
+        self.mine, self.others = self.opened(), self.opened()
+
+    def opened(self):
+        made = rpc_site.ServiceEndpoints(
+            self.database, service_conf.ServiceSettings(host='here'), clocks.Clock())
+        self.addCleanup(made.close)
+        return made
+
+    def test_what_one_registers_others_find_until_it_withdraws(self):
+        self.mine.register(TOPIC, 'one', HERE)
+        self.assertEqual([HERE], self.others.find(TOPIC, 'one'))
+        self.assertEqual([HERE], self.others.find(TOPIC))
+        self.mine.withdraw(TOPIC, 'one', HERE)
+        self.assertEqual([], self.others.find(TOPIC))
+        self.mine.withdraw(TOPIC, 'one', HERE)
+
+    def test_what_was_forgotten_is_registered_again(self):
+        self.mine.register(TOPIC, 'one', HERE)
+        other = HERE._replace(instance='of another server')
+        self.mine.register(TOPIC, 'two', other)
+        rpc_endpoints.withdraw(self.database, [HERE.instance])
+        self.mine.beat()
+        self.assertEqual({HERE, other}, set(self.others.find(TOPIC)))
+
+    def test_what_was_withdrawn_is_not(self):
+        self.mine.register(TOPIC, 'one', HERE)
+        self.mine.withdraw(TOPIC, 'one', HERE)
+        self.mine.beat()
+        self.assertEqual([], self.others.find(TOPIC))
+
+
+class OptionsTest(test_wiring.WiringTestCase):
+    """What an operator writes down."""
+
+    def setUp(self):
+        super().setUp()
+        self.conf.set_override('transport_url', 'http://')
+
+    def refused(self, name, **options):
+        for option, value in options.items():
+            self.conf.set_override(option, value, group='rpc')
+        with self.assertRaises(errors.ConfigurationError) as caught:
+            self.base()
+        self.assertIn(f'[rpc] {name}', str(caught.exception))
+
+    def test_others_cannot_be_sent_to_every_address(self):
+        self.refused('advertise', listen='0.0.0.0:0')
+
+    def test_what_is_no_address(self):
+        self.refused('listen', listen='here')
+        self.refused('advertise', listen='0.0.0.0:0', advertise='there')
+
+    def test_a_key_that_others_can_read(self):
+        path = pathlib.Path(self.conf.state_path, 'rpc.keys')
+        path.write_text(f'site {64 * "a"}\n')
+        os.chmod(path, 0o644)
+        self.refused('key_file')
+
+    def test_processes_of_one_database_and_one_key_meet(self):
+        first, second = (dependencies.build_dependencies(self.conf, upgrade=True)
+                         for _ in range(2))
+        for base in (first, second):
+            self.addCleanup(base.close)
+            self.assertFalse(base.probe.needed)
+        server = first.bus.server(probe.ProbeEndpoint('first'), 'one')
+        server.start()
+        self.addCleanup(server.stop)
+        client = probe.ProbeClient(second.bus.client(probe.ProbeInterface, 'one'))
+        self.assertEqual(['first', 1], client.echo(context.admin_context(), 1))
+
+    def test_within_a_process_there_is_no_site(self):
+        self.conf.set_override('transport_url', 'inproc://one/')
+        self.conf.set_override('calls', 'http', group='rpc')
+        self.assertIsNone(self.base().site)
+
+
+if __name__ == '__main__':
+    unittest.main()
