@@ -94,10 +94,15 @@ class ProcessesTestCase(base.StackTestCase):
     def arguments(self, *more):
         return ['--config-file', f'{self.folder}/blockattach.conf', *more]
 
+    def environment(self, name):
+        """Variables of a process, besides those of the tests."""
+        return {}
+
     def start(self, name):
         """A process that is ended in order, and has said nothing of a failure by then."""
         self.started[name] = forks.Fork([f'blockattach-{name}', *self.arguments()],
-                                        pathlib.Path(self.folder, f'{name}.log'))
+                                        pathlib.Path(self.folder, f'{name}.log'),
+                                        environment=self.environment(name))
 
     def end(self):
         for process in self.started.values():

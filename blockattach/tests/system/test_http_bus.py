@@ -1,10 +1,14 @@
 """Processes that send to each other over HTTP: calls alone, or all of it, without a broker."""
 import signal
 import unittest
+from concurrent import futures
 
 import kombu
 
+from blockattach.testing import ports
+from blockattach.tests.fixtures import cutting
 from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.system import processes
 
@@ -90,6 +94,43 @@ class WithoutBrokerTest(HttpCase):
         with self.subTest('and again'):
             self.start('volume')
             self.assertTrue(base.wait_for(lambda: self.attach(volume, 'again')[0] == 200))
+
+
+class FaultsTest(HttpCase):
+    """The way to the volume manager is cut, and the manager stands still."""
+
+    def bus(self):
+        self.listening = ports.free_port()
+        self.proxy = cutting.CuttingProxy((servers.LOOPBACK, self.listening))
+        self.addCleanup(self.proxy.close)
+        return {('DEFAULT', 'transport_url'): 'http://'}
+
+    def environment(self, name):
+        return {} if name != 'volume' else {
+            'OS_RPC__LISTEN': f'{servers.LOOPBACK}:{self.listening}',
+            'OS_RPC__ADVERTISE': f'{servers.LOOPBACK}:{self.proxy.port}'}
+
+    def test_every_attach_ends_well(self):
+        self.begin()
+        volume = self.a_volume(self.api)
+        self.attach_and_detach(volume)
+        for where in cutting.Where:
+            with self.subTest(where):
+                before = self.proxy.cut
+                self.proxy.arm(where)
+                self.attach_and_detach(volume, f'cut-{where.name}')
+                self.assertEqual(before + 1, self.proxy.cut)
+        with self.subTest('it stands still'), futures.ThreadPoolExecutor(1) as pool:
+            base.pause(self.started['volume'])
+            try:
+                attaching = pool.submit(self.attach_and_detach, volume, 'slow')
+                self.assertTrue(base.wait_for(
+                    lambda: [one['status'] for one in self.api.list('attachments')]
+                    == ['attaching']))
+            finally:
+                self.started['volume'].send_signal(signal.SIGCONT)
+            attaching.result()
+        self.assertEqual([], self.api.list('attachments'))
 
 
 if __name__ == '__main__':
