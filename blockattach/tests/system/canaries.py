@@ -17,8 +17,11 @@ from blockattach.tests.fixtures import servers
 SECONDS = 180
 CONFIGURATION, KEYS, CLIENTS = 'configuration', 'keys', 'clients'
 BUS, DATABASE, LIBRARIES = 'bus', 'database', 'log of libraries'
-# Where their level is DEBUG, these write the rows that they read and the requests that they send.
-_OF_LIBRARIES = re.compile(rb'^.* DEBUG (?:sqlalchemy|keystoneauth)\..*$', re.MULTILINE)
+# Where their level is DEBUG, these write the rows that are read, in a request or not, and what is
+# sent to Glance and answered.
+_OF_LIBRARIES = re.compile(
+    rb'^.* DEBUG (?:sqlalchemy\.engine\.Engine (?:\[req-.*\] )?Row \(|keystoneauth\.session ).*$',
+    re.MULTILINE)
 _PART = 1 << 16
 # What a client of AMQP logs in with, once a connection: how else should the broker know it?
 _LOGINS = (b'\x05PLAIN', b'\x08AMQPLAIN')

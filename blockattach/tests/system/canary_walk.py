@@ -1,7 +1,8 @@
 """A walk through the operations that hand out no secret: texts of clients stand in for one.
 
 What a client writes is for those who may look at the volume, and for the database: it goes neither
-over the bus nor into a log, but for what libraries write at the level DEBUG.
+over the bus nor into a log, but for what two libraries write at the level DEBUG. No credential is
+there either.
 """
 import urllib.parse
 import uuid
@@ -259,4 +260,7 @@ class Walk:
         """One that stands in the database only: services of this one are in none."""
         services.register(self.test.rows.database, binaries.VOLUME, CLUSTER, 'nova', 'x',
                           cluster=CLUSTER)
+        self.test.done('PUT', '/os-services/disable-log-reason', {
+            'binary': binaries.VOLUME, 'host': CLUSTER,
+            'disabled_reason': self.text('why a service is not used, until it is used again')})
         self.play('', of_clusters(self.text('why a cluster is not used', canaries.DATABASE)))
