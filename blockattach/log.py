@@ -240,7 +240,9 @@ def register(conf: cfg.ConfigOpts) -> None:
         'oslo.messaging.notification=INFO',
         # It warns of what arrives while a connection is closed, at each stop.
         'amqp=ERROR',
-        'taskflow=WARNING', 'alembic=WARNING', 'sqlalchemy=WARNING',
+        'taskflow=WARNING', 'alembic=WARNING',
+        # They log the rows that are read and the requests that are sent, with what clients write.
+        'sqlalchemy=WARNING', 'keystoneauth=WARNING',
         # It logs a malformed rule with a trace; our reader of the file logs a line.
         'oslo_policy._parser=CRITICAL',
         # It logs each error with a trace, and raises it: the caller logs it again.

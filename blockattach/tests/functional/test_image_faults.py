@@ -251,6 +251,9 @@ class UploadTest(ImageCase):
 
 class ReimageTest(ImageCase):
 
+    def opened(self, volume):
+        return open(self.world.backend.export_of(self.world.shown(volume)).device, 'r+b')
+
     def test_a_death_at_each_point(self):
         image = self.image()
         for point in ('control.images.after_reimage', 'work.volume.reimage.before',
@@ -262,3 +265,19 @@ class ReimageTest(ImageCase):
                 self.dies_at(point, lambda volume=volume: self.world.image_control.reimage(
                     self.world.caller, volume, image.id, False))
                 self.assert_filled(volume)
+
+    def test_nothing_is_left_of_what_it_had(self):
+        """Not where the image is empty, and not behind its end."""
+        volume = self.world.volume()
+        places, old = (disks.MIB // 2, disks.MIB, 1024 * disks.MIB - 8), b'old data'
+        with self.opened(volume) as disk:
+            for place in places:
+                disk.seek(place)
+                disk.write(old)
+        self.world.image_control.reimage(self.world.caller, volume, self.image(RAW).id, False)
+        self.world.settle()
+        self.assert_filled(volume)
+        with self.opened(volume) as disk:
+            for place in places:
+                disk.seek(place)
+                self.assertEqual(bytes(len(old)), disk.read(len(old)), place)

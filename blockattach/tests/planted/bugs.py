@@ -356,7 +356,8 @@ BUGS = (
     Bug('a_default_type_is_deleted', 'db/types/volume_types.py',
         '        if live[type_id] == default_name or _is_default(connection, type_id):\n',
         '        if live[type_id] == default_name:\n',
-        'a type that is the default of a project stays', 'P4'),
+        'a type that is the default of a project stays', 'P4',
+        'blockattach.tests.api.test_default_types.DefaultTypesTest'),
     Bug('access_of_one_is_that_of_all', 'db/types/volume_types.py',
         '            _projects.c.volume_type_id == type_id,\n'
         '            _projects.c.project_id == project_id)).first() is not None\n',

@@ -55,7 +55,8 @@ BUGS = (
         '        self._moving().clear(self._disk(volume, True), volume.size_gb,\n'
         '                             self._copied(found.claim))\n',
         '',
-        'a volume with another image has nothing of what it had', 'P4'),
+        'a volume with another image has nothing of what it had', 'P4',
+        'blockattach.tests.functional.test_image_faults.ReimageTest'),
     Bug('a_failed_upload_leaves_its_image', 'volume/image_work.py',
         '            if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:\n'
         '                self._discard(found)\n',
@@ -139,5 +140,6 @@ BUGS = (
         '                moving.moved(self._database, claim)\n',
         '                moving.moved(self._database, claim)\n'
         '                self._copy(claim, found)\n',
-        'a volume is elsewhere once all its bytes are', 'P4'),
+        'a volume is elsewhere once all its bytes are', 'P4',
+        'blockattach.tests.functional.test_move_faults.MoveTest'),
 )

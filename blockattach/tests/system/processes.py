@@ -23,6 +23,7 @@ GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'separate_processes.rst'
 PROCESSES = ('volume', 'scheduler', 'api')
 SERVES = 'Process serves'
 HOST = 'storage-1'
+BACKEND = f'{HOST}@disks'
 # Several processes begin at once, perhaps beside other tests.
 START_SECONDS = 240
 

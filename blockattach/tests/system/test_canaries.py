@@ -7,7 +7,6 @@ import base64
 import json
 import pathlib
 import re
-import secrets as random_source
 import shutil
 import signal
 import subprocess
@@ -22,12 +21,15 @@ from blockattach.api import routes
 from blockattach.db import messages
 from blockattach.domain import messages as domain_messages
 from blockattach.drivers.targets import tgtd
+from blockattach.http import dispatch
 from blockattach.testing import stack
+from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.functional import consumer
 from blockattach.tests.system import canaries
+from blockattach.tests.system import canary_walk
 from blockattach.tests.system import clouds
 from blockattach.tests.system import processes
 
@@ -37,26 +39,18 @@ LEVELS = ','.join(f'{name}=DEBUG' for name in (
     'sqlalchemy', 'oslo_messaging', 'oslo.messaging', 'amqp', 'taskflow',
     'keystonemiddleware', 'keystoneauth', 'urllib3', 'requests', 'stevedore', 'oslo_db',
     'oslo_policy', 'oslo.cache'))
-CONFIGURATION, KEYS, CLIENTS, BUS = 'configuration', 'keys', 'clients', 'bus'
-
-
-# What is refused to everybody.
-NEVER_DONE = {'PUT /os-services/failover', 'PUT /os-services/failover_host'}
-
-
-def secret():
-    """One that needs no quotes anywhere."""
-    return f'canary{random_source.token_hex(16)}'
+CONFIGURATION, KEYS, CLIENTS = canaries.CONFIGURATION, canaries.KEYS, canaries.CLIENTS
 
 
 class Rabbit(servers.RabbitMQ):
     """With a password of its own."""
 
-    password = secret()
+    password = canaries.secret()
 
 
 class CanaryTest(processes.ProcessesTestCase):
 
+    maxDiff = None
     # They log in full each token that Keystone does not know, of each answer that came late.
     OF_OTHERS = ('keystonemiddleware.auth_token', 'oslo_messaging._drivers.amqpdriver')
 
@@ -86,19 +80,23 @@ class CanaryTest(processes.ProcessesTestCase):
                 **self.account(parts.database)).render_as_string(hide_password=False),
             ('api', 'host'): servers.LOOPBACK, ('api', 'port'): str(self.port),
             ('api', 'auth_strategy'): 'keystone', **self.authtoken(),
-            ('disks', 'target_ip_address'): servers.LOOPBACK, ('disks', 'target_port'): '0'})
+            **self.glance(),
+            ('volume', 'enabled_backends'): 'disks,spare',
+            ('spare', 'store'): 'file', ('spare', 'target'): 'tgt',
+            **{(backend, f'target_{name}'): value for backend in ('disks', 'spare')
+               for name, value in (('ip_address', servers.LOOPBACK), ('port', '0'))}})
         self.evidence.note(CONFIGURATION, pathlib.Path(
             self.folder, 'blockattach.conf').read_text('utf-8'))
 
-    def remember(self, name, text, *places):
+    def remember(self, name, text, *places, **more):
         """A secret, and the places where it belongs."""
-        self.canaries[name] = canaries.Canary(text, frozenset(places))
+        self.canaries[name] = canaries.Canary(text, frozenset(places), **more)
         return text
 
     def account(self, name):
         """An account of the database server that has a password."""
         found = {'username': f'canary_{uuid.uuid4().hex[:8]}', 'password': self.remember(
-            'password of the database', secret(), CONFIGURATION)}
+            'password of the database', canaries.secret(), CONFIGURATION)}
         server = sa.create_engine(servers.url(servers.MYSQL), poolclass=sa.NullPool)
 
         def run(*statements):
@@ -110,6 +108,14 @@ class CanaryTest(processes.ProcessesTestCase):
             f"GRANT ALL ON {name}.* TO {found['username']}@'%%'")
         self.addCleanup(run, f"DROP USER {found['username']}@'%%'")
         return found
+
+    def glance(self):
+        """Another service, which the service asks by an account of its own."""
+        self.images = glance.GlanceStandIn()
+        self.addCleanup(self.images.close)
+        return {('glance', name): value for name, value in {
+            'auth_url': self.keystone.url, 'endpoint_override': self.images.url,
+            'username': 'blockattach', 'password': self.password}.items()}
 
     def authtoken(self):
         self.password = self.remember(
@@ -137,7 +143,8 @@ class CanaryTest(processes.ProcessesTestCase):
         self.note_sealing_keys()
         # Only what was done counts; each verb is refused as well.
         if answer.status_code < 400:
-            self.asked.add((method, (root or '') + path, next(iter(body or {}), None)))
+            self.asked.add((method, base_path + path.partition('?')[0],
+                            next(iter(body or {}), None)))
         return answer.status_code, answer.json() if answer.text else None
 
     def done(self, method, path, body=None, **more):
@@ -167,7 +174,7 @@ class CanaryTest(processes.ProcessesTestCase):
             status, found = self.ask('GET', '/os-services')
         except (OSError, requests.RequestException):
             return False
-        return status == 200 and [one['state'] for one in found['services']] == ['up', 'up']
+        return status == 200 and [one['state'] for one in found['services']] == ['up'] * 3
 
     def begin(self):
         self.run_manage('db', 'sync')
@@ -188,7 +195,7 @@ class CanaryTest(processes.ProcessesTestCase):
     def connector(self, host):
         """One that reveals more than it should."""
         return {**base.connector(host), 'chap_secret': self.remember(
-            f'secret in connector {len(self.canaries)}', secret(), CLIENTS)}
+            f'secret in connector {len(self.canaries)}', canaries.secret(), CLIENTS)}
 
     def remember_secret(self, connection_info):
         """The password in an answer is for the caller that attaches, and for no other."""
@@ -211,7 +218,7 @@ class CanaryTest(processes.ProcessesTestCase):
             line = process.stdout.readline()
             self.evidence.note(CLIENTS, line)
             self.remember('password of the consumer', json.loads(line)['info']['auth_password'],
-                          CLIENTS, BUS)
+                          CLIENTS, canaries.BUS)
             process.communicate('go on\n', timeout=SECONDS)
 
     def types(self):
@@ -297,16 +304,16 @@ class CanaryTest(processes.ProcessesTestCase):
         for path in ('/volumes', '/volumes/detail', '/volumes/summary', '/attachments',
                      '/attachments/detail', '/limits', '/os-services',
                      '/scheduler-stats/get_pools?detail=true',
-                     f'/capabilities/{processes.HOST}@disks'):
+                     f'/capabilities/{processes.BACKEND}'):
             self.done('GET', path)
         for root in ('/', '/v3', '/v3/'):
             self.done('GET', '', root=root)
         for word in ('disable', 'disable-log-reason', 'enable'):
             self.done('PUT', f'/os-services/{word}', {
-                'binary': 'cinder-volume', 'host': f'{processes.HOST}@disks',
+                'binary': 'cinder-volume', 'host': processes.BACKEND,
                 **({'disabled_reason': 'why not'} if word == 'disable-log-reason' else {})})
         for word in ('freeze', 'thaw'):
-            self.done('PUT', f'/os-services/{word}', {'host': f'{processes.HOST}@disks'})
+            self.done('PUT', f'/os-services/{word}', {'host': processes.BACKEND})
         quotas, extended = f'/os-quota-sets/{self.project}', {
             'OpenStack-API-Version': 'volume 3.71, blockattach 1.3'}
         self.done('PUT', quotas, {'quota_set': {'attachments': 100}}, **extended)
@@ -341,11 +348,12 @@ class CanaryTest(processes.ProcessesTestCase):
     def refusals(self, first):
         """Each verb is refused, with secrets in what was wrong; and parts fail."""
         self.assertEqual(401, self.ask('GET', '/volumes', **{'X-Auth-Token': self.remember(
-            'a token of nobody', secret(), CLIENTS)})[0])
+            'a token of nobody', canaries.secret(), CLIENTS)})[0])
         for number, row in enumerate(routes.operations()):
             if row.public:
                 continue
-            arguments = {'chap_secret': self.remember(f'wrong {number}', secret(), CLIENTS)}
+            arguments = {'chap_secret': self.remember(
+                f'wrong {number}', canaries.secret(), CLIENTS)}
             path = re.sub(r'\{\w+\}', lambda match: str(uuid.uuid4()), row.path)
             self.ask(row.method, path, row.method != 'GET' and (
                 {row.action: arguments} if row.action else arguments) or None, **(
@@ -359,17 +367,17 @@ class CanaryTest(processes.ProcessesTestCase):
                                  ('DEFAULT', 'transport_url', 'rabbit://u:{}@127.0.0.1:1/')):
             wrong = pathlib.Path(self.folder, f'wrong-{name}.conf')
             wrong.write_text(f'[{group}]\n{name} = ' + url.format(self.remember(
-                f'password of a wrong {name}', secret(), CONFIGURATION)), 'utf-8')
+                f'password of a wrong {name}', canaries.secret(), CONFIGURATION)), 'utf-8')
             self.evidence.note(CONFIGURATION, wrong.read_text('utf-8'))
             status, said = self.run_once('scheduler', '--config-file', str(wrong))
             self.assertEqual(1, status, said)
             self.keep(said)
 
-    def verbs_not_done(self):
-        return {row.name for row in routes.operations() if row.name not in NEVER_DONE and not any(
-            method == row.method and re.fullmatch(
-                re.sub(r'\{\w+\}', '[^/]+', row.path), path.partition('?')[0])
-            and row.action in (None, action) for method, path, action in self.asked)}
+    def verbs_done(self):
+        table = dispatch.Table(routes.operations())
+        return {row.name for method, path, action in self.asked
+                for row in table.match(method, path).route.operations
+                if row.action in (None, action)}
 
     def plant(self):
         """Something that is no secret goes to each place where none may be.
@@ -400,15 +408,20 @@ class CanaryTest(processes.ProcessesTestCase):
         self.old_actions()
         self.transfers()
         self.looks()
+        canary_walk.Walk(self, self.images).walk()
+        for number, token in enumerate(sorted({*self.images.tokens} - {None, self.admin})):
+            self.remember(f'token {number} of the service for Glance', token)
         self.refusals(first)
         planted = self.plant()
-        self.assertEqual(set(), self.verbs_not_done())
+        self.assertEqual({row.name for row in routes.operations()} - canary_walk.REFUSED,
+                         self.verbs_done())
         self.end()
         # The evidence is there at all, of every kind.
         for word in (b'DEBUG sqlalchemy.pool', b'DEBUG oslo_messaging', b'DEBUG amqp',
                      b'DEBUG keystonemiddleware', b'Initiator is granted access',
                      b'Request has failed'):
             self.assertTrue(word in self.evidence.logs(), word)
+        self.assertTrue(b' Row (' in self.evidence.places()[canaries.LIBRARIES])
         self.assertTrue(b'volume.attach.end' in self.wiretap.heard())
         self.assertTrue(b'INSERT INTO `grants`' in self.evidence.dump())
         self.assertTrue(self.evidence.started(b'tgtd'))
@@ -417,18 +430,20 @@ class CanaryTest(processes.ProcessesTestCase):
         for name, places in self.evidence.find(planted).items():
             self.assertIn(name, places)
         found = self.evidence.find(self.canaries)
-        self.assertEqual({name: one.places for name, one in self.canaries.items()}, found)
+        self.assertEqual({}, {name: (places, self.canaries[name].places)
+                              for name, places in found.items()
+                              if places != self.canaries[name].places})
 
 
 class SignsTest(unittest.TestCase):
     """A secret is found however it is written."""
 
     def test_in_a_longer_text_of_any_kind(self):
-        canary = canaries.Canary(secret(), frozenset())
+        canary = canaries.Canary(canaries.secret(), frozenset())
         for before in range(6):
             for after in range(4):
                 text = b'u' * before + b':' + canary.text.encode() + b'/' * after
                 for written in (text, text.hex().encode(), base64.b64encode(text),
                                 base64.urlsafe_b64encode(text)):
                     self.assertTrue(any(sign in written for sign in canary.signs()))
-        self.assertFalse(any(sign in secret().encode() for sign in canary.signs()))
+        self.assertFalse(any(sign in canaries.secret().encode() for sign in canary.signs()))

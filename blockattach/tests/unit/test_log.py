@@ -133,6 +133,16 @@ class JsonTest(unittest.TestCase):
                 self.assertEqual((message, {}), (entry['message'], entry['fields']))
 
 
+class LevelsTest(unittest.TestCase):
+
+    def test_debug_does_not_make_libraries_write_what_clients_have_written(self):
+        conf = cfg.ConfigOpts()
+        log.register(conf)
+        conf(['--debug'], default_config_files=[], default_config_dirs=[])
+        for library in ('sqlalchemy', 'keystoneauth'):
+            self.assertIn(f'{library}=WARNING', conf.default_log_levels)
+
+
 class LineTest(unittest.TestCase):
     """As text: what oslo.log would write."""
 
