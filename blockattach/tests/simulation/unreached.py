@@ -23,6 +23,8 @@ _GENERAL = {
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
     'db.key_rotation.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
+    'db.rpc_endpoints.*': 'where processes listen is played (direct.py): '
+                          'tests/db/test_rpc_endpoints.py, tests/unit/wiring/test_rpc_site.py',
     'db.waits.*': 'nothing waits in vain here, where no time-out is set: tests/db/test_waits.py, '
                   'tests/system/test_abandoned.py',
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
