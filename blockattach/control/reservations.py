@@ -1,5 +1,4 @@
 """Host reservations, read from the volume's manager; none where the backend cannot report them."""
-
 import logging
 
 from blockattach import context

@@ -222,8 +222,7 @@ class RpcServer(rpc_server.RPCServer):
                  else threads.submit)
         try:
             begin(self._process_incoming, incoming)
-        except RuntimeError:
-            # It has been shut down.
+        except counted_threads.Ended:
             for message in incoming:
                 self._heartbeats.end(message)
             raise

@@ -11,6 +11,10 @@ from blockattach.telemetry import readings
 _BACKGROUND_NICE = 10
 
 
+class Ended(RuntimeError):
+    """Nothing was begun: the threads were shut down."""
+
+
 class CountedThreads(futures.ThreadPoolExecutor):
     """The standard library's, whose idle threads sleep, with two numbers."""
 
@@ -31,8 +35,17 @@ class CountedThreads(futures.ThreadPoolExecutor):
 
     def submit(self, act: Callable[..., Any], /, *arguments: Any,
                **more: Any) -> 'futures.Future[Any]':
-        """Do it as soon as a thread is free."""
-        made = super().submit(self._run, act, arguments, more)
+        """Do it as soon as a thread is free.
+
+        :raises Ended: it will not be
+        """
+        try:
+            made = super().submit(self._run, act, arguments, more)
+        except RuntimeError as exc:
+            # Else there is no thread to be had, and another one does it.
+            if self._ended:
+                raise Ended('cannot begin anything after shutdown') from exc
+            raise
         with self._counting:
             self._waiting += 1
         return made
@@ -41,11 +54,11 @@ class CountedThreads(futures.ThreadPoolExecutor):
         """Do it on the thread that calls, which would only wait for it; of these there are at most
         as many at a time as there are threads, and `shutdown` waits for them.
 
-        :raises RuntimeError: it was shut down, as `submit` does
+        :raises Ended: it will not be
         """
         with self._counting:
             if self._ended:
-                raise RuntimeError('cannot begin anything after shutdown')
+                raise Ended('cannot begin anything after shutdown')
             self._waiting += 1
             self._here += 1
         try:

@@ -28,6 +28,7 @@ from blockattach.rpc.http import incoming
 from blockattach.rpc.http import server as servers
 from blockattach.rpc.http import sites
 from blockattach.rpc.http import wire
+from blockattach.telemetry import threads
 
 LOG = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class HttpListener(base.Listener):
         self._store.register(self._topic, self._name, self._endpoint)
 
     def stop(self) -> None:
-        """Listen no more: once this returns, the callback is not called again."""
+        """Listen no more; what came before this may still be worked on."""
         with self._lock:
             listened = self.on_incoming_callback is not None
             super().stop()
@@ -72,8 +73,7 @@ class HttpListener(base.Listener):
             return False
         try:
             take([message])
-        except RuntimeError:
-            # Its server has been stopped since.
+        except threads.Ended:
             return False
         return True
 

@@ -108,8 +108,10 @@ class Server:
                         # Most likely too many files are open: until some are closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
-                self._begin(connection if self._tls is None else self._tls.wrap_socket(
-                    connection, server_side=True, do_handshake_on_connect=False))
+                with contextlib.suppress(OSError):
+                    # Of one that has been reset, which is nothing to anybody else.
+                    self._begin(connection if self._tls is None else self._tls.wrap_socket(
+                        connection, server_side=True, do_handshake_on_connect=False))
 
     def _begin(self, connection: socket.socket) -> None:
         with self._lock:

@@ -1,6 +1,8 @@
 """The bus over HTTP, server by server: the contract, and what only this driver promises."""
 import concurrent.futures
 import contextlib
+import socket
+import struct
 import threading
 import unittest
 import uuid
@@ -18,6 +20,8 @@ from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
 from blockattach.tests.unit.rpc import http_peers
 from blockattach.tests.unit.rpc import probe
+
+RESET = 200
 
 
 class HttpDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
@@ -212,6 +216,15 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
             self.client('two').echo(self.ctxt, 1)
         self.assertIn('certificate', str(caught.exception))
         self.assertEqual([], endpoint.contexts)
+
+    def test_connections_that_are_reset_at_once_harm_no_other(self) -> None:
+        self.serve(probe.ProbeEndpoint())
+        found, = self.store.find(self.topic)
+        for _ in range(RESET):
+            with socket.create_connection((found.host, found.port), probe.LIMIT) as connection:
+                connection.sendall(b'x')
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
 
     def test_who_does_not_encrypt_is_not_heard(self) -> None:
         self.serve(probe.ProbeEndpoint())
