@@ -42,6 +42,12 @@ PROJECT = '0000000000000000000000000000beef'
 WORKERS = 2
 UWSGI, GRANIAN = 'uwsgi', 'granian'
 SERVERS = (GRANIAN, UWSGI)
+OVER_HTTP = 'http'
+CALLS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    OVER_HTTP: {'rpc': {'calls': 'http'}},
+    'transport_url': {},
+    'no-broker': {'DEFAULT': {'transport_url': 'http://'}}}
+"""The options for each way that calls can go."""
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.01

@@ -53,6 +53,8 @@ def parser(description: str) -> argparse.ArgumentParser:
                       help='volumes that each operation is done on, for store (100)')
     made.add_argument('--server', choices=clouds.SERVERS, default=clouds.GRANIAN,
                       help='what the API runs under (%(default)s)')
+    made.add_argument('--calls', choices=list(clouds.CALLS), default=clouds.OVER_HTTP,
+                      help='the way of calls between its processes (%(default)s)')
     made.add_argument('--threads', type=int, default=0,
                       help='of each of its two processes (as the files in etc/ say)')
     made.add_argument('--keep-connections', action='store_true',
@@ -113,7 +115,7 @@ def main(description: str) -> int:
         options.peer, options.peer_pids, options.peer_backing_pids, options.peer_seed)
     session = sessions.Session(plan(options), clocks.Clock(), tuple(options.scenario or ()), peer,
                                options.server, options.keep_connections, options.profile,
-                               options.threads)
+                               options.threads, options.calls)
     failed = False
     try:
         if options.profile:

@@ -98,7 +98,8 @@ class Session:
 
     def __init__(self, plan: Plan, clock: clocks.Clock, wanted: tuple[str, ...] = (),
                  peer: Peer | None = None, server: str = clouds.GRANIAN, kept: bool = False,
-                 profiles: pathlib.Path | None = None, threads: int = 0) -> None:
+                 profiles: pathlib.Path | None = None, threads: int = 0,
+                 calls: str = clouds.OVER_HTTP) -> None:
         self.plan = plan
         self.clock = clock
         self.wanted = wanted or plan.played
@@ -106,13 +107,15 @@ class Session:
         self.server = server
         self.kept = kept
         self.threads = threads
+        self.calls = calls
         self.profiles = profiles
         self.results = results.Results()
         self._headed = False
 
     def shape(self, **more: Any) -> clouds.Shape:
         """The cloud that was asked for."""
-        return clouds.Shape(**{'server': self.server, 'threads': self.threads, **more})
+        return clouds.Shape(**{'server': self.server, 'threads': self.threads,
+                               'options': clouds.CALLS[self.calls], **more})
 
     def target(self, cloud: clouds.Cloud, name: str = results.OWN,
                kept: bool | None = None, backend: str = '') -> targets.Target:
