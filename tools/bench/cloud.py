@@ -166,7 +166,7 @@ class Cloud:
 
         :raises CannotMeasure: it cannot
         """
-        done = subprocess.run(self._command('manage', 'db', 'sync'), env=self._environment(),
+        done = subprocess.run(self._command('manage', 'db', 'sync'), env=self.environment(),
                               capture_output=True, text=True, check=False)
         if done.returncode:
             raise CannotMeasure(f'blockattach-manage db sync: {done.stderr.strip()}')
@@ -216,7 +216,8 @@ class Cloud:
         return [sys.executable, '-m', f'blockattach.cmd.{name}',
                 '--config-file', str(self.configuration), *arguments]
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """That of its processes."""
         paths = [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
         return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
                 'PATH': os.pathsep.join((os.path.dirname(sys.executable), os.environ['PATH'])),
@@ -234,7 +235,7 @@ class Cloud:
         return ['uwsgi', '--ini', str(ini)], self._answers
 
     def _spawn(self, name: str, command: list[str], is_ready: Callable[[], bool]) -> None:
-        environment = self._environment()
+        environment = self.environment()
         if name == 'api':
             environment |= {'PORT': str(self._port), 'WORKERS': str(WORKERS)}
             if self._shape.threads:

@@ -39,7 +39,7 @@ def play_scenarios(session: sessions.Session) -> None:
             for volumes in session.plan.volumes:
                 session.seed_peer(scenarios.list_project(volumes), volumes)
         session.supply(target)
-        floor = running.enter_context(floors.running(cloud, session.clock))
+        floor = floors.Floor(cloud, session.clock, session.kept)
         for number in range(session.plan.rounds):
             # What disturbs the machine meanwhile disturbs all of them alike.
             order = [target, *peers] if number % 2 == 0 else [*peers, target]

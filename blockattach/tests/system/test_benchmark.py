@@ -18,7 +18,7 @@ PROJECT = '0000000000000000000000000000beef'
 SCENARIOS = {'attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available', 'show-volume',
              'show-attachment', 'list-detail', 'list-attachments', 'list-by-instance',
              'list-by-host'}
-WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume'}
+WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment'}
 FEATURES = {'as it is', 'classic queues', 'notifications', 'metrics',
             'traces of each tenth request', 'traces of each request', 'debug = true',
             'a cluster of one'}
