@@ -78,7 +78,7 @@ class Floor:
                 yield targets.Target(
                     results.FLOOR, endpoint,
                     processes.Processes({'api': api.pid, 'manager': manager.pid}),
-                    clouds.backing(), self._clock)
+                    self._cloud.backing, self._clock)
             finally:
                 api.terminate()
 

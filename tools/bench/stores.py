@@ -37,7 +37,7 @@ def measure_store(session: sessions.Session) -> None:
                 for row in _round(session, target, folder.path, session.plan.stored):
                     session.keep(row)
     for name in COMPARED:
-        own, create = (session.results.best(results.OWN, results.Case(
+        own, create = (session.results.median(results.OWN, results.Case(
             f'{STORE} {one}', CLIENTS), results.CPU) for one in (name, CREATE))
         if own and create:
             facts[fact(name)] = round(own / create, 2)
