@@ -23,8 +23,8 @@ SCENARIOS = {'attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available
 WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment'}
 ON_BOTH = ('attach-cycle', 'reserve-cycle', 'show-volume')
 DRIVERS = ('mysqlclient', 'PyMySQL')
-FEATURES = {'as it is', 'classic queues', 'notifications', 'metrics',
-            'traces of each tenth request', 'traces of each request', 'debug = true',
+FEATURES = {'as it is', 'classic queues', 'calls over HTTP', 'without a broker', 'notifications',
+            'metrics', 'traces of each tenth request', 'traces of each request', 'debug = true',
             'a cluster of one'}
 COPIES = ('none', 'clone', 'migration', 'limited clone', 'limited migration')
 OPERATIONS = ('create', 'clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
