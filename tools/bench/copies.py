@@ -73,7 +73,8 @@ def measure_copies(session: sessions.Session) -> None:
         pairs = _FREE, _LIMITED
         shape = session.shape(
             backends=tuple(backend for pair in pairs for backend in pair.backends),
-            options=functools.reduce(operator.or_, (pair.options(folder.path) for pair in pairs)))
+            options=functools.reduce(operator.or_, (pair.options(folder.path) for pair in pairs),
+                                     dict(clouds.CALLS[session.calls])))
         with clouds.Cloud(shape, session.clock) as cloud:
             others = session.target(cloud, backend=_FREE.name)
             sources = {}

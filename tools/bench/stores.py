@@ -27,7 +27,8 @@ def measure_store(session: sessions.Session) -> None:
     """Volumes in the file store: made, cloned, extended, kept as they are, removed."""
     facts = session.results.facts
     with folders.sharing() as folder:
-        options = {clouds.BACKEND: {'store': 'file', 'volumes_dir': str(folder.path)}}
+        options = {**clouds.CALLS[session.calls],
+                   clouds.BACKEND: {'store': 'file', 'volumes_dir': str(folder.path)}}
         with clouds.Cloud(session.shape(options=options), session.clock) as cloud:
             target = session.target(cloud)
             facts['store_shares_extents'] = folder.shares
