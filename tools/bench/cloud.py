@@ -42,15 +42,17 @@ PROJECT = '0000000000000000000000000000beef'
 WORKERS = 2
 UWSGI, GRANIAN = 'uwsgi', 'granian'
 SERVERS = (GRANIAN, UWSGI)
-OVER_HTTP = 'http'
+OVER_HTTP, OVER_BROKER = 'http', 'transport_url'
 CALLS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     OVER_HTTP: {'rpc': {'calls': 'http'}},
-    'transport_url': {},
+    OVER_BROKER: {},
     'no-broker': {'DEFAULT': {'transport_url': 'http://'}}}
 """The options for each way that calls can go."""
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
+_PORTS = {servers.MYSQL: 3306, servers.POSTGRESQL: 5432, servers.RABBITMQ: 5672}
+_DRIVERS = {'pymysql': 'PyMySQL', 'mysqldb': 'mysqlclient', 'psycopg2': 'psycopg2'}
 _SILENCE = '127.0.0.1:8776'
 # What the broker keeps for us beside the backends, by topic and host.
 _SERVED = (('attachments', HOST), ('scheduler', HOST),
@@ -68,6 +70,7 @@ class Shape(NamedTuple):
     :param identity: a Keystone whose tokens are asked for; None: the client is believed
     :param options: more of the configuration, by group
     :param backends: of the one volume manager
+    :param database: MariaDB, or PostgreSQL
     """
 
     server: str = GRANIAN
@@ -75,21 +78,21 @@ class Shape(NamedTuple):
     identity: identities.Identity | None = None
     options: Mapping[str, Mapping[str, str]] = {}
     backends: tuple[str, ...] = (BACKEND,)
+    database: str = database.MYSQL
 
 
 def driven(url: str) -> str:
     """The same database by the fastest driver that is installed: mysqlclient, where it is."""
-    if importlib.util.find_spec('MySQLdb') is None:
+    parts = sa.make_url(url)
+    if parts.get_backend_name() != 'mysql' or importlib.util.find_spec('MySQLdb') is None:
         return url
-    return sa.make_url(url).set(drivername='mysql+mysqldb').render_as_string(hide_password=False)
+    return parts.set(drivername='mysql+mysqldb').render_as_string(hide_password=False)
 
 
-def backing() -> processes.Processes:
-    """The database server and the broker that clouds use."""
-    ports = (sa.make_url(servers.url(kind)).port for kind in (servers.MYSQL, servers.RABBITMQ))
-    usual = (3306, 5672)
+def backing(kind: str = database.MYSQL) -> processes.Processes:
+    """The database server of a kind and the broker, as clouds use them."""
     return processes.Processes(processes.backing(*(
-        port or known for port, known in zip(ports, usual, strict=True))))
+        sa.make_url(servers.url(one)).port or _PORTS[one] for one in (kind, servers.RABBITMQ))))
 
 
 class Cloud:
@@ -100,9 +103,9 @@ class Cloud:
 
     def __init__(self, shape: Shape, clock: clocks.Clock) -> None:
         """
-        :raises CannotMeasure: there is no MariaDB, or no RabbitMQ
+        :raises CannotMeasure: there is no such database, or no RabbitMQ
         """
-        for why in (database.why_missing(database.MYSQL), rabbit.why_missing()):
+        for why in (database.why_missing(shape.database), rabbit.why_missing()):
             if why is not None:
                 raise CannotMeasure(why)
         self._shape = shape
@@ -114,7 +117,7 @@ class Cloud:
         self.folder = pathlib.Path(self._stack.enter_context(
             tempfile.TemporaryDirectory(prefix='blockattach-bench-')))
         self._rows = self._stack.enter_context(
-            database.DatabaseFixture(database.MYSQL, migrated=False))
+            database.DatabaseFixture(shape.database, migrated=False))
         self._broker = self._stack.enter_context(rabbit.RabbitFixture())
         for topic, host in (*_SERVED, *(('volume', f'{HOST}@{backend}')
                                         for backend in shape.backends)):
@@ -138,11 +141,18 @@ class Cloud:
         return self._rows.database.engine
 
     def versions(self) -> dict[str, str]:
-        """Of the servers behind it."""
+        """Of the servers behind it, and how it talks to the database."""
+        driver = sa.make_url(driven(self._rows.url)).get_driver_name()
         with self.engine.connect() as connection, rabbit.connect(self._broker.url) as broker:
             broker.connect()
             return {'database': str(connection.execute(sa.text('SELECT VERSION()')).scalar_one()),
+                    'driver of the database': _DRIVERS.get(driver, driver),
                     'bus': f'RabbitMQ {broker.connection.server_properties["version"]}'}
+
+    @property
+    def backing(self) -> processes.Processes:
+        """Its database server and its broker."""
+        return backing(self._shape.database)
 
     @property
     def processes(self) -> processes.Processes:
@@ -166,7 +176,7 @@ class Cloud:
 
         :raises CannotMeasure: it cannot
         """
-        done = subprocess.run(self._command('manage', 'db', 'sync'), env=self._environment(),
+        done = subprocess.run(self._command('manage', 'db', 'sync'), env=self.environment(),
                               capture_output=True, text=True, check=False)
         if done.returncode:
             raise CannotMeasure(f'blockattach-manage db sync: {done.stderr.strip()}')
@@ -216,7 +226,8 @@ class Cloud:
         return [sys.executable, '-m', f'blockattach.cmd.{name}',
                 '--config-file', str(self.configuration), *arguments]
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """That of its processes."""
         paths = [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
         return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
                 'PATH': os.pathsep.join((os.path.dirname(sys.executable), os.environ['PATH'])),
@@ -234,7 +245,7 @@ class Cloud:
         return ['uwsgi', '--ini', str(ini)], self._answers
 
     def _spawn(self, name: str, command: list[str], is_ready: Callable[[], bool]) -> None:
-        environment = self._environment()
+        environment = self.environment()
         if name == 'api':
             environment |= {'PORT': str(self._port), 'WORKERS': str(WORKERS)}
             if self._shape.threads:

@@ -36,12 +36,12 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument('--quick', action='store_true', help='the default within five minutes')
     made.add_argument('--scenario', action='append', choices=list(scenarios.SCENARIOS),
                       help='may be given several times; default: all')
-    made.add_argument('--seconds', type=float, help='of each measurement (8, with --quick 2.5)')
-    made.add_argument('--rounds', type=int, help='how often each is made (2)')
+    made.add_argument('--seconds', type=float, help='of each measurement (8, with --quick 2)')
+    made.add_argument('--rounds', type=int, help='how often each is made (3)')
     made.add_argument('--concurrency', type=int, nargs='+', metavar='CLIENTS',
                       help='how many at once, for every scenario')
     made.add_argument('--volumes', type=int, nargs='+', metavar='COUNT',
-                      help='of the projects that are listed (1000 10000)')
+                      help='of the projects that are listed (1000 10000; attachments: 10000)')
     made.add_argument('--crowds', type=int, nargs='+', metavar='COUNT',
                       help='attachments of one volume, for crowd (1 10 100 500 1000 2500)')
     made.add_argument('--sizes', type=int, nargs='+', metavar='COUNT',
@@ -51,6 +51,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument('--copied-mib', type=int, help='of each copy, for copies (1024, at most)')
     made.add_argument('--stored', type=int, metavar='COUNT',
                       help='volumes that each operation is done on, for store (100)')
+    made.add_argument('--requests', type=int, metavar='COUNT',
+                      help='that are answered, for lasting (100000)')
     made.add_argument('--server', choices=clouds.SERVERS, default=clouds.GRANIAN,
                       help='what the API runs under (%(default)s)')
     made.add_argument('--calls', choices=list(clouds.CALLS), default=clouds.OVER_HTTP,
@@ -80,7 +82,8 @@ def _add_peer(made: argparse.ArgumentParser) -> None:
     made.add_argument('--peer-backing-pids', default='', metavar='NAME=PID,...|FOLDER',
                       help='those of its database and bus, where it does not use ours')
     made.add_argument('--peer-seed', default='', metavar='COMMAND',
-                      help='fills {project} of the peer with {volumes} volumes, to be listed')
+                      help='fills {project} of the peer with {volumes} volumes, to be listed; '
+                           'default: up to 1,000 are made by its API')
 
 
 def plan(options: argparse.Namespace) -> sessions.Plan:
@@ -92,6 +95,8 @@ def plan(options: argparse.Namespace) -> sessions.Plan:
         'clients': {'': tuple(options.concurrency)} if options.concurrency else None,
         'overload_seconds': options.overload_seconds, 'rush': options.hosts,
         'copied_mib': options.copied_mib, 'stored': options.stored,
+        'lasting': options.requests,
+        'attached': tuple(options.volumes) if options.volumes else None,
         **{name: tuple(getattr(options, name)) for name in ('volumes', 'crowds', 'sizes')
            if getattr(options, name)}}
     return base.but({name: value for name, value in given.items() if value is not None})

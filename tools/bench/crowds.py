@@ -1,5 +1,8 @@
 """Whether an operation costs the same however much there is: many attachments, many volumes."""
 import contextlib
+import statistics
+
+import sqlalchemy as sa
 
 from bench import acts
 from bench import cloud as clouds
@@ -10,6 +13,7 @@ from bench import seed
 from bench import session as sessions
 from bench import target as targets
 
+DEFAULT_POOL_MIB = 128
 CROWD, SIZE = 'crowd', 'size'
 _JOINING = 32
 _FIRST_HOST = 10
@@ -45,18 +49,18 @@ def _look(session: sessions.Session, target: targets.Target, volume_id: str, cou
 
 
 def _grown(session: sessions.Session, small: int, large: int) -> None:
-    """How much longer each step takes with the most than with the fewest, in its best round."""
+    """How much longer each step takes with the most than with the fewest, by their medians."""
     facts = session.results.facts
     facts['crowd_counts'] = [small, large]
     for name, scenario, step in (
             ('create', 'attach-cycle', 'create'), ('update', 'reserve-cycle', 'update'),
             ('complete', 'attach-cycle', 'complete'), ('delete', 'attach-cycle', 'delete'),
             ('show', 'show-volume', 'show volume')):
-        small_ms, large_ms = (min((
-            row['steps'][step]['p50_ms'] for row in session.results.rows
-            if row.get('attachments') == count and step in row['steps']
-            and row['scenario'] == f'{CROWD} {scenario}'), default=0) for count in (small, large))
-        if small_ms and large_ms:
+        taken = [[row['steps'][step]['p50_ms'] for row in session.results.rows
+                  if row.get('attachments') == count and step in row['steps']
+                  and row['scenario'] == f'{CROWD} {scenario}'] for count in (small, large)]
+        if all(taken):
+            small_ms, large_ms = map(statistics.median, taken)
             facts[f'crowd_{name}'] = round(large_ms / small_ms, 2)
 
 
@@ -100,19 +104,31 @@ def measure_size(session: sessions.Session) -> None:
                     row = scenarios.SCENARIOS[scenario](stage, f'{SIZE} {scenario}', load)
                     if row is not None:
                         session.keep({**row, 'volumes': size})
-    _compare(session, sizes[0], sizes[-1])
+        _compare(session, sizes[0], sizes[-1], _buffer_pool_mib(cloud))
 
 
-def _compare(session: sessions.Session, small: int, large: int) -> None:
+def _buffer_pool_mib(cloud: clouds.Cloud) -> int:
+    with cloud.engine.connect() as connection:
+        return int(connection.execute(sa.text(
+            'SELECT @@innodb_buffer_pool_size')).scalar_one()) // 2 ** 20
+
+
+def _compare(session: sessions.Session, small: int, large: int, pool: int) -> None:
+    """
+    :param pool: which buffer pool the server has, in MiB: the indexes of many volumes have room in
+        a large one only
+    """
     facts = session.results.facts
-    facts['sizes'] = [small, large]
+    facts['innodb_buffer_pool_mib'] = pool
+    prefix = '' if pool == DEFAULT_POOL_MIB else 'pool_'
+    facts['sizes'] = facts[f'{prefix}sizes'] = [small, large, pool]
     for name, scenarios_of in (('list', _OF_SIZE[:2]), ('show', _OF_SIZE[2:4]),
                                ('attach', _OF_SIZE[4:])):
         ratios = []
         for scenario in scenarios_of:
-            taken = [session.results.best(f'{size:,}', results.Case(
+            taken = [session.results.median(f'{size:,}', results.Case(
                 f'{SIZE} {scenario}', 1, size), results.P50) for size in (small, large)]
             if taken[0] and taken[1]:
                 ratios.append(taken[1] / taken[0])
         if ratios:
-            facts[f'size_{name}'] = round(max(ratios), 2)
+            facts[f'{prefix}size_{name}'] = round(max(ratios), 2)

@@ -1,5 +1,6 @@
 """Curves of what was measured: how latency and throughput follow from what there is more of."""
 import pathlib
+import statistics
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -63,7 +64,7 @@ CURVES = (
 
 
 def points(measured: results.Results, curve: Curve, line: Line) -> list[tuple[float, float]]:
-    """Where a line goes, from left to right; the best of all rounds."""
+    """Where a line goes, from left to right: medians of all rounds."""
     found: dict[float, list[float]] = {}
     for row in measured.rows:
         if row['scenario'] == line.scenario and curve.by in row and (
@@ -72,8 +73,7 @@ def points(measured: results.Results, curve: Curve, line: Line) -> list[tuple[fl
                 else row[line.figure]
             if value is not None:
                 found.setdefault(row[curve.by], []).append(value)
-    best = max if line.figure == results.THROUGHPUT else min
-    return [(across, best(values)) for across, values in sorted(found.items())]
+    return [(across, statistics.median(values)) for across, values in sorted(found.items())]
 
 
 def draw(measured: results.Results, folder: pathlib.Path) -> list[str] | None:

@@ -1,206 +1,302 @@
-"""The floor: the transactions and the bus round trips of an attachment, with nothing around them.
+"""The floor: what clients of attachments ask for, done with nothing but HTTP, SQL and a call.
 
-No HTTP, policy, authentication, objects, logs or driver. The same servers, the same kind of
-queues, the same database driver, pool and durability as the service that a configuration file
-describes. Two programs: a manager, and clients that are loaded like an API::
+A WSGI application without a framework reads a request, runs its durable transactions as plain
+statements of the database's own driver, and calls a manager over a connection that is kept. It
+writes the rows, and changes the indexes, that the service does. There is no policy, no look at
+what was there before, no retry and no log. `bench.load` puts the same acts on it as on the
+service. The manager is a program of its own::
 
-    python -m bench.floor manager CONFIGURATION
-    python -m bench.floor clients CONFIGURATION     a job on standard input, as `bench.load`
-
-What a verb costs at least is the table `STEPS`.
+    python -m bench.floor CONFIGURATION PORT
 """
-import collections
-import concurrent.futures
+import configparser
 import json
+import os
+import pathlib
+import socket
+import socketserver
+import struct
 import sys
 import threading
 import uuid
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
-import oslo_messaging
+import orjson
 import sqlalchemy as sa
-from oslo_config import cfg
 
-from bench import acts
-from blockattach import clock as clocks
-from blockattach.conf import database as database_conf
-from blockattach.conf import options
-from blockattach.conf import rpc as rpc_conf
 from blockattach.db import models
-from blockattach.rpc import transport as transports
 
-TOPIC, SERVER = 'floor', 'floor'
-_TIMEOUT = 60
-_THREADS = 64
+CONFIGURATION, MANAGER = 'FLOOR_CONFIGURATION', 'FLOOR_MANAGER'
+"""Variables of the API's environment: the file, and the port of the manager."""
+SCENARIOS = ('attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment')
+_LENGTH = struct.Struct('>I')
+_WAITING = 128
 _CONNECTION = json.dumps({'driver_volume_type': 'iscsi', 'data': {
     'target_portal': '192.0.2.1:3260', 'target_lun': 1, 'target_discovered': False,
     'target_iqn': 'iqn.2010-10.org.openstack:volume-00000000-0000-4000-a000-000000000000'}})
-_volumes = models.volumes
-_rows = models.attachments
+_volumes, _rows, _grants = models.volumes, models.attachments, models.grants
+_ROW: sa.BindParameter[str] = sa.bindparam('row')
+_VOLUME: sa.BindParameter[str] = sa.bindparam('volume')
+_NOW = sa.func.utc_timestamp(6)
+_LATER = sa.func.timestampadd(sa.text('SECOND'), 60, _NOW)
 
 
-def _update_row(**values: Any) -> sa.Update:
-    return sa.update(_rows).where(_rows.c.id == sa.bindparam('row')).values(**values)
+def _take(status: str, rank: int) -> sa.Update:
+    return sa.update(_volumes).where(_volumes.c.id == _VOLUME, _volumes.c.status == 'available',
+                                     ).values(_of_volume(status, status, rank))
 
 
-def _update_volume(**values: Any) -> sa.Update:
-    return sa.update(_volumes).where(_volumes.c.id == sa.bindparam('volume')).values(**values)
+def _insert(**values: Any) -> sa.Insert:
+    return sa.insert(_rows).values(
+        id=_ROW, volume_id=_VOLUME, project_id=sa.bindparam('project'), generation=1, slot=0,
+        instance_uuid=sa.bindparam('instance'), legacy_reservation=False, mode='rw',
+        deleted=False, created_at=_NOW, **values)
 
 
-_TAKE = sa.update(_volumes).where(
-    _volumes.c.id == sa.bindparam('volume'), _volumes.c.status == 'available').values(
-    status='attaching', attach_status='attaching', lowest_rank=2)
-_INSERT = sa.insert(_rows)
-# Statements of each step; those of one tuple are one transaction.
-_CONNECT = (_update_row(state='connecting', generation=2, connector='{}', owner='floor'),
-            _update_volume(status='attaching'))
-_CONNECTED = (_update_row(state='connected', generation=3, connection=_CONNECTION, owner=None),
-              _update_volume(status='attaching', attach_status='attaching', lowest_rank=3))
-_COMPLETE = (_update_row(state='attached', generation=4, rank=1),
-             _update_volume(status='in-use', attach_status='attached', lowest_rank=1))
-_DISCONNECT = (_update_row(state='disconnecting', generation=5, owner='floor'),
-               _update_volume(status='detaching', attach_status='detaching', lowest_rank=3))
-_GONE = (_update_row(state='gone', generation=6, rank=None, slot=None, deleted=True, owner=None),
-         _update_volume(status='available', attach_status='detached', lowest_rank=None))
-_SHOW = (sa.select(_volumes).where(_volumes.c.id == sa.bindparam('volume')),
-         sa.select(_rows).where(_rows.c.volume_id == sa.bindparam('volume'),
-                                _rows.c.deleted == sa.false()))
-# What the manager does when it is called.
-_MANAGED = {'connect': _CONNECTED, 'disconnect': _GONE}
-# In order: a transaction here, or a call of the manager.
-STEPS: dict[str, tuple[Any, ...]] = {
-    'attach-cycle': ('reserve', 'connect', _COMPLETE, _DISCONNECT, 'disconnect'),
-    'reserve-cycle': ('reserve', _CONNECT, 'connect', _COMPLETE, _DISCONNECT, 'disconnect'),
-    'show-volume': (_SHOW,),
+def _grant(volume_id: Any) -> dict[str, Any]:
+    return {'volume_id': volume_id, 'initiator': sa.bindparam('of_initiator'),
+            'alias': sa.literal(''), 'username': sa.literal('0123456789abcdef'),
+            'sealed_password': sa.literal('0' * 120), 'key_id': sa.literal('floor'),
+            'created_at': _NOW}
+
+
+def _of_volume(status: str, attach_status: str, rank: int | None) -> dict[Any, Any]:
+    return {_volumes.c.status: status, _volumes.c.attach_status: attach_status,
+            _volumes.c.lowest_rank: rank,
+            _volumes.c.attachment_moves: _volumes.c.attachment_moves + 1}
+
+
+def _move(of_volume: dict[Any, Any], **values: Any) -> sa.Update:
+    """An attachment and its volume, in one statement."""
+    return sa.update(_volumes).where(
+        _rows.c.id == _ROW, _volumes.c.id == _rows.c.volume_id).values({
+            **of_volume, _rows.c.generation: _rows.c.generation + 1,
+            _rows.c.updated_at: _NOW, **{_rows.c[name]: one for name, one in values.items()}})
+
+
+_CONNECTING = {'state': 'connecting', 'rank': 2, 'owner': 'floor', 'deadline': _LATER,
+               'connector': sa.bindparam('of_connector'), 'mountpoint': '/dev/vdb',
+               'initiator': sa.bindparam('of_initiator'), 'host': sa.bindparam('of_host')}
+_MADE = _grant(_rows.c.volume_id)
+# Each is one transaction. Volume, row and grant in this order, as locks are taken elsewhere.
+TRANSACTIONS: dict[str, tuple[sa.Executable, ...]] = {
+    'attach': (_take('attaching', 2), _insert(**_CONNECTING),
+               sa.insert(_grants).values(_grant(_VOLUME))),
+    'reserve': (_take('reserved', 4), _insert(state='reserved', rank=4)),
+    'update': (_move(_of_volume('attaching', 'attaching', 2), **_CONNECTING),
+               sa.insert(_grants).from_select(list(_MADE), sa.select(
+                   *_MADE.values()).where(_rows.c.id == _ROW))),
+    'complete': (_move(_of_volume('in-use', 'attached', 1), state='attached', rank=1,
+                       attached_at=_NOW),),
+    'detach': (_move(_of_volume('detaching', 'detaching', 3), state='disconnecting', rank=3,
+                     owner='floor', deadline=_LATER),),
 }
-"""Scenario to what it cannot do without."""
+"""What the API writes."""
+MANAGED: dict[str, tuple[sa.Executable, ...]] = {
+    'connect': (_move(_of_volume('attaching', 'attaching', 3), state='connected', rank=3,
+                      owner=None, deadline=None, connection=_CONNECTION),),
+    'disconnect': (
+        _move(_of_volume('available', 'detached', None), state='gone', rank=None, slot=None,
+              owner=None, deadline=None, deleted=True, deleted_at=_NOW, detached_at=_NOW),
+        sa.delete(_grants).where(_rows.c.id == _ROW, _grants.c.volume_id == _rows.c.volume_id,
+                                 _grants.c.initiator == _rows.c.initiator)),
+}
+"""What the manager writes when it is called."""
+_SHOWN = {'volume': sa.select(_volumes).where(_volumes.c.id == _VOLUME),
+          'of volume': sa.select(_rows).where(_rows.c.volume_id == _VOLUME,
+                                              _rows.c.deleted == sa.false()),
+          'attachment': sa.select(_rows).where(_rows.c.id == _ROW)}
+
+
+class Statement:
+    """A text for the driver, and where its values come from."""
+
+    def __init__(self, dialect: sa.Dialect, built: Any) -> None:
+        compiled = built.compile(dialect=dialect)
+        self.text: str = compiled.string
+        self._names: list[str] = compiled.positiontup or []
+        self._fixed = compiled.params
+
+    def values(self, given: dict[str, Any]) -> list[Any]:
+        """As the driver takes them."""
+        return [given.get(name, self._fixed[name]) for name in self._names]
 
 
 class Ground:
-    """Connections of one process to the database and the bus, as the service has them."""
+    """The database of a configuration file: how to connect, and every text, compiled once."""
 
     def __init__(self, configuration: str) -> None:
-        conf = cfg.ConfigOpts()
-        options.register(conf)
-        transports.register_options(conf)
-        conf(['--config-file', configuration], project='blockattach')
-        settings = database_conf.settings(conf)
-        # Not the service's own engine: that looks at each connection before it uses it.
-        self.engine = sa.create_engine(
-            sa.make_url(settings.connection).update_query_dict({'charset': 'utf8mb4'}),
-            pool_size=settings.max_pool_size, max_overflow=0, pool_timeout=_TIMEOUT,
-            pool_reset_on_return=None)
-        self.transport = transports.build_transport(conf)
-        prefix = rpc_conf.settings(conf).topic_prefix
-        self.target = oslo_messaging.Target(topic=f'{prefix}-{TOPIC}', server=SERVER)
+        read = configparser.ConfigParser(interpolation=None, strict=False)
+        read.read_string(pathlib.Path(configuration).read_text('utf-8'))
+        url = sa.make_url(read['database']['connection']).update_query_dict(
+            {'charset': 'utf8mb4'})
+        kind: Any = url.get_dialect()
+        self._driver = kind.import_dbapi()
+        dialect = kind(dbapi=self._driver, paramstyle='format')
+        self._arguments, self._options = dialect.create_connect_args(url)
+        self.transactions = {name: tuple(Statement(dialect, one) for one in statements)
+                             for name, statements in {**TRANSACTIONS, **MANAGED}.items()}
+        self.looks = {name: Statement(dialect, one) for name, one in _SHOWN.items()}
 
-    def run(self, statements: tuple[sa.Executable, ...], volume: str, row: str) -> None:
-        """One transaction."""
-        with self.engine.begin() as connection:
-            for statement in statements:
-                connection.execute(statement, {'volume': volume, 'row': row})
+    def connect(self) -> Any:
+        """A connection, on which a statement alone is a transaction."""
+        made = self._driver.connect(*self._arguments, **self._options)
+        made.autocommit(True)
+        return made
 
 
-class Manager:
-    """What answers on the bus."""
+class Rows(threading.local):
+    """The connection of one thread to the database."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
+        self._cursor = ground.connect().cursor()
 
-    def act(self, ctxt: dict[str, Any], step: str, volume: str, row: str) -> None:
-        """The manager's transaction of a step."""
-        self._ground.run(_MANAGED[step], volume, row)
+    def run(self, transaction: str, **given: Any) -> None:
+        """
+        :raises LookupError: nothing is as it must be; nothing was changed
+        """
+        statements = self._ground.transactions[transaction]
+        if len(statements) > 1:
+            self._cursor.execute('START TRANSACTION')
+        for one in statements:
+            if not self._cursor.execute(one.text, one.values(given)):
+                self._cursor.execute('ROLLBACK')
+                raise LookupError(transaction)
+        if len(statements) > 1:
+            self._cursor.execute('COMMIT')
 
-
-class Clients:
-    """Threads that repeat the steps of a scenario: a load of `bench.load`."""
-
-    def __init__(self, ground: Ground, job: acts.Job, clock: clocks.Clock) -> None:
-        self._ground = ground
-        self._job = job
-        self._clock = clock
-        self._calls = oslo_messaging.get_rpc_client(ground.transport, ground.target,
-                                                    timeout=_TIMEOUT)
-        self._volumes = [item.volume_id for item in job.items]
-        self._lock = threading.Lock()
-        self.milliseconds: list[float] = []
-        self.errors: collections.Counter[str] = collections.Counter()
-        self.steps: dict[str, list[float]] = {}
-        self.facts: dict[str, Any] = {}
-
-    def prepare(self) -> None:
-        """Warm up: what is done now is not counted."""
-        self._run(self._job.warmup)
-        self.milliseconds.clear()
-
-    def run(self) -> float:
-        """Until the last operation that was begun in time has ended; the seconds."""
-        return self._run(self._job.seconds)
-
-    def _run(self, seconds: float) -> float:
-        begin = self._clock.monotonic()
-        threads = [threading.Thread(target=self._repeat, args=(volume, begin + seconds))
-                   for volume in self._volumes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return self._clock.monotonic() - begin
-
-    def _repeat(self, volume: str, end: float) -> None:
-        taken = []
-        errors: collections.Counter[str] = collections.Counter()
-        while (begin := self._clock.monotonic()) < end:
-            row = str(uuid.uuid4())
-            try:
-                for step in STEPS[self._job.scenario]:
-                    self._do(step, volume, row)
-            except (sa.exc.SQLAlchemyError, oslo_messaging.MessagingException) as exc:
-                errors[str(exc).splitlines()[0]] += 1
-                # The volume is as it was left: nothing more can be done with it.
-                break
-            taken.append((self._clock.monotonic() - begin) * 1000)
-        with self._lock:
-            self.milliseconds += taken
-            self.errors += errors
-
-    def _do(self, step: Any, volume: str, row: str) -> None:
-        if step == 'reserve':
-            with self._ground.engine.begin() as connection:
-                if connection.execute(_TAKE, {'volume': volume}).rowcount != 1:
-                    raise sa.exc.NoResultFound('the volume is not as it was left')
-                connection.execute(_INSERT, {
-                    'id': row, 'volume_id': volume, 'project_id': 'floor', 'generation': 1,
-                    'instance_uuid': row, 'state': 'connecting', 'rank': 2, 'slot': 0,
-                    'legacy_reservation': False, 'connector': _CONNECTION, 'mode': 'rw',
-                    'deleted': False, 'created_at': self._clock.utcnow()})
-        elif isinstance(step, str):
-            self._calls.call({}, 'act', step=step, volume=volume, row=row)
-        else:
-            self._ground.run(step, volume, row)
+    def look(self, query: str, **given: Any) -> list[dict[str, Any]]:
+        """Rows by the names of their columns."""
+        one = self._ground.looks[query]
+        self._cursor.execute(one.text, one.values(given))
+        names = [column[0] for column in self._cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in self._cursor.fetchall()]
 
 
-def manage(ground: Ground) -> None:
-    """Serve until standard input ends; each line of it gives the connections back."""
-    server = oslo_messaging.get_rpc_server(ground.transport, ground.target, [Manager(ground)])
-    # As the service: its threads wait where they are idle.
-    server._executor_cls = concurrent.futures.ThreadPoolExecutor
-    server.start(override_pool_size=_THREADS)
-    print('ready', flush=True)
-    for _ in sys.stdin:
-        ground.engine.dispose()
-    server.stop()
+class Calls(threading.local):
+    """The connection of one thread to the manager."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(('127.0.0.1', port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answers = self._socket.makefile('rb')
+
+    def call(self, verb: str, row: str) -> Any:
+        """Return when the manager has done it."""
+        self._socket.sendall(_message({'verb': verb, 'row': row}))
+        return _heard(self._answers)
 
 
-def clients(ground: Ground) -> None:
-    """Do one job."""
-    from bench import load
-    job = acts.Job.read(json.loads(sys.stdin.readline()))
-    load.serve(Clients(ground, job, clocks.Clock()))
+def _message(content: Any) -> bytes:
+    body = orjson.dumps(content)
+    return _LENGTH.pack(len(body)) + body
 
 
-PROGRAMS: dict[str, Callable[[Ground], None]] = {'manager': manage, 'clients': clients}
+def _heard(stream: Any) -> Any:
+    """The next message.
+
+    :raises EOFError: there is none
+    """
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    return orjson.loads(stream.read(*_LENGTH.unpack(head)))
+
+
+class Application:
+    """The API. A request that it does not know, or cannot do, fails in the WSGI server."""
+
+    def __init__(self, ground: Ground, manager: int) -> None:
+        self._rows = Rows(ground)
+        self._calls = Calls(manager)
+        self._handlers: dict[tuple[str, str, int], Callable[..., tuple[str, Any]]] = {
+            ('POST', 'attachments', 0): self._create, ('PUT', 'attachments', 1): self._update,
+            ('POST', 'attachments', 2): self._complete, ('DELETE', 'attachments', 1): self._delete,
+            ('GET', 'volumes', 1): self._volume, ('GET', 'attachments', 1): self._attachment}
+
+    def __call__(self, environ: dict[str, Any],
+                 start_response: Callable[[str, list[tuple[str, str]]], Any]) -> Iterable[bytes]:
+        _, _, project, noun, *ids = environ['PATH_INFO'].split('/')
+        length = int(environ.get('CONTENT_LENGTH') or 0)
+        body = orjson.loads(environ['wsgi.input'].read(length)) if length else None
+        status, answer = self._handlers[environ['REQUEST_METHOD'], noun, len(ids)](
+            body, project, *ids)
+        data = b'' if answer is None else orjson.dumps(answer)
+        start_response(status, [('Content-Type', 'application/json'),
+                                ('Content-Length', str(len(data)))])
+        return [data]
+
+    def _create(self, body: Any, project: str) -> tuple[str, Any]:
+        wanted, row = body['attachment'], str(uuid.uuid4())
+        given = {'row': row, 'volume': wanted['volume_uuid'], 'project': project,
+                 'instance': wanted['instance_uuid']}
+        if 'connector' not in wanted:
+            self._rows.run('reserve', **given)
+            return '200 OK', {'attachment': {'id': row, 'status': 'reserved'}}
+        self._rows.run('attach', **given, **_connecting(wanted['connector']))
+        return self._connected(row)
+
+    def _update(self, body: Any, project: str, row: str) -> tuple[str, Any]:
+        self._rows.run('update', row=row, **_connecting(body['attachment']['connector']))
+        return self._connected(row)
+
+    def _connected(self, row: str) -> tuple[str, Any]:
+        return '200 OK', {'attachment': {'id': row, 'status': 'attaching',
+                                         **self._calls.call('connect', row)}}
+
+    def _complete(self, body: Any, project: str, row: str, action: str) -> tuple[str, Any]:
+        self._rows.run('complete', row=row)
+        return '204 No Content', None
+
+    def _delete(self, body: Any, project: str, row: str) -> tuple[str, Any]:
+        self._rows.run('detach', row=row)
+        self._calls.call('disconnect', row)
+        return '200 OK', {'attachments': []}
+
+    def _volume(self, body: Any, project: str, volume: str) -> tuple[str, Any]:
+        return '200 OK', {'volume': {**self._rows.look('volume', volume=volume)[0],
+                                     'attachments': self._rows.look('of volume', volume=volume)}}
+
+    def _attachment(self, body: Any, project: str, row: str) -> tuple[str, Any]:
+        return '200 OK', {'attachment': self._rows.look('attachment', row=row)[0]}
+
+
+def _connecting(connector: dict[str, Any]) -> dict[str, Any]:
+    return {'of_connector': orjson.dumps(connector).decode(), 'of_host': connector['host'],
+            'of_initiator': connector['initiator']}
+
+
+def build() -> Application:
+    """What a WSGI server serves."""
+    return Application(Ground(os.environ[CONFIGURATION]), int(os.environ[MANAGER]))
+
+
+def manage(ground: Ground, port: int) -> None:
+    """Serve calls, each connection in a thread, until the process is ended."""
+    rows = Rows(ground)
+
+    class Handler(socketserver.StreamRequestHandler):
+        disable_nagle_algorithm = True
+
+        def handle(self) -> None:
+            while True:
+                try:
+                    asked = _heard(self.rfile)
+                except EOFError:
+                    return
+                rows.run(asked['verb'], row=asked['row'])
+                self.wfile.write(_message({'connection_info': _CONNECTION}))
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        request_queue_size = _WAITING
+
+    with Server(('127.0.0.1', port), Handler) as server:
+        print('ready', flush=True)
+        server.serve_forever()
+
 
 if __name__ == '__main__':
-    PROGRAMS[sys.argv[1]](Ground(sys.argv[2]))
+    manage(Ground(sys.argv[1]), int(sys.argv[2]))

@@ -1,7 +1,11 @@
-"""Measures the floor (`bench.floor`) on the servers of a cloud, beside its rows and queues."""
+"""Measures the floor (`bench.floor`) on the database of a cloud, beside its rows.
+
+Its API runs under the same WSGI server as the service's, by the same file in ``etc``.
+"""
 import contextlib
-import json
+import os
 import subprocess
+import threading
 import uuid
 from collections.abc import Iterator
 
@@ -13,81 +17,108 @@ from bench import cloud as clouds
 from bench import floor
 from bench import measure
 from bench import processes
+from bench import results
 from bench import scenarios
+from bench import target as targets
 from blockattach import clock as clocks
 from blockattach.db import models
+from blockattach.tests.fixtures import servers
 
-NAME = 'floor'
-SCENARIOS = tuple(floor.STEPS)
+SCENARIOS = floor.SCENARIOS
 _PROJECT = 'floor'
-_NOBODY = client.Endpoint('http://127.0.0.1/v3/floor')
 _SHOWN = 2
+_LOOKS, _LOOK_SECONDS = 600, 0.05
+# Of each process: as many requests as the API works on at the same time, and as many that wait for
+# the manager.
+_THREADS = 16
 
 
 class Floor:
-    """The floor of one cloud: its manager runs from the beginning of `running` to its end."""
+    """The floor of a cloud. Its processes run while it is measured, and no longer: others need
+    the connections that a database has.
 
-    def __init__(self, cloud: clouds.Cloud, manager: 'subprocess.Popen[str]',
-                 clock: clocks.Clock) -> None:
+    :param kept: whether clients use a connection again
+    """
+
+    def __init__(self, cloud: clouds.Cloud, clock: clocks.Clock, kept: bool = False) -> None:
         self._cloud = cloud
-        self._manager = manager
         self._clock = clock
+        self._kept = kept
 
     def measure(self, scenario: str, load: scenarios.Load) -> measure.Row:
-        """One row, like those of a target."""
-        job = acts.Job(scenario, _NOBODY, tuple(
-            acts.Item(volume_id) for volume_id in self._volumes(scenario, load.clients)),
-            load.seconds, load.warmup)
-        with measure.loading('bench.floor', [json.dumps(job.plain())], 'clients',
-                             str(self._cloud.configuration)) as running:
-            own = processes.Processes({'clients': running.pid, 'manager': self._manager.pid})
-            backing = clouds.backing()
-            row = measure.counted(running, load.seconds, own, backing, self._clock,
-                                  contextlib.nullcontext())
-        # Others need the connections that a database has.
-        measure.send(self._manager, '')
-        # Its clients are the service here.
-        return {'target': NAME, 'scenario': scenario, 'clients': load.clients, **row,
-                'load_cpu_ms': None}
+        """One row, like those of a target.
 
-    def _volumes(self, scenario: str, count: int) -> list[str]:
-        """Fresh rows that the service's own periodic work does not look at."""
-        now = self._clock.utcnow()
+        :raises CannotMeasure: it does not start
+        """
+        items = self._items(scenario, load.clients)
+        with self._running() as target:
+            return scenarios.Stage(target, self._clock).play(scenario, acts.Job(
+                scenario, target.endpoint, items, load.seconds, load.warmup))
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[targets.Target]:
+        manager_port, port = servers.free_port(), servers.free_port()
+        script = (clouds.ETC / 'granian' / 'blockattach-api.sh').read_text('utf-8').replace(
+            'blockattach.wsgi:application', f'--factory {floor.__name__}:{floor.build.__name__}')
+        environment = self._cloud.environment()
+        environment |= {
+            'PORT': str(port), 'WORKERS': str(clouds.WORKERS), 'THREADS': str(_THREADS),
+            'PYTHONPATH': os.pathsep.join((str(clouds.ROOT / 'tools'),
+                                           environment['PYTHONPATH'])),
+            floor.CONFIGURATION: str(self._cloud.configuration), floor.MANAGER: str(manager_port)}
+        with (measure.loading(floor.__name__, [], str(self._cloud.configuration),
+                              str(manager_port)) as manager,
+              (self._cloud.folder / f'{results.FLOOR}.out.log').open('ab') as log,
+              subprocess.Popen(['sh', '-c', script], stdin=subprocess.DEVNULL, stdout=log,
+                               stderr=log, env=environment, cwd=self._cloud.folder) as api):
+            try:
+                endpoint = client.Endpoint(f'http://127.0.0.1:{port}/v3/{_PROJECT}',
+                                           kept=self._kept)
+                self._await(endpoint, api)
+                yield targets.Target(
+                    results.FLOOR, endpoint,
+                    processes.Processes({'api': api.pid, 'manager': manager.pid}),
+                    self._cloud.backing, self._clock)
+            finally:
+                api.terminate()
+
+    def _await(self, endpoint: client.Endpoint, api: 'subprocess.Popen[bytes]') -> None:
+        never = threading.Event()
+        volume = self._volumes(1)[0]
+        for _ in range(_LOOKS):
+            if api.poll() is not None:
+                break
+            with (contextlib.suppress(client.Unexpected),
+                  contextlib.closing(client.Client(endpoint)) as one):
+                one.ask('start', 'GET', f'/volumes/{volume}')
+                return
+            self._clock.wait(never, _LOOK_SECONDS)
+        raise clouds.CannotMeasure(
+            f'the floor does not answer: {self._cloud.last_words(results.FLOOR)}')
+
+    def _items(self, scenario: str, count: int) -> tuple[acts.Item, ...]:
+        """What clients work on: a volume each, or one that two hosts share."""
+        if scenario in scenarios.ON_PLAIN:
+            return tuple(acts.Item(one, host=f'host-{number}')
+                         for number, one in enumerate(self._volumes(count)))
+        volume_id, made = self._volumes(1)[0], [str(uuid.uuid4()) for _ in range(_SHOWN)]
+        with self._cloud.engine.begin() as connection:
+            connection.execute(models.attachments.insert(), [{
+                'id': one, 'volume_id': volume_id, 'project_id': _PROJECT, 'mode': 'rw',
+                'state': 'attached', 'rank': 1, 'generation': 4,
+                'created_at': self._clock.utcnow()} for one in made])
+        return (acts.Item(volume_id, made[0]),) * count
+
+    def _volumes(self, count: int) -> list[str]:
+        """Fresh ones, at which the service's own periodic work does not look."""
+        ids = [str(uuid.uuid4()) for _ in range(count)]
         with self._cloud.engine.begin() as connection:
             kind = connection.execute(
                 sa.select(models.volume_types.c.id).limit(1)).scalar_one()
-            made = [{
-                'id': str(uuid.uuid4()), 'project_id': _PROJECT, 'user_id': _PROJECT,
-                'size_gb': 1, 'own_status': 'available', 'status': 'available',
-                'attach_status': 'detached', 'availability_zone': 'nova', 'volume_type_id': kind,
-                'pool': 'elsewhere@floor#floor', 'created_at': now} for _ in range(count)]
-            connection.execute(models.volumes.insert(), made)
-            if scenario == 'show-volume':
-                connection.execute(models.attachments.insert(), [{
-                    'id': str(uuid.uuid4()), 'volume_id': one['id'], 'project_id': _PROJECT,
-                    'state': 'attached', 'rank': 1, 'generation': 4, 'mode': 'rw',
-                    'created_at': now} for one in made for _ in range(_SHOWN)])
-        return [str(one['id']) for one in made]
-
-
-@contextlib.contextmanager
-def running(cloud: clouds.Cloud, clock: clocks.Clock) -> Iterator[Floor]:
-    """The floor of a cloud, until the context is left.
-
-    :raises CannotMeasure: it does not start
-    """
-    cloud.also_serves(floor.TOPIC, floor.SERVER)
-    with measure.loading('bench.floor', [], 'manager', str(cloud.configuration)) as manager:
-        try:
-            yield Floor(cloud, manager, clock)
-        finally:
-            assert manager.stdin is not None
-            manager.stdin.close()
-            manager.wait()
-            with cloud.engine.begin() as connection:
-                mine = sa.select(models.volumes.c.id).where(
-                    models.volumes.c.project_id == _PROJECT)
-                connection.execute(models.attachments.delete().where(
-                    models.attachments.c.volume_id.in_(mine)))
-                connection.execute(models.volumes.delete().where(
-                    models.volumes.c.project_id == _PROJECT))
+            connection.execute(models.volumes.insert(), [{
+                'id': one, 'project_id': _PROJECT, 'user_id': _PROJECT, 'size_gb': 1,
+                'own_status': 'available', 'status': 'available', 'attach_status': 'detached',
+                'availability_zone': 'nova', 'volume_type_id': kind,
+                'pool': 'elsewhere@floor#floor', 'created_at': self._clock.utcnow()}
+                for one in ids])
+        return ids

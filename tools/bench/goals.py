@@ -1,12 +1,21 @@
-"""What the service shall reach, as one table, and whether it did in the runs that were made."""
+"""What the service shall reach, as one table, and whether it did in the runs that were made.
+
+A ratio is that of the medians of at least three rounds. What was measured while others used too
+much of the machine is void.
+"""
 import dataclasses
 import enum
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from bench import cloud
 from bench import results
 
-HEADINGS = ('goal', 'clients', 'wanted', 'measured', 'verdict')
+HEADINGS = ('goal', 'clients', 'wanted', 'measured', 'of single rounds', 'the other', 'verdict')
+ROUNDS = 3
+CALLS = 'calls'
+"""The fact that says the way of calls."""
+VOID = 'void'
 
 
 class Relation(enum.Enum):
@@ -21,14 +30,16 @@ class Ratio:
     """A goal for a scenario: a figure of ours divided by the peer's, or the floor's.
 
     :param clients: None: for any number of them
+    :param over_broker: what is wanted where calls go through the broker; None: the same
     """
 
     scenario: str
     figure: str
     relation: Relation
     wanted: float
-    clients: int | None = None
+    clients: tuple[int, ...] | None = None
     to: str = results.PEER
+    over_broker: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,6 +47,9 @@ class Figure:
     """A goal for a figure that a run leaves among the facts, with its unit.
 
     :param between: the fact with the fewest and the most that were compared, for the name
+    :param of: what the rows are called that it follows from; empty: from none, or from rows beside
+        which the machine is busy on purpose
+    :param beside: a fact that has this goal said even where it was not measured
     """
 
     name: str
@@ -44,62 +58,75 @@ class Figure:
     wanted: float
     unit: str
     between: str = ''
+    of: str | tuple[str, ...] = ''
+    beside: str = ''
 
 
 class Verdict(NamedTuple):
-    """One line: what was wanted, what was measured, and whether that is enough."""
+    """One line: what was wanted, what was measured, and whether that is enough.
+
+    :ivar spread: the least and the most ratio of a single round
+    :ivar other: the peer's own figure, or the floor's
+    """
 
     goal: str
     clients: str
     wanted: str
     measured: str
+    spread: str
+    other: str
     met: str
 
 
 _MORE, _LESS = Relation.AT_LEAST, Relation.AT_MOST
 _THROUGHPUT, _P99, _CPU = results.THROUGHPUT, results.P99, results.CPU
 
+_LOADED = 8, 32
+
 RATIOS = (
-    Ratio('attach-cycle', _THROUGHPUT, _MORE, 10),
-    Ratio('reserve-cycle', _THROUGHPUT, _MORE, 10),
-    Ratio('attach-cycle', _CPU, _LESS, 0.1),
-    Ratio('reserve-cycle', _CPU, _LESS, 0.1),
-    Ratio('attach-cycle', _CPU, _LESS, 1.6, to=results.FLOOR),
-    Ratio('reserve-cycle', _CPU, _LESS, 1.6, to=results.FLOOR),
-    Ratio('attach-cycle', _P99, _LESS, 0.1, clients=32),
-    Ratio('reserve-cycle', _P99, _LESS, 0.1, clients=32),
+    Ratio('attach-cycle', _THROUGHPUT, _MORE, 10, _LOADED),
+    Ratio('reserve-cycle', _THROUGHPUT, _MORE, 10, _LOADED),
+    Ratio('attach-cycle', _CPU, _LESS, 0.1, _LOADED, over_broker=0.2),
+    Ratio('reserve-cycle', _CPU, _LESS, 0.1, _LOADED, over_broker=0.2),
+    Ratio('attach-cycle', _P99, _LESS, 0.15, (32,)),
+    Ratio('reserve-cycle', _P99, _LESS, 0.15, (32,)),
+    Ratio('attach-cycle', _CPU, _LESS, 2.2, _LOADED, results.FLOOR),
+    Ratio('reserve-cycle', _CPU, _LESS, 2.2, _LOADED, results.FLOOR),
     Ratio('show-volume', _THROUGHPUT, _MORE, 10),
     Ratio('show-attachment', _THROUGHPUT, _MORE, 10),
-    Ratio('list-detail', _THROUGHPUT, _MORE, 20),
     Ratio('create-available', _THROUGHPUT, _MORE, 10),
+    Ratio('list-detail', _THROUGHPUT, _MORE, 20),
 )
 """Against the peer in the same run, and against the floor."""
 
+_STEPS = 'create', 'update', 'complete'
+_OF_SIZE = 'list', 'show', 'attach'
+_SIZES = '{0} with {{1:,}} volumes, of that with {{0:,}}, by {1}'
+
 FIGURES = (
-    Figure('idle memory of all processes, of that of the peer', 'idle_pss_ratio', _LESS, 0.6, 'x'),
-    Figure('memory of blockattach-all', 'all_in_one_pss_mib', _LESS, 150, ' MiB'),
-    Figure('readiness of the slowest process', 'slowest_ready_seconds', _LESS, 2, ' s'),
-    Figure('create with {1:,} attachments, of that with {0:,}', 'crowd_create', _LESS, 1.2, 'x',
-           'crowd_counts'),
-    Figure('update with {1:,} attachments, of that with {0:,}', 'crowd_update', _LESS, 1.2, 'x',
-           'crowd_counts'),
-    Figure('complete with {1:,} attachments, of that with {0:,}', 'crowd_complete', _LESS, 1.2,
-           'x', 'crowd_counts'),
-    Figure('hosts refused of {1:,} that join', 'crowd_refused', _LESS, 0, '', 'crowd_counts'),
-    Figure('list with {1:,} volumes, of that with {0:,}', 'size_list', _LESS, 1.2, 'x', 'sizes'),
-    Figure('show with {1:,} volumes, of that with {0:,}', 'size_show', _LESS, 1.2, 'x', 'sizes'),
-    Figure('attach with {1:,} volumes, of that with {0:,}', 'size_attach', _LESS, 1.2, 'x',
-           'sizes'),
-    Figure('throughput under twice the load, of the peak', 'overload_throughput', _MORE, 0.9,
+    Figure('idle memory of all processes, of that of the peer', 'idle_pss_ratio', _LESS, 0.55,
            'x'),
+    Figure('memory of blockattach-all', 'all_in_one_pss_mib', _LESS, 150, ' MiB'),
+    Figure('memory of the API after {1:,} requests, of that after {0:,}', 'lasting_memory', _LESS,
+           1.1, 'x', 'lasting_requests'),
+    Figure('readiness of the slowest process', 'slowest_ready_seconds', _LESS, 2, ' s'),
+    *(Figure(f'{step} with {{1:,}} attachments, of that with {{0:,}}', f'crowd_{step}', _LESS,
+             1.1, 'x', 'crowd_counts', ('crowd attach', 'crowd reserve')) for step in _STEPS),
+    Figure('hosts refused of {1:,} that join', 'crowd_refused', _LESS, 0, '', 'crowd_counts'),
+    *(Figure(_SIZES.format(name, 'the default buffer pool'), f'size_{name}', _LESS, 1.2, 'x',
+             'sizes', 'size', f'pool_size_{name}') for name in _OF_SIZE),
+    *(Figure(_SIZES.format(name, 'a buffer pool of {2:,} MiB'), f'pool_size_{name}', _LESS, 1.2,
+             'x', 'pool_sizes', 'size') for name in _OF_SIZE),
+    Figure('throughput under twice the load, of the peak', 'overload_throughput', _MORE, 0.9,
+           'x', of='overload'),
     Figure('attachments in no final state after that', 'overload_unsettled', _LESS, 0, ''),
     Figure('p99 of others beside a backend that takes 30 s, of that without', 'slow_backend_p99',
-           _LESS, 1.25, 'x'),
+           _LESS, 1.25, 'x', of=('alone ', 'beside ')),
     *(Figure(f'p99 of {name} beside a running copy{limit}, of that without',
              f'copies_{name}{fact}_p99', _LESS, 1.5, 'x')
       for limit, fact in (('', ''), (' of 50 MB/s', '_limited'))
       for name in ('attach', 'detach')),
-    *(Figure(f'CPU to {name}, of that to create a volume', fact, _LESS, 1.5, 'x')
+    *(Figure(f'CPU to {name}, of that to create a volume', fact, _LESS, 1.5, 'x', of='store')
       for name, fact in (
           ('clone a volume', 'store_clone'), ('extend a volume', 'store_extend'),
           ('create a snapshot', 'store_create_snapshot'),
@@ -109,25 +136,51 @@ FIGURES = (
 """Of the service alone."""
 
 _NAMES = {_THROUGHPUT: 'throughput', _P99: 'p99', _CPU: 'CPU'}
+_UNITS = {_THROUGHPUT: 'per s', _P99: 'ms', _CPU: 'ms'}
 
 
 def verdicts(measured: results.Results) -> Iterator[Verdict]:
     """Every goal that was measured; the others are left out."""
+    over_broker = measured.facts.get(CALLS) == cloud.OVER_BROKER
     for goal in RATIOS:
+        wanted = goal.over_broker if over_broker and goal.over_broker else goal.wanted
         for case in measured.cases():
-            if case.scenario == goal.scenario and goal.clients in (None, case.clients):
-                value = measured.ratio(case, goal.figure, goal.to)
-                if value is not None:
-                    yield Verdict(f'{case}: {_NAMES[goal.figure]} to the {goal.to}',
-                                  str(case.clients), f'{goal.relation.value} {goal.wanted:g}x',
-                                  results.times(value), _met(value, goal.relation, goal.wanted))
+            if case.scenario != goal.scenario or (
+                    goal.clients is not None and case.clients not in goal.clients):
+                continue
+            found = measured.compared(case, goal.figure, goal.to)
+            if found is not None:
+                yield Verdict(
+                    f'{case}: {_NAMES[goal.figure]} to the {goal.to}', str(case.clients),
+                    f'{goal.relation.value} {wanted:g}x', results.times(found.ratio),
+                    found.spread, f'{found.other:.4g} {_UNITS[goal.figure]}',
+                    _judged(found, goal.relation, wanted))
     for figure in FIGURES:
-        value = measured.facts.get(figure.fact)
-        if value is not None:
-            name = figure.name.format(*measured.facts.get(figure.between, ()))
-            yield Verdict(name, '', f'{figure.relation.value} {figure.wanted:g}'
-                                           f'{figure.unit}', f'{value:g}{figure.unit}',
-                          _met(value, figure.relation, figure.wanted))
+        verdict = _of_figure(figure, measured)
+        if verdict is not None:
+            yield verdict
+
+
+def _of_figure(figure: Figure, measured: results.Results) -> Verdict | None:
+    value, counts = measured.facts.get(figure.fact), measured.facts.get(figure.between, ())
+    if value is not None:
+        is_void = bool(figure.of) and measured.is_void(figure.of, counts)
+        shown = f'{value:g}{figure.unit}'
+        met = VOID if is_void else _met(value, figure.relation, figure.wanted)
+    elif figure.beside in measured.facts:
+        shown, met = '', 'not measured'
+    else:
+        return None
+    return Verdict(figure.name.format(*counts), '',
+                   f'{figure.relation.value} {figure.wanted:g}{figure.unit}', shown, '', '', met)
+
+
+def _judged(found: results.Compared, relation: Relation, wanted: float) -> str:
+    if found.is_void:
+        return VOID
+    if found.rounds < ROUNDS:
+        return f'fewer than {ROUNDS} rounds'
+    return _met(found.ratio, relation, wanted)
 
 
 def _met(value: float, relation: Relation, wanted: float) -> str:

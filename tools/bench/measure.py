@@ -19,8 +19,16 @@ from blockattach import clock as clocks
 _TOOLS = pathlib.Path(__file__).resolve().parents[1]
 # What a load process needs beside its seconds: to start, and to end what is in flight.
 _SLACK_SECONDS = 180
+_COUNTED_SECONDS = 1
 Row = dict[str, Any]
 """One line of the results; a figure that is not known is None."""
+NOISE = 0.1
+"""What is measured while others use a larger share of the processors is void."""
+
+
+def is_void(row: Row) -> bool:
+    """Whether others used too much of the machine."""
+    return bool(row['noise'] is not None and row['noise'] > NOISE)
 
 
 def measure(target: targets.Target, job: acts.Job, name: str, clock: clocks.Clock,
@@ -48,13 +56,17 @@ def counted(load: subprocess.Popen[str], seconds: float, own: processes.Processe
         send(load, '')
         answer = _answer(load, seconds)
         after, backing_after = own.cpu_ms(), backing.cpu_ms()
-    passed = (clock.monotonic() - begin) * 1000 * (os.cpu_count() or 1)
+    passed = clock.monotonic() - begin
     cpu = {name: after[name] - before[name] for name in before}
     shared = {name: backing_after[name] - backing_before[name] for name in backing_before}
     others = (processes.machine_busy_ms() - busy - sum(cpu.values()) - sum(shared.values())
               - answer['cpu_ms'])
+    # Where its processes are not known, what the service uses looks like that of others; and in a
+    # short time, what the counters leave out does.
+    known = own.names and backing.names and passed >= _COUNTED_SECONDS
+    share = others / (passed * 1000 * (os.cpu_count() or 1))
     return {**summary(answer, cpu, shared), 'peak_pss_mib': peak.mib,
-            'noise': round(max(0.0, others / passed), 3)}
+            'noise': round(max(0.0, share), 3) if known else None}
 
 
 def summary(answer: Row, cpu: dict[str, float], shared: dict[str, float]) -> Row:

@@ -36,7 +36,7 @@ def measure_slow_backend(session: sessions.Session) -> None:
             slow.repair()
     ratios = []
     for scenario in _OTHERS:
-        alone, beside = (session.results.best(results.OWN, results.Case(
+        alone, beside = (session.results.median(results.OWN, results.Case(
             f'{when} {scenario}', _CLIENTS), results.P99) for when in (ALONE, BESIDE))
         if alone and beside:
             ratios.append(beside / alone)

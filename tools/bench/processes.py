@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from blockattach import clock as clocks
 
 TICK_MS = 1000 / os.sysconf('SC_CLK_TCK')
-BACKING = {'mariadbd': 'database', 'mysqld': 'database', 'beam.smp': 'bus'}
+BACKING = {'mariadbd': 'database', 'mysqld': 'database', 'postgres': 'database',
+           'beam.smp': 'bus'}
 """The programs of database and bus, and what they are called here."""
 _LOOK_SECONDS = 0.5
 

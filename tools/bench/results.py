@@ -1,10 +1,12 @@
-"""Rows of measurements: kept, compared by their best rounds, and shown as tables."""
+"""Rows of measurements: kept, compared by the medians of their rounds, and shown as tables."""
 import collections
 import dataclasses
 import re
+import statistics
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from bench import measure
 
@@ -13,7 +15,10 @@ OWN, PEER, FLOOR = 'blockattach', 'peer', 'floor'
 HEADINGS = ('target', 'scenario', 'clients', 'operations', 'per second', 'p50 ms', 'p95 ms',
             'p99 ms', 'CPU ms', 'db+bus ms', 'peak MiB', 'noise', 'errors')
 _WIDTHS = (12, 17, 8, 11, 11, 9, 9, 9, 9, 10, 9, 7, 7)
-COMPARED = ('scenario', 'clients', 'throughput', 'p50', 'p99', 'CPU', 'of the floor')
+COMPARED = ('scenario', 'clients', 'throughput', 'p50', 'p99', 'CPU', 'of the floor',
+            'throughput of rounds', 'CPU of rounds', 'peer per second', 'peer CPU ms')
+ROUND = 'round'
+"""The key of a row that was measured in turn with those that it is compared with."""
 
 # What is compared: the key of a row. Whether more is better does not matter to a ratio.
 THROUGHPUT, P50, P99, CPU = 'per_second', 'p50_ms', 'p99_ms', 'total_cpu_ms'
@@ -24,6 +29,34 @@ def total_cpu_ms(row: measure.Row) -> float | None:
     if row['cpu_ms'] is None or row['backing_cpu_ms'] is None:
         return None
     return float(row['cpu_ms'] + row['backing_cpu_ms'])
+
+
+class Compared(NamedTuple):
+    """A figure of ours divided by another's, both the medians of the rounds.
+
+    :ivar least: of the ratios of single rounds
+    :ivar most: of the ratios of single rounds
+    :ivar other: the other's own figure
+    :ivar rounds: how many there were
+    :ivar is_void: others used too much of the machine in one of them
+    """
+
+    ratio: float
+    least: float
+    most: float
+    other: float
+    rounds: int
+    is_void: bool
+
+    @property
+    def spread(self) -> str:
+        """As it is read."""
+        return f'{times(self.least)}..{times(self.most)}'
+
+
+def figure_of(row: measure.Row, name: str) -> float | None:
+    """A figure of one row."""
+    return total_cpu_ms(row) if name == CPU else row[name]
 
 
 def shown(row: measure.Row) -> tuple[str, ...]:
@@ -88,29 +121,54 @@ class Results:
         """Those that were measured on our own service, in order."""
         return list(dict.fromkeys(Case.of(row) for row in self.rows if row['target'] == OWN))
 
-    def best(self, target: str, case: Case, figure: str) -> float | None:
-        """A figure of a case in its best round: others on the machine can only make it worse.
+    def median(self, target: str, case: Case, figure: str) -> float | None:
+        """A figure of a case, in the middle of all that were measured; None: it is not known."""
+        known = [value for row in self._of(target, case)
+                 if (value := figure_of(row, figure)) is not None]
+        return statistics.median(known) if known else None
 
-        None: it is not known.
-        """
-        found = [total_cpu_ms(row) if figure == CPU else row[figure] for row in self.rows
-                 if row['target'] == target and Case.of(row) == case]
-        known = [value for value in found if value is not None]
-        if not known:
+    def compared(self, case: Case, figure: str, to: str = PEER,
+                 of: str = OWN) -> Compared | None:
+        """Ours with another's, in the rounds in which they took turns; None: there were none."""
+        rounds = []
+        for rows in zip(*([row for row in self._of(target, case) if ROUND in row]
+                          for target in (of, to)), strict=False):
+            own, other = (figure_of(row, figure) for row in rows)
+            if own is not None and other:
+                rounds.append((own, other, any(map(measure.is_void, rows))))
+        if not rounds:
             return None
-        return max(known) if figure == THROUGHPUT else min(known)
-
-    def ratio(self, case: Case, figure: str, to: str = PEER) -> float | None:
-        """Ours divided by another's."""
-        own, other = self.best(OWN, case, figure), self.best(to, case, figure)
-        return own / other if own is not None and other else None
+        ratios = [own / other for own, other, _ in rounds]
+        middle, of_other = (statistics.median(one[place] for one in rounds) for place in (0, 1))
+        return Compared(middle / of_other, min(ratios), max(ratios), of_other, len(rounds),
+                        any(void for _, _, void in rounds))
 
     def comparison(self) -> list[tuple[str, ...]]:
         """The rows of the table of ratios (`COMPARED`) that have any."""
-        rows = [(str(case), str(case.clients),
-                 *(times(self.ratio(case, figure)) for figure in (THROUGHPUT, P50, P99, CPU)),
-                 times(self.ratio(case, CPU, FLOOR))) for case in self.cases()]
-        return [row for row in rows if set(row[2:]) != {times(None)}]
+        found = []
+        for case in self.cases():
+            throughput, p50, p99, cpu = (self.compared(case, figure)
+                                         for figure in (THROUGHPUT, P50, P99, CPU))
+            of_floor = self.compared(case, CPU, FLOOR)
+            if throughput or of_floor:
+                found.append((str(case), str(case.clients), *(
+                    times(one and one.ratio) for one in (throughput, p50, p99, cpu, of_floor)),
+                    *(one.spread if one else '-' for one in (throughput, cpu)),
+                    *(f'{one.other:.4g}' if one else '-' for one in (throughput, cpu))))
+        return found
+
+    def is_void(self, begin: str | tuple[str, ...], counts: Sequence[int] = ()) -> bool:
+        """Whether others used too much of the machine while anything was measured whose name
+        begins so.
+
+        :param counts: of what there is more and more of; empty: all of them
+        """
+        return any(row['scenario'].startswith(begin) and measure.is_void(row) and (
+            not counts or row.get('attachments', row.get('volumes')) in counts)
+            for row in self.rows)
+
+    def _of(self, target: str, case: Case) -> list[measure.Row]:
+        return [row for row in self.rows if row['target'] == target and Case.of(row) == case]
 
     def errors(self, of_peer: bool = False) -> list[str]:
         """What went wrong, each once; of the peer, or of all others."""

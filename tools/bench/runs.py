@@ -6,12 +6,15 @@ from bench import client
 from bench import cloud as clouds
 from bench import copies
 from bench import crowds
+from bench import databases
 from bench import features
 from bench import floors
 from bench import identity
+from bench import lasting
 from bench import neighbours
 from bench import pressure
 from bench import processes
+from bench import results
 from bench import scenarios
 from bench import seed
 from bench import session as sessions
@@ -34,28 +37,30 @@ def play_scenarios(session: sessions.Session) -> None:
         _look_at_idle(session, cloud, target, peers)
         for one in peers:
             session.supply(one)
-        if any(name in scenarios.LISTS for name in session.wanted):
-            seed.fill_lists(cloud.engine, target, session.plan.volumes)
-            for volumes in session.plan.volumes:
-                session.seed_peer(scenarios.list_project(volumes), volumes)
+        listed = sorted({load.volumes for name in session.wanted if name in scenarios.LISTS
+                         for load in session.plan.loads(name)})
+        if listed:
+            seed.fill_lists(cloud.engine, target, listed)
+            for volumes in listed:
+                for one in peers:
+                    session.seed_peer(one, scenarios.list_project(volumes), volumes)
         session.supply(target)
-        floor = running.enter_context(floors.running(cloud, session.clock))
+        floor = floors.Floor(cloud, session.clock, session.kept)
         for number in range(session.plan.rounds):
             # What disturbs the machine meanwhile disturbs all of them alike.
             order = [target, *peers] if number % 2 == 0 else [*peers, target]
             for name in session.wanted:
                 for load in session.plan.loads(name):
                     for one in order:
-                        session.play(one, name, load)
+                        session.play(one, name, load, **{results.ROUND: number})
                     if name in floors.SCENARIOS:
-                        session.keep(floor.measure(name, load))
+                        session.keep({**floor.measure(name, load), results.ROUND: number})
 
 
 def _look_at_idle(session: sessions.Session, cloud: clouds.Cloud, target: targets.Target,
                   peers: list[targets.Target]) -> None:
     """Memory before any load, and how long each process took to be ready."""
     facts = session.results.facts
-    facts['versions'] = cloud.versions()
     facts['ready_seconds'] = cloud.ready_seconds
     facts['slowest_ready_seconds'] = max(cloud.ready_seconds.values())
     _greet(target)
@@ -143,6 +148,8 @@ RUNS: dict[str, Callable[[sessions.Session], None]] = {
     'rush': neighbours.measure_rush,
     'copies': copies.measure_copies,
     'store': stores.measure_store,
+    'lasting': lasting.measure_lasting,
+    'databases': databases.compare_databases,
 }
 """By the words of the command line."""
 DEFAULT = ('scenarios', 'memory')

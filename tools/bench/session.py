@@ -9,6 +9,8 @@ from typing import Any
 
 from bench import client
 from bench import cloud as clouds
+from bench import filling
+from bench import goals
 from bench import measure
 from bench import processes
 from bench import profiles
@@ -23,7 +25,8 @@ class Plan:
     """How hard everything is played.
 
     :param clients: how many at once, by scenario; ``''`` is for those that are not named
-    :param volumes: of the projects that are listed
+    :param volumes: of the projects whose volumes are listed
+    :param attached: volumes of the projects whose attachments are listed, two on each tenth
     :param crowds: attachments of one volume, growing
     :param sizes: volumes in the databases that are compared
     :param played: those that are played where none are named
@@ -31,6 +34,7 @@ class Plan:
     :param overload_seconds: how long there is more load than can be served
     :param copied_mib: how much each copy has to copy
     :param stored: how many volumes of files each operation is done on
+    :param lasting: after how many requests the memory of the API is looked at
     """
 
     seconds: float
@@ -38,12 +42,14 @@ class Plan:
     rounds: int
     clients: dict[str, tuple[int, ...]]
     volumes: tuple[int, ...]
+    attached: tuple[int, ...] = (10_000,)
     crowds: tuple[int, ...] = (1, 10, 100, 500, 1000, 2500)
     sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     rush: int = 2500
     overload_seconds: float = 60
     copied_mib: int = 1024
     stored: int = 100
+    lasting: int = 100_000
     played: tuple[str, ...] = tuple(scenarios.SCENARIOS)
 
     def but(self, changes: dict[str, Any]) -> 'Plan':
@@ -52,8 +58,8 @@ class Plan:
 
     def loads(self, scenario: str) -> Iterator[scenarios.Load]:
         """Every load that a scenario is played with."""
-        sizes = self.volumes if scenario in scenarios.LISTS else (0,)
-        for volumes in sizes:
+        sizes = {'list-detail': self.volumes, 'list-attachments': self.attached}
+        for volumes in sizes.get(scenario, (0,)):
             for clients in self.clients.get(scenario, self.clients['']):
                 if clients > 1 or scenario not in scenarios.MEETINGS:
                     yield scenarios.Load(clients, self.seconds, self.warmup, self.rounds,
@@ -64,11 +70,11 @@ class Plan:
 _CLIENTS = {'': (8,), 'attach-cycle': (1, 8, 32), 'reserve-cycle': (1, 8, 32),
             'show-volume': (1, 8, 32), 'show-attachment': (1, 8), 'create-available': (1, 8),
             'storm': (8, 32), 'race': (8, 32), 'list-detail': (1,), 'list-attachments': (1,)}
-FULL = Plan(8, 1, 2, _CLIENTS, (1000, 10_000))
-QUICK = Plan(2.5, 0.3, 2, {'': (8,), 'attach-cycle': (8, 32), 'reserve-cycle': (8, 32),
-                         'storm': (32,), 'list-detail': (1,)}, (1000,),
-             played=('attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available',
-                     'show-volume', 'show-attachment', 'list-detail'))
+FULL = Plan(8, 1, 3, _CLIENTS, (1000, 10_000))
+QUICK = Plan(2, 0.3, 3, {'': (8,), 'attach-cycle': (8, 32), 'reserve-cycle': (8, 32),
+                         'list-detail': (1,), 'list-attachments': (1,)}, (1000,),
+             played=('attach-cycle', 'reserve-cycle', 'create-available', 'show-volume',
+                     'show-attachment', 'list-detail', 'list-attachments'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class Peer:
 
     :param pids: as `bench.processes.roots` reads it
     :param backing_pids: of its database and bus; empty: it uses ours
-    :param seed: a command that fills ``{project}`` with ``{volumes}`` volumes
+    :param seed: a command that fills ``{project}`` with ``{volumes}`` volumes; empty: its API does
     """
 
     url: str
@@ -121,9 +127,11 @@ class Session:
                kept: bool | None = None, backend: str = '') -> targets.Target:
         """A cloud as a target, or one of its backends, with volume types."""
         endpoint = dataclasses.replace(cloud.endpoint, kept=self.kept if kept is None else kept)
-        made = targets.Target(name, endpoint, cloud.processes, clouds.backing(), self.clock,
+        made = targets.Target(name, endpoint, cloud.processes, cloud.backing, self.clock,
                               backend=backend)
         made.prepare()
+        self.results.facts.setdefault('versions', cloud.versions())
+        self.results.facts[goals.CALLS] = self.calls
         return made
 
     @contextlib.contextmanager
@@ -159,32 +167,36 @@ class Session:
         target.plain(max(clients, default=0))
         target.shared()
 
-    def seed_peer(self, project: str, volumes: int) -> None:
-        """Have the peer's project filled, by the command that was given for it.
+    def seed_peer(self, peer: targets.Target, project: str, volumes: int) -> None:
+        """Have the peer's project filled: by the command that was given for it, or by its API.
 
         One that was filled before is used as it is.
         """
-        if self.peer is not None and self.peer.seed and not self._is_filled(project, volumes):
+        assert self.peer is not None
+        page = min(volumes, 1000)
+        if peer.count(project, page) == page:
+            return
+        if self.peer.seed:
             command = self.peer.seed.format(project=project, volumes=volumes)
             done = subprocess.run(command, shell=True, capture_output=True, text=True,
                                   check=False)
             if done.returncode:
                 self.say(f'Cannot fill the peer: {done.stderr.strip()[-300:]}')
-
-    def _is_filled(self, project: str, volumes: int) -> bool:
-        assert self.peer is not None
-        peer = client.Endpoint(self.peer.url).of_project(project)
-        with contextlib.closing(client.Client(peer)) as one:
-            page = min(volumes, 1000)
-            return len(one.json('list', 'GET', f'/volumes?limit={page}')['volumes']) == page
+        elif volumes <= filling.MOST:
+            self.say(f'peer: {volumes:,} volumes to be listed are made')
+            try:
+                filling.fill(peer, project, volumes)
+            except client.Unexpected as exc:
+                self.say(f'Cannot fill the peer: {exc}')
 
     def play(self, target: targets.Target, scenario: str,
-             load: scenarios.Load) -> measure.Row | None:
+             load: scenarios.Load, **facts: Any) -> measure.Row | None:
         """Measure a scenario on a target, and print its line.
 
+        :param facts: more of the row
         :raises CannotMeasure: it could not be played
         """
-        beside: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        beside: contextlib.AbstractContextManager[object] | None = None
         if self.profiles is not None:
             beside = profiles.recording(
                 self.profiles, f'{target.name}-{scenario}-{load.clients}', target.own,
@@ -194,7 +206,7 @@ class Session:
         if row is None:
             self.say(f'{target.name}: no project of {load.volumes:,} volumes to list')
             return None
-        return self.keep(row)
+        return self.keep({**row, **facts})
 
     def keep(self, row: measure.Row) -> measure.Row:
         """A row that was measured."""
@@ -202,6 +214,10 @@ class Session:
             print(results.line(results.HEADINGS), flush=True)
             self._headed = True
         print(results.line(results.shown(row)), flush=True)
+        if row.get('repeated') or measure.is_void(row):
+            self.say(f'{row["target"]}, {row["scenario"]}: others used too much of the '
+                     f'processors; measured again {row.get("repeated", 0)} times'
+                     + (', and void' if measure.is_void(row) else ''))
         return self.results.add(row)
 
     def say(self, text: str) -> None:

@@ -27,7 +27,8 @@ def measure_store(session: sessions.Session) -> None:
     """Volumes in the file store: made, cloned, extended, kept as they are, removed."""
     facts = session.results.facts
     with folders.sharing() as folder:
-        options = {clouds.BACKEND: {'store': 'file', 'volumes_dir': str(folder.path)}}
+        options = {**clouds.CALLS[session.calls],
+                   clouds.BACKEND: {'store': 'file', 'volumes_dir': str(folder.path)}}
         with clouds.Cloud(session.shape(options=options), session.clock) as cloud:
             target = session.target(cloud)
             facts['store_shares_extents'] = folder.shares
@@ -37,7 +38,7 @@ def measure_store(session: sessions.Session) -> None:
                 for row in _round(session, target, folder.path, session.plan.stored):
                     session.keep(row)
     for name in COMPARED:
-        own, create = (session.results.best(results.OWN, results.Case(
+        own, create = (session.results.median(results.OWN, results.Case(
             f'{STORE} {one}', CLIENTS), results.CPU) for one in (name, CREATE))
         if own and create:
             facts[fact(name)] = round(own / create, 2)

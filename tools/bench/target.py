@@ -169,10 +169,12 @@ class Target:
                 'status': 'error', 'attach_status': 'detached'}}, _REFUSED)
             one.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
 
-    def timed(self) -> acts.Timed:
-        """A client of this target."""
-        return acts.Timed(self.endpoint, self._clock)
+    def timed(self, project: str | None = None) -> acts.Timed:
+        """A client of this target, of another project if one is named."""
+        return acts.Timed(self._endpoint_of(project), self._clock)
 
     def _asking(self, project: str | None = None) -> 'contextlib.closing[client.Client]':
-        endpoint = self.endpoint.of_project(project) if project else self.endpoint
-        return contextlib.closing(client.Client(endpoint))
+        return contextlib.closing(client.Client(self._endpoint_of(project)))
+
+    def _endpoint_of(self, project: str | None) -> client.Endpoint:
+        return self.endpoint.of_project(project) if project else self.endpoint

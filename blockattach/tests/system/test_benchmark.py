@@ -3,9 +3,11 @@ here."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import unittest
 
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database
@@ -18,9 +20,11 @@ PROJECT = '0000000000000000000000000000beef'
 SCENARIOS = {'attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available', 'show-volume',
              'show-attachment', 'list-detail', 'list-attachments', 'list-by-instance',
              'list-by-host'}
-WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume'}
-FEATURES = {'as it is', 'classic queues', 'notifications', 'metrics',
-            'traces of each tenth request', 'traces of each request', 'debug = true',
+WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment'}
+ON_BOTH = ('attach-cycle', 'reserve-cycle', 'show-volume')
+DRIVERS = ('mysqlclient', 'PyMySQL')
+FEATURES = {'as it is', 'classic queues', 'calls over HTTP', 'without a broker', 'notifications',
+            'metrics', 'traces of each tenth request', 'traces of each request', 'debug = true',
             'a cluster of one'}
 COPIES = ('none', 'clone', 'migration', 'limited clone', 'limited migration')
 OPERATIONS = ('create', 'clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
@@ -31,6 +35,66 @@ def benchmark(*arguments):
     """Run it; how it ended."""
     return subprocess.run([sys.executable, sources.ROOT / 'tools' / 'benchmark', *arguments],
                           capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def row(target, number, per_second, cpu_ms, noise=0.05):
+    """What was measured in a round of an attach cycle."""
+    return {'target': target, 'scenario': 'attach-cycle', 'clients': 8, 'round': number,
+            'per_second': per_second, 'p50_ms': 50, 'p99_ms': 100, 'cpu_ms': cpu_ms,
+            'backing_cpu_ms': 1, 'noise': noise, 'errors': {}}
+
+
+class VerdictsTest(unittest.TestCase):
+    """What is said of rows that were measured before."""
+
+    def judged(self, rows, **facts):
+        """The lines about goals, each with its columns."""
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            path = pathlib.Path(folder) / 'rows.json'
+            path.write_text(json.dumps({'rows': rows, 'facts': facts}))
+            done = benchmark('--merge', str(path))
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        lines = (re.split(' {2,}', line) for line in done.stdout.splitlines())
+        return {line[0]: line[1:] for line in lines if 'attach-cycle: ' in line[0]
+                or ' volumes, ' in line[0]}
+
+    def rounds(self, count=3, **last):
+        """Rounds of ours, 10, 12 and 30 times as fast as the peer, each with CPU of its own."""
+        own = [(100, 2), (120, 3), (300, 9)][:count]
+        return [
+            *(row('blockattach', number, *figures, **(last if number == count - 1 else {}))
+              for number, figures in enumerate(own)),
+            *(row('peer', number, 10, 19) for number in range(count)),
+            *(row('floor', number, 400, 1) for number in range(count))]
+
+    def test_medians_and_what_single_rounds_were(self):
+        said = self.judged(self.rounds(), calls='http')
+        self.assertEqual(['8', '>= 10x', '12.0x', '10.0x..30.0x', '10 per s', 'met'],
+                         said['attach-cycle: throughput to the peer'])
+        self.assertEqual(['8', '<= 0.1x', '0.20x', '0.150x..0.50x', '20 ms', 'not met'],
+                         said['attach-cycle: CPU to the peer'])
+        self.assertEqual(['8', '<= 2.2x', '2.0x', '1.50x..5.0x', '2 ms', 'met'],
+                         said['attach-cycle: CPU to the floor'])
+
+    def test_calls_through_the_broker_may_cost_more(self):
+        said = self.judged(self.rounds(), calls='transport_url')
+        self.assertEqual(['8', '<= 0.2x', '0.20x', '0.150x..0.50x', '20 ms', 'met'],
+                         said['attach-cycle: CPU to the peer'])
+
+    def test_a_round_beside_others_is_void(self):
+        said = self.judged(self.rounds(noise=0.11))
+        self.assertEqual({'void'}, {line[-1] for line in said.values()})
+
+    def test_fewer_rounds_are_no_verdict(self):
+        said = self.judged(self.rounds(2))
+        self.assertEqual({'fewer than 3 rounds'}, {line[-1] for line in said.values()})
+
+    def test_another_buffer_pool(self):
+        sizes = [10_000, 1_000_000, 2048]
+        said = self.judged([], sizes=sizes, pool_sizes=sizes, pool_size_show=1.1)
+        name = 'show with 1,000,000 volumes, of that with 10,000, by '
+        self.assertEqual('met', said[f'{name}a buffer pool of 2,048 MiB'][-1])
+        self.assertEqual('not measured', said[f'{name}the default buffer pool'][-1])
 
 
 class BenchmarkTest(base.StackTestCase):
@@ -56,15 +120,18 @@ class BenchmarkTest(base.StackTestCase):
             stored, said = self.measured(
                 'scenarios', 'memory', '--volumes', '20', '--peer', f'{peer.endpoint}/{PROJECT}',
                 '--peer-pids', f'all={peer.pid}')
-            # It is left as it was.
-            self.assertTrue(base.wait_for(lambda: not api.list(
-                'volumes', '/volumes/detail?all_tenants=1')))
+            # It is left as it was, but for the project that was filled to be listed.
+            self.assertTrue(base.wait_for(lambda: {f'seed-{number}' for number in range(20)} == {
+                one['name'] for one in api.list('volumes', '/volumes/detail?all_tenants=1')}))
         self.assertRegex(said, r'(?m)^show-attachment +2 +[0-9.]+x +[0-9.]+x')
         self.assertIn('show-attachment: throughput to the peer', said)
         own = [row for row in stored['rows'] if row['target'] == 'blockattach']
         self.assertEqual(SCENARIOS, {row['scenario'] for row in own})
         self.assertEqual(WITH_A_FLOOR, {row['scenario'] for row in stored['rows']
                                         if row['target'] == 'floor'})
+        self.assertEqual(SCENARIOS, {row['scenario'] for row in stored['rows']
+                                     if row['target'] == 'peer'})
+        self.assertIn(stored['facts']['versions']['driver of the database'], DRIVERS)
         for row in stored['rows']:
             with self.subTest(scenario=row['scenario'], target=row['target']):
                 self.assertIn(row['scenario'], said)
@@ -92,12 +159,15 @@ class BenchmarkTest(base.StackTestCase):
                 self.assertIn(f'.. include:: performance/{table}', page)
 
     def test_a_crowd_sizes_and_more_load_than_can_be_served(self):
-        stored, _ = self.measured('crowd', 'size', 'overload', '--crowds', '1', '4', '--sizes',
-                                  '10', '30', '--overload-seconds', '1')
+        stored, said = self.measured('crowd', 'size', 'overload', '--crowds', '1', '4', '--sizes',
+                                     '10', '30', '--overload-seconds', '1')
         rows, facts = stored['rows'], stored['facts']
         self.assertEqual({1, 4}, {row['attachments'] for row in rows if 'attachments' in row})
         self.assertEqual({10, 30}, {row['volumes'] for row in rows if 'volumes' in row})
         self.assertEqual(0, facts['crowd_refused'])
+        self.assertGreater(facts['innodb_buffer_pool_mib'], 0)
+        self.assertRegex(said, 'attach with 30 volumes, of that with 10, by (the default|a) '
+                               'buffer pool')
         self.assertEqual(0, facts['overload_unsettled'])
         self.assertEqual(0, facts['overload']['stuck'])
 
@@ -126,6 +196,24 @@ class BenchmarkTest(base.StackTestCase):
         self.assertIn(stored['facts']['store_shares_extents'], (True, False))
         self.check_table('copies', *COPIES)
         self.check_table('store', *OPERATIONS)
+
+    def test_many_requests(self):
+        stored, said = self.measured('lasting', '--requests', '600')
+        facts = stored['facts']
+        self.assertEqual([60, 600], facts['lasting_requests'])
+        self.assertEqual(11, len(facts['lasting_pss_mib']))
+        self.assertIn('memory of the API after 600 requests, of that after 60', said)
+        self.check_table('lasting', '0', '60', '600')
+
+    def test_both_databases(self):
+        self.outside_program(database.why_missing(database.POSTGRESQL) is None, 'PostgreSQL')
+        stored, _ = self.measured('databases')
+        self.assertEqual({(name, scenario) for name in ('MariaDB', 'PostgreSQL')
+                          for scenario in ON_BOTH},
+                         {(row['target'], row['scenario']) for row in stored['rows']})
+        self.assertEqual([], [row['errors'] for row in stored['rows'] if row['errors']])
+        self.assertIn('PostgreSQL', stored['facts']['PostgreSQL_versions']['database'])
+        self.check_table('databases', *ON_BOTH)
 
     def test_what_each_feature_costs(self):
         stored, _ = self.measured('features')
