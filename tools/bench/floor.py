@@ -94,8 +94,10 @@ TRANSACTIONS: dict[str, tuple[sa.Executable, ...]] = {
 }
 """What the API writes."""
 MANAGED: dict[str, tuple[sa.Executable, ...]] = {
-    'connect': (_move(_of_volume('attaching', 'attaching', 3), state='connected', rank=3,
-                      owner=None, deadline=None, connection=_CONNECTION),),
+    # The volume has its words already.
+    'connect': (sa.update(_rows).where(_rows.c.id == _ROW).values(
+        state='connected', owner=None, deadline=None, connection=_CONNECTION, attached_at=_NOW,
+        updated_at=_NOW, generation=_rows.c.generation + 1),),
     'disconnect': (
         _move(_of_volume('available', 'detached', None), state='gone', rank=None, slot=None,
               owner=None, deadline=None, deleted=True, deleted_at=_NOW, detached_at=_NOW),
