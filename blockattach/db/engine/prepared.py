@@ -20,13 +20,14 @@ from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.sql import visitors
 
 from blockattach.db.engine import clock
 from blockattach.db.engine import session_statements
 
 # Where SQLAlchemy shows its statements.
 _ECHO = logging.getLogger('sqlalchemy.engine.Engine')
-Shape = tuple[tuple[str, bool], ...]
+Shape = tuple[tuple[str, bool | None], ...]
 _Process = Callable[[Any], Any]
 _WHERE = 'where_'
 
@@ -69,20 +70,22 @@ def column_value(column: sa.Column[Any], prefix: str = '') -> sa.BindParameter[A
 
 def shape(row: Mapping[str, Any]) -> Shape:
     """The key of a statement that writes these columns: their names, and which of them are set to
-    a time from now.
+    a time from now (True) or emptied (None).
     """
-    return tuple([(name, type(one) is clock.Later) for name, one in row.items()])
+    return tuple([(name, None if one is None else type(one) is clock.Later)
+                  for name, one in row.items()])
 
 
 def values_of(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
     """The columns of a row as values of a `Statement`."""
     return {prefix + name: one.seconds if type(one) is clock.Later else one
-            for name, one in row.items()}
+            for name, one in row.items() if one is not None}
 
 
 def values(table: sa.Table, of_shape: Shape, prefix: str = '') -> dict[Any, Any]:
     """What a statement writes into a table."""
-    return {table.c[name]: clock.now(value(prefix + name, sa.Float())) if later
+    return {table.c[name]: sa.null() if later is None
+            else clock.now(value(prefix + name, sa.Float())) if later
             else column_value(table.c[name], prefix) for name, later in of_shape}
 
 
@@ -230,12 +233,13 @@ class Statement:
 def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compiled:
     if isinstance(statement, tuple):
         return _block([_compile(one, dialect, False) for one in statement])
-    compiled = statement.compile(dialect=dialect, compile_kwargs={'render_postcompile': True})
+    compiled = visitors.replacement_traverse(statement, {}, _written_out).compile(
+        dialect=dialect, compile_kwargs={'render_postcompile': True})
     parameters = {name: one for one, name in compiled.bind_names.items()}
     stored = {
         name: process for name, one in parameters.items()
         if (process := one.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
-    # Those without a name of ours have a name of their own making, and are unique.
+    # What the compiler adds itself, under names of its own making.
     fixed = {name: stored[name](given) if name in stored else given
              for name, given in compiled.params.items()
              if name not in parameters or parameters[name].unique}
@@ -246,11 +250,19 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compile
     order = tuple(compiled.positiontup) if compiled.positional else None
     return _Compiled(
         text, order, fixed,
-        tuple((name, process) for name, process in stored.items() if name not in fixed),
+        tuple((name, process) for name, process in stored.items()
+              if name not in fixed and not parameters[name].unique),
         tuple(column.type for column in selected),
         _row([str(column.key) for column in selected]) if selected else None,
         session_statements.named(text, order)
         if parsed_once and getattr(dialect, 'is_mariadb', False) else None)
+
+
+def _written_out(element: Any, **_: Any) -> Any:
+    """A value that is part of the statement, as a word of its text: nothing to be sent for it."""
+    if isinstance(element, sa.BindParameter) and element.unique:
+        return element.render_literal_execute()
+    return None
 
 
 def _block(parts: list[_Compiled]) -> _Compiled:
