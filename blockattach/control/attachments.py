@@ -15,6 +15,7 @@ from blockattach.control import repeats
 from blockattach.db import idempotency
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
+from blockattach.db.attachments import pairs
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
@@ -90,7 +91,8 @@ class AttachmentControl:
                 raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
             if not isinstance(connector.get('host'), str) or not connector['host']:
                 raise errors.ConnectorUnusable(missing='host')
-            if volume.others_connected:
+            if not volume.multiattach and volume.others_lowest is not None and (
+                    pairs.are_others_connected(self._database, attachment)):
                 raise errors.DuplicateConnectors(volume_id=volume.id)
             return self.connect(caller, attachment, connector, _Verb.UPDATE)
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _Record = TypeVar('_Record', bound='DataclassInstance')
 
-# Fields of an attachment that its row has, some in another form.
-_STORED = tuple(field.name for field in dataclasses.fields(records.Attachment)
+STORED = tuple(field.name for field in dataclasses.fields(records.Attachment)
                 if field.name in models.attachments.c)
+"""Fields of an attachment that its row has, some in another form."""
 # An enumeration takes its time to find the member of a value.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
@@ -112,7 +112,7 @@ def attachment(row: Any, volume: records.VolumeFacts | None = None,
     :param prefix: of the names of its columns
     """
     found = _values(row)
-    values = {name: found[f'{prefix}{name}'] for name in _STORED}
+    values = {name: found[f'{prefix}{name}'] for name in STORED}
     values |= {name: read(values[name]) for name, read in _READ.items()}
     return records.Attachment(**values, volume=volume, sealed=sealed)
 
@@ -120,13 +120,13 @@ def attachment(row: Any, volume: records.VolumeFacts | None = None,
 def made_attachment(values: Mapping[str, Any],
                     sealed: records.SealedCredential | None = None) -> records.Attachment:
     """What a new row is read as; columns that are not named are empty."""
-    return attachment({**dict.fromkeys(_STORED), **values}, sealed=sealed)
+    return attachment({**dict.fromkeys(STORED), **values}, sealed=sealed)
 
 
 def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> records.Attachment:
     """What the row is read as once these columns are written, without its volume."""
     changed = {name: _READ[name](value) if name in _READ else value
-               for name, value in values.items() if name in _STORED}
+               for name, value in values.items() if name in STORED}
     return dataclasses.replace(before, **changed, volume=None)
 
 

@@ -128,6 +128,16 @@ class Volume:
         return host_of(self.pool)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Exported:
+    """What is known of a volume where it is exported to its hosts, in the names of `Volume`."""
+
+    id: str
+    size_gb: int
+    pool: str | None
+    limits: dict[str, str | int | None] | None
+
+
 def host_of(pool: str | None) -> str | None:
     """``host@backend`` of ``host@backend#pool``."""
     return None if pool is None else pool.partition('#')[0]
@@ -207,7 +217,6 @@ class VolumeFacts:
 
     :ivar attachment_moves: the other rows are unchanged as long as it is
     :ivar others_lowest: the lowest rank of its rows but for the one that was read with it
-    :ivar others_connected: whether another row of a plain volume has a connection
     """
 
     id: str
@@ -225,7 +234,6 @@ class VolumeFacts:
     detach_announced: int
     attachment_moves: int
     others_lowest: int | None = None
-    others_connected: bool = False
 
     @property
     def host(self) -> str | None:

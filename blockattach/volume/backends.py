@@ -175,14 +175,14 @@ class KeptBackend:
                 reason=f'backend {self.name} cannot manage what lies there already')
         return self.store
 
-    def export_of(self, volume: records.Volume) -> connection.Export:
+    def export_of(self, volume: records.Volume | records.Exported) -> connection.Export:
         """The volume as the target offers it; errors: `base.VolumeStore.device`."""
         stored = _stored(volume)
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
 
     def for_consumer(self, made: connection.Connection, export: connection.Export,
-                     volume: records.Volume) -> connection.Connection:
+                     volume: records.Volume | records.Exported) -> connection.Connection:
         """The connection that the target reported, with what the consumer must know besides."""
         sizes = None
         discard = (self._tells_discard and self._unmapping is not None
@@ -215,7 +215,7 @@ def is_one_disk(one: KeptBackend, here: records.Volume, other: KeptBackend,
         return False
 
 
-def _stored(volume: records.Volume) -> base.StoredVolume:
+def _stored(volume: records.Volume | records.Exported) -> base.StoredVolume:
     """A volume is called on its backend as Cinder calls it."""
     return base.StoredVolume(volume.id, f'volume-{volume.id}', volume.size_gb,
                              (volume.pool or '').partition('#')[2])

@@ -34,7 +34,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 }
 """Sort keys of an attachment list, by the peer's names of them."""
 
-_OF_VOLUME = prepared.Statement(lambda dialect: pairs.with_grant(sa.select(_rows)).where(
+_OF_VOLUME = prepared.Statement(lambda dialect: pairs.with_grant(sa.select(*pairs.STORED)).where(
     pairs.LIVE, _rows.c.volume_id == prepared.value('volume_id'),
 ).order_by(_rows.c.created_at, _rows.c.id))
 

@@ -183,7 +183,7 @@ class DesiredState:
     :ivar leased_by: the owner of a lease of the pair or of the volume; None: there is none
     """
 
-    volume: records.Volume | None
+    volume: records.Exported | None
     grant: connections.Grant | None
     rows: tuple[records.Attachment, ...]
     leased_by: str | None = None
@@ -203,7 +203,7 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
     if not found:
         return DesiredState(None, None, ())
     first = found[0]
-    live = {row.of_row_id: rows.attachment(row, pairs.facts(row, ''), prefix=_OF_ROW)
+    live = {row.of_row_id: rows.attachment(row, pairs.facts(row), prefix=_OF_ROW)
             for row in found if row.of_row_id is not None and not row.of_row_deleted}
     wanting = [row.mode for row in live.values()
                if row.state in attachment_lifecycle.GRANTED or row.id == also]
@@ -213,14 +213,15 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
     granted = None
     if wanting and first.sealed_password is not None:
         granted = _grant(database, volume_id, initiator, first, wanting)
-    return DesiredState(rows.volume(first, {}, (), rows.limits(first)), granted,
-                        tuple(live.values()), first.leased_by)
+    return DesiredState(
+        records.Exported(volume_id, first.size_gb, first.of_volume_pool, rows.limits(first)),
+        granted, tuple(live.values()), first.leased_by)
 
 
 def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
     return volume_rows.with_limits(sa.select(
-        _volumes, _types.c.name.label('volume_type_name'), *pairs.OTHERS,
-        *(column.label(f'{_OF_ROW}{column.name}') for column in _rows.c),
+        _volumes.c.deleted, _volumes.c.size_gb, *pairs.FACTS, pairs.OTHERS,
+        *(column.label(f'{_OF_ROW}{column.name}') for column in (*pairs.STORED, _rows.c.deleted)),
         _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
         leases.holder(_INITIATOR).label('leased_by'),
     ).join(_types, _types.c.id == _volumes.c.volume_type_id)).outerjoin(

@@ -4,6 +4,7 @@ holds.
 """
 import contextlib
 import dataclasses
+import operator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -38,21 +39,19 @@ _NAMES = tuple(field.name for field in dataclasses.fields(records.VolumeFacts)
 FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
     _volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES)
 """What `facts` reads of a volume."""
+_FACTS_OF = operator.attrgetter(*(f'{PREFIX}{name}' for name in _NAMES))
 
 # Where a join found none, every row is another one; no query reads all of them.
 _THIS = sa.func.coalesce(_rows.c.id, '')
-OTHERS: tuple[sa.ColumnElement[Any], ...] = (
-    # Two looks into an index at most, not a minimum over all of them.
-    sa.select(_others.c.rank).where(
-        _others.c.volume_id == _volumes.c.id, operators.is_not(_others.c.rank, sa.null()),
-        _others.c.id != _THIS).order_by(_others.c.rank).limit(1)
-    .correlate(_volumes, _rows).scalar_subquery().label('others_lowest'),
-    # Only rows of plain volumes have a slot.
-    sa.exists().where(
-        _others.c.volume_id == _volumes.c.id, operators.in_op(_others.c.slot, multiattach.SLOTS),
-        _others.c.id != _THIS, operators.is_not(_others.c.connection, sa.null()))
-    .correlate(_volumes, _rows).label('others_connected'))
+# Two looks into an index at most, not a minimum over all of them.
+OTHERS: sa.ColumnElement[Any] = sa.select(_others.c.rank).where(
+    _others.c.volume_id == _volumes.c.id, operators.is_not(_others.c.rank, sa.null()),
+    _others.c.id != _THIS).order_by(_others.c.rank).limit(1).correlate(
+        _volumes, _rows).scalar_subquery().label('others_lowest')
 """What `facts` reads of a volume's rows besides the one that it was joined with."""
+
+STORED: tuple[sa.Column[Any], ...] = tuple(_rows.c[name] for name in rows.STORED)
+"""What a record of an attachment is made of."""
 
 # While another connector is being connected, the stored connection is that of the former one.
 _FOR = sa.func.coalesce(_rows.c.previous_initiator, _rows.c.initiator)
@@ -65,7 +64,7 @@ def with_grant(query: sa.Select) -> sa.Select:
 
 
 _PAIR = prepared.Statement(lambda dialect: with_grant(
-    sa.select(_rows, *FACTS, *OTHERS).join(_volumes, _volumes.c.id == _rows.c.volume_id),
+    sa.select(*STORED, *FACTS, OTHERS).join(_volumes, _volumes.c.id == _rows.c.volume_id),
 ).where(LIVE, _rows.c.id == prepared.value('attachment_id')))
 
 _PRECONDITION = prepared.Statement(lambda dialect: sa.select(
@@ -89,6 +88,11 @@ _PRECONDITION = prepared.Statement(lambda dialect: sa.select(
 ).where(_volumes.c.id == prepared.value('volume_id'), models.live(_volumes),
 ).order_by(_rows.c.created_at))
 
+# Only rows of plain volumes have a slot.
+_CONNECTED = prepared.Statement(lambda dialect: sa.select(_rows.c.id).where(
+    _rows.c.volume_id == prepared.value('volume_id'), _rows.c.slot.in_(multiattach.SLOTS),
+    _rows.c.id != prepared.value('but_for'), _rows.c.connection.is_not(None)))
+
 
 def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
     """What a row that was joined with a grant holds of it."""
@@ -108,16 +112,15 @@ def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
     return rows.attachment(row, facts(row), sealed(row))
 
 
-def facts(row: Any, prefix: str = PREFIX) -> records.VolumeFacts:
-    """A row with the columns `FACTS`, or with the volume's own; and with `OTHERS`, if it was read
-    with a row of it.
+def are_others_connected(database: engine.Database, row: records.Attachment) -> bool:
+    """Whether another attachment of its plain volume has a connection."""
+    with database.reader() as connection:
+        return _CONNECTED.first(connection, volume_id=row.volume_id, but_for=row.id) is not None
 
-    :param prefix: of the names of the volume's columns
-    """
-    return records.VolumeFacts(
-        **{name: getattr(row, f'{prefix}{name}') for name in _NAMES},
-        others_lowest=getattr(row, 'others_lowest', None),
-        others_connected=bool(getattr(row, 'others_connected', False)))
+
+def facts(row: Any) -> records.VolumeFacts:
+    """A row with the columns `FACTS`, and with `OTHERS`, if it was read with a row of it."""
+    return records.VolumeFacts(*(*_FACTS_OF(row), getattr(row, 'others_lowest', None)))
 
 
 def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
