@@ -40,6 +40,8 @@ _MOST_LEVELS = 100
 an answer cannot have more than 254."""
 
 _VARIABLE = re.compile(r'\{\w+\}')
+_ANY = '{'
+"""In place of a variable, where names do not matter."""
 
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
 
@@ -66,7 +68,8 @@ class Match(NamedTuple):
 
 
 class Table:
-    """Every path of the API, in a mapper of Routes for each method.
+    """Every path of the API, as declared to Routes. A request is compared with the few of its
+    method that have as many segments, and one of its own behind the version or the project.
 
     A slash at the end makes an empty last segment, and so another path: a client with an empty id
     gets no list instead of one resource.
@@ -77,46 +80,42 @@ class Table:
 
         :raises ValueError: two operations cannot be distinguished
         """
-        self._routes: dict[str, Route] = {}
-        self._mappers: dict[str, routes.Mapper] = {}
+        self._routes: dict[tuple[str, int, str], list[tuple[Any, Route]]] = {}
         by_shape: dict[tuple[str, str], dict[str, list[operation.Operation]]] = {}
         for row in operations:
             for prefix in ('',) if row.root else (PREFIX, f'{PREFIX}/{{{PROJECT}}}'):
                 path = f'{prefix}{row.path}'
-                by_shape.setdefault((row.method, _VARIABLE.sub('{', path)), {}).setdefault(
+                by_shape.setdefault((row.method, _VARIABLE.sub(_ANY, path)), {}).setdefault(
                     path, []).append(row)
-        # A mapper takes the first that fits. A brace sorts behind every letter, and so a variable
-        # behind every literal.
+        mapper = routes.Mapper(None, register=False, explicit=True)
+        # Each variable is a whole segment that must be there.
+        mapper.minimization = False
+        # The first that fits is taken. A brace sorts behind every letter, and so a variable behind
+        # every literal.
         for (method, shape), by_path in sorted(by_shape.items()):
             if len(by_path) > 1:
                 raise ValueError(f'{method} {" is like ".join(by_path)}')
             [(path, rows)] = by_path.items()
             _refuse_ambiguous(rows)
-            name = f'{method} {shape}'
-            self._routes[name] = Route(rows, all(row.public for row in rows), rows[0].root)
-            self._mapper(method).connect(name, path)
-        for mapper in self._mappers.values():
-            mapper.create_regs([])
-
-    def _mapper(self, method: str) -> routes.Mapper:
-        if method not in self._mappers:
-            made = self._mappers[method] = routes.Mapper(None, register=False, explicit=True)
-            # Each variable is a whole segment that must be there.
-            made.minimization = False
-        return self._mappers[method]
+            mapper.connect(path)
+            declared = mapper.matchlist[-1]
+            declared.makeregexp([])
+            segments = shape.split('/')
+            literal = next((one for one in segments[2:4] if _ANY not in one), _ANY)
+            self._routes.setdefault((method, len(segments), literal), []).append(
+                (declared, Route(rows, all(row.public for row in rows), rows[0].root)))
 
     def match(self, method: str, path: str) -> Match | None:
         """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
-        mapper = self._mappers.get(method)
+        segments = path.split('/')
         # Routes ends its expressions by a sign that a line feed may follow.
-        if mapper is None or '\0' in path or path.endswith('\n'):
-            found = None
-        else:
-            found = mapper.routematch(path)
-        if found is None:
-            return self.match('GET', path) if method == 'HEAD' else None
-        variables, route = found
-        return Match(self._routes[route.name], variables, variables.pop(PROJECT, None))
+        if '\0' not in path and not path.endswith('\n'):
+            for literal in (*segments[2:4], _ANY):
+                for declared, route in self._routes.get((method, len(segments), literal), ()):
+                    variables = declared.match(path)
+                    if variables is not False:
+                        return Match(route, variables, variables.pop(PROJECT, None))
+        return self.match('GET', path) if method == 'HEAD' else None
 
 
 class Dispatcher:

@@ -1,4 +1,5 @@
 """The API put together: what it needs, and what anybody may ask it."""
+import re
 import types
 import unittest
 
@@ -10,6 +11,7 @@ from blockattach.api import app
 from blockattach.api import routes
 from blockattach.conf import api as api_conf
 from blockattach.http import auth
+from blockattach.http import dispatch
 from blockattach.http import operation
 from blockattach.http.operation import V
 from blockattach.tests.fixtures import promises
@@ -110,3 +112,45 @@ class OperationsTest(unittest.TestCase):
     def test_only_what_reveals_nothing_is_public(self):
         public = {row.name for row in routes.operations() if row.public}
         self.assertEqual({'GET /', 'GET /v3', 'GET /v3/'}, public)
+
+
+class PathsTest(unittest.TestCase):
+    """What a client asks for is what was declared, over the whole table."""
+
+    def setUp(self):
+        super().setUp()
+        self.operations = routes.operations()
+        self.table = dispatch.Table(self.operations)
+
+    def served(self):
+        """Each operation with what its path is below, the project there, and its variables."""
+        for row in self.operations:
+            values = {name: f'its {name}' for name in re.findall(r'{(\w+)}', row.path)}
+            for prefix, project in ((('', None),) if row.root
+                                    else (('/v3', None), ('/v3/über', 'über'))):
+                yield row, prefix, project, values
+
+    def test_each_operation_is_found(self):
+        for row, prefix, project, values in self.served():
+            path = prefix + row.path.format(**values)
+            with self.subTest(method=row.method, path=path):
+                match = self.table.match(row.method, path)
+                self.assertIn(row, match.route.operations)
+                self.assertEqual((values, project), (match.variables, match.project_id))
+
+    def test_what_is_almost_its_path_is_nothing(self):
+        for row, prefix, _, values in self.served():
+            below = row.path.format(**values)
+            path = prefix + below
+            misses = [path + '\n', path + '\0']
+            if not row.root:
+                segments = path.split('/')
+                misses += [path + '/', path.replace('/v3', '/v2'), f'{prefix}/x{below[1:]}',
+                           *('/'.join((*segments[:place], '', *segments[place + 1:]))
+                             for place in range(1, len(segments)))]
+            # Where versions are found out is left of a path without its only noun.
+            for miss in set(misses) - {'/v3/'}:
+                with self.subTest(method=row.method, path=miss):
+                    self.assertIsNone(self.table.match(row.method, miss))
+            with self.subTest(method='PATCH', path=path):
+                self.assertIsNone(self.table.match('PATCH', path))

@@ -1,5 +1,4 @@
-"""Paths to operations: against Routes with all paths in the order of their declaration, and the
-rules that are kept."""
+"""Paths to operations: against Routes comparing all paths, and the rules that are kept."""
 import os
 import random
 import unittest
@@ -62,6 +61,37 @@ class MatchTest(unittest.TestCase):
         self.assertEqual(('/volumes/{id}', {'id': 'detail'}, None),
                          self.meaning('DELETE', '/v3/volumes/detail'))
 
+    def test_nouns_may_be_ids_and_projects(self):
+        for method, path, wanted in (
+                ('GET', '/v3/volumes/volumes', ('/volumes/{id}', {'id': 'volumes'}, None)),
+                ('GET', '/v3/types/volumes', ('/types/{id}', {'id': 'volumes'}, None)),
+                ('POST', '/v3/types/volumes', ('/volumes', {}, 'types')),
+                ('GET', '/v3/volumes/types/default', ('/types/default', {}, 'volumes')),
+                ('GET', '/v3/types/volumes/metadata',
+                 ('/volumes/{id}', {'id': 'metadata'}, 'types')),
+                ('GET', '/v3/{/volumes/{', ('/volumes/{id}', {'id': '{'}, '{'))):
+            with self.subTest(method=method, path=path):
+                self.assertEqual(wanted, self.meaning(method, path))
+
+    def test_head_is_get_where_it_is_nothing_of_its_own(self):
+        self.table = dispatch.Table((*ROWS, row('HEAD', '/types/{name}')))
+        for path, wanted in (('/v3/p/volumes/v', ('/volumes/{id}', {'id': 'v'}, 'p')),
+                             ('/v3/types/t', ('/types/{name}', {'name': 't'}, None)),
+                             ('/v3/types/', None)):
+            with self.subTest(path=path):
+                self.assertEqual(wanted, self.meaning('HEAD', path))
+
+    def test_a_path_may_begin_with_a_variable(self):
+        self.table = dispatch.Table((*ROWS, row('GET', '/{noun}/of/{id}'),
+                                     row('GET', '/{name}', root=True)))
+        for path, wanted in (('/v3/x/of/y', ('/{noun}/of/{id}', {'noun': 'x', 'id': 'y'}, None)),
+                             ('/v3/p/x/of/y', ('/{noun}/of/{id}', {'noun': 'x', 'id': 'y'}, 'p')),
+                             ('/v3/of/volumes/v', ('/volumes/{id}', {'id': 'v'}, 'of')),
+                             ('/healthcheck', ('/healthcheck', {}, None)),
+                             ('/health', ('/{name}', {'name': 'health'}, None))):
+            with self.subTest(path=path):
+                self.assertEqual(wanted, self.meaning('GET', path))
+
     def test_what_is_nothing(self):
         for method, path in (('GET', '/v3/p'), ('GET', '/v2/'), ('GET', '/v4/'), ('GET', '//'),
                              ('GET', '/v3//volumes'), ('GET', '/v3/volumes/'),
@@ -79,11 +109,13 @@ class MatchTest(unittest.TestCase):
         chooser = random.Random(seed)
         words = ('v3', 'p', 'volumes', 'detail', 'types', 'default', 'metadata', 'extra_specs',
                  'k', 'healthcheck', 'summary')
-        mapper = routes.Mapper(controller_scan=None, register=False)
-        for one in ROWS:
-            for path in (one.path,) if one.root else (f'/v3/{{project_id}}{one.path}',
-                                                      f'/v3{one.path}'):
-                mapper.connect(None, path, controller='x', conditions={'method': [one.method]})
+        mapper = routes.Mapper(controller_scan=None, register=False, explicit=True)
+        whole = ((path, one) for one in ROWS
+                 for path in ((one.path,) if one.root else (f'/v3/{{project_id}}{one.path}',
+                                                            f'/v3{one.path}')))
+        # A brace comes after every letter, so a variable after every literal.
+        for path, one in sorted(whole, key=lambda pair: pair[0]):
+            mapper.connect(one.path, path, conditions={'method': [one.method]})
         mapper.create_regs([])
         both = 0
         for _ in range(3000):
@@ -91,9 +123,12 @@ class MatchTest(unittest.TestCase):
             if chooser.random() < 0.7:
                 path = '/v3' + path
             method = chooser.choice(('GET', 'POST', 'PUT', 'DELETE'))
-            theirs = mapper.match(path, {'REQUEST_METHOD': method})
-            ours = self.table.match(method, path)
-            self.assertEqual(theirs is None, ours is None, (seed, method, path))
+            theirs = mapper.routematch(path, {'REQUEST_METHOD': method})
+            if theirs is not None:
+                variables, route = theirs
+                theirs = (route.name, variables, variables.pop('project_id', None))
+            ours = self.meaning(method, path)
+            self.assertEqual(theirs, ours, (seed, method, path))
             both += ours is not None
         self.assertGreater(both, 100)
 
