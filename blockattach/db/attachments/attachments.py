@@ -246,7 +246,11 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
         also.append(prepared.inserting(models.grants, made))
     if len(unneeded) == 1 and change.reads_others:
         # No row that needs it can have come since they were read.
-        also.append(grants.dropping(old.volume_id, unneeded.pop(), old.id))
+        assert old.volume is not None
+        dropped = unneeded.pop()
+        also.append(grants.dropping_sole(old.volume_id, dropped)
+                    if old.volume.others_lowest is None
+                    else grants.dropping(old.volume_id, dropped, old.id))
     if event is _Event.CONNECTED and not change.of_volume and not unneeded and not also:
         # No other decision depends on it, so hosts that are connected at once do not conflict.
         done = prepared.together(connection, _changing(old, change)) > 0

@@ -37,6 +37,9 @@ _INITIATOR = prepared.value('initiator')
 _VOLUME_ID = prepared.value('volume_id')
 _DROP = prepared.Statement(lambda dialect: _unneeded(), after=lambda source: _unneeded().where(
     sa.exists().select_from(source)))
+_DROP_SOLE = prepared.Statement(
+    lambda dialect: _grant_of_pair(), after=lambda source: _grant_of_pair().where(
+        sa.exists().select_from(source)))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
 _SLICE = 500
 
@@ -128,10 +131,14 @@ def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[
         step.statement.change(connection, **step.values)
 
 
+def _grant_of_pair() -> sa.Delete:
+    return _grants.delete().where(
+        _grants.c.volume_id == _VOLUME_ID, _grants.c.initiator == _INITIATOR)
+
+
 def _unneeded() -> sa.Delete:
     # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
-    return _grants.delete().where(
-        _grants.c.volume_id == _VOLUME_ID, _grants.c.initiator == _INITIATOR,
+    return _grant_of_pair().where(
         *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
                              # What it is written with may not be seen yet.
                              _rows.c.id != prepared.value('but_for'),
@@ -146,6 +153,11 @@ def dropping(volume_id: str, initiator: str, but_for: str = '') -> prepared.Step
     """
     return prepared.Step(_DROP, {'volume_id': volume_id, 'initiator': initiator,
                                  'but_for': but_for})
+
+
+def dropping_sole(volume_id: str, initiator: str) -> prepared.Step:
+    """Remove the grant of a volume's only live attachment, which does not need it any more."""
+    return prepared.Step(_DROP_SOLE, {'volume_id': volume_id, 'initiator': initiator})
 
 
 def opened(database: engine.Database, sealed: records.SealedCredential) -> connections.Credential:
