@@ -19,7 +19,7 @@ from oslo_db import exception as db_exception
 
 from blockattach.db import models
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.domain import quotas
 
 MARGIN = 1024
@@ -46,8 +46,8 @@ _READ = {quotas.VOLUMES: (quotas.VOLUMES,), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,
 """What is counted for a resource."""
 _NO_USE: frozenset[str] = frozenset()
 _ALL_USE = frozenset({quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, quotas.ATTACHMENTS})
-_PROJECT = prepared.value('project_id', _quotas.c.project_id.type)
-_LOCK = prepared.Statement(lambda dialect: sa.select(_quotas.c.resource).where(
+_PROJECT = statements.value('project_id', _quotas.c.project_id.type)
+_LOCK = statements.Statement(lambda dialect: sa.select(_quotas.c.resource).where(
     _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK).with_for_update())
 
 
@@ -365,8 +365,8 @@ def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> 
 
 
 @functools.cache
-def _statement(parts: frozenset[str]) -> prepared.Statement:
-    return prepared.Statement(lambda dialect: sa.union_all(
+def _statement(parts: frozenset[str]) -> statements.Statement:
+    return statements.Statement(lambda dialect: sa.union_all(
         sa.select(*_columns(_OWN, _quotas.c.resource, _quotas.c.hard_limit)).where(
             _quotas.c.project_id == _PROJECT, _quotas.c.hard_limit.is_not(None)),
         sa.select(*_columns(_CLASS, _classes.c.resource, _classes.c.hard_limit)).where(

@@ -16,7 +16,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -34,24 +34,24 @@ Say = Callable[[sa.Connection], None]
 process comes between.
 """
 _PASSED = -0.001
-_OF_RESOURCE = (_work.c.noun == prepared.value('noun'),
-                _work.c.resource_id == prepared.value('resource_id'))
-_OWNED = (*_OF_RESOURCE, _work.c.verb == prepared.value('verb'),
-          _work.c.generation == prepared.value('generation'),
-          _work.c.owner == prepared.value('owner'))
+_OF_RESOURCE = (_work.c.noun == statements.value('noun'),
+                _work.c.resource_id == statements.value('resource_id'))
+_OWNED = (*_OF_RESOURCE, _work.c.verb == statements.value('verb'),
+          _work.c.generation == statements.value('generation'),
+          _work.c.owner == statements.value('owner'))
 # A message of an older generation finds a later one here, or no row.
-_CLAIM = prepared.Statement(lambda dialect: _work.update().where(
-    *_OF_RESOURCE, _work.c.verb == prepared.value('verb'),
-    sa.or_(_work.c.generation < prepared.value('generation'), sa.and_(
-        _work.c.generation == prepared.value('generation'),
-        sa.or_(_work.c.owner.is_(None), _work.c.owner == prepared.value('owner')))),
-).values(owner=prepared.value('owner'), host=prepared.value('host'),
-         generation=prepared.value('generation'), attempts=_work.c.attempts + 1,
-         deadline=clock.now(prepared.value('seconds', sa.Float()))))
-_RENEW = prepared.Statement(lambda dialect: _work.update().where(*_OWNED).values(
-    deadline=clock.now(prepared.value('seconds', sa.Float()))))
-_END = prepared.Statement(lambda dialect: _work.delete().where(*_OF_RESOURCE))
-_END_OWNED = prepared.Statement(lambda dialect: _work.delete().where(*_OWNED))
+_CLAIM = statements.Statement(lambda dialect: _work.update().where(
+    *_OF_RESOURCE, _work.c.verb == statements.value('verb'),
+    sa.or_(_work.c.generation < statements.value('generation'), sa.and_(
+        _work.c.generation == statements.value('generation'),
+        sa.or_(_work.c.owner.is_(None), _work.c.owner == statements.value('owner')))),
+).values(owner=statements.value('owner'), host=statements.value('host'),
+         generation=statements.value('generation'), attempts=_work.c.attempts + 1,
+         deadline=clock.now(statements.value('seconds', sa.Float()))))
+_RENEW = statements.Statement(lambda dialect: _work.update().where(*_OWNED).values(
+    deadline=clock.now(statements.value('seconds', sa.Float()))))
+_END = statements.Statement(lambda dialect: _work.delete().where(*_OF_RESOURCE))
+_END_OWNED = statements.Statement(lambda dialect: _work.delete().where(*_OWNED))
 
 
 class Overview(NamedTuple):
@@ -86,7 +86,7 @@ def begin(connection: sa.Connection, database: engine.Database, claim: records.C
     :param host: the ``host@backend`` that shall do it; None: any scheduler
     :param values: other columns; ``progress`` is a dictionary
     """
-    prepared.insert(connection, _work, {
+    statements.insert(connection, _work, {
         **values, 'id': database.new_id(), **claim._asdict(), 'host': host, 'attempts': 0,
         'progress': rows.to_json(values.get('progress') or {}),
         'deadline': seconds if isinstance(seconds, datetime.datetime) else clock.Later(seconds),

@@ -14,7 +14,7 @@ from blockattach.db.attachments import pairs
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.services import services
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -34,8 +34,8 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 }
 """Sort keys of an attachment list, by the peer's names of them."""
 
-_OF_VOLUME = prepared.Statement(lambda dialect: pairs.with_grant(sa.select(*pairs.STORED)).where(
-    pairs.LIVE, _rows.c.volume_id == prepared.value('volume_id'),
+_OF_VOLUME = statements.Statement(lambda dialect: pairs.with_grant(sa.select(*pairs.STORED)).where(
+    pairs.LIVE, _rows.c.volume_id == statements.value('volume_id'),
 ).order_by(_rows.c.created_at, _rows.c.id))
 
 

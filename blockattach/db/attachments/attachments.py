@@ -30,7 +30,7 @@ from blockattach.db.attachments import attachment_values
 from blockattach.db.attachments import grants
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
@@ -189,8 +189,8 @@ def _insert(connection: sa.Connection, database: engine.Database, read: pairs.Pr
         if sealed is None:
             made = grants.new(database, read.volume.id, initiator, taken)
             sealed = grants.credential_of(made)
-            steps.append(prepared.inserting(models.grants, made))
-    if not prepared.together(connection, *steps, prepared.inserting(_rows, change.values)):
+            steps.append(statements.inserting(models.grants, made))
+    if not statements.together(connection, *steps, statements.inserting(_rows, change.values)):
         raise _Conflict
     if made is not None:
         grants.check_sealed_by(database, made['key_id'])
@@ -243,7 +243,7 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
         sealed is None or new.initiator != (old.previous_initiator or old.initiator)) else None
     if initiator is not None and _is_bare(old):
         made = grants.new(database, old.volume_id, initiator, set())
-        also.append(prepared.inserting(models.grants, made))
+        also.append(statements.inserting(models.grants, made))
     if len(unneeded) == 1 and change.reads_others:
         # No row that needs it can have come since they were read.
         assert old.volume is not None
@@ -253,7 +253,7 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
                     else grants.dropping(old.volume_id, dropped, old.id))
     if event is _Event.CONNECTED and not change.of_volume and not unneeded and not also:
         # No other decision depends on it, so hosts that are connected at once do not conflict.
-        done = prepared.together(connection, _changing(old, change)) > 0
+        done = statements.together(connection, _changing(old, change)) > 0
     else:
         done = _write_both(connection, old, change, also)
     if not done:
@@ -298,36 +298,36 @@ def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any])
         _rows.c.id == values['id']).with_for_update()).one_or_none(), values)
 
 
-def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> prepared.Step:
+def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> statements.Step:
     """Count a move of the volume's attachments, and write what follows, unless it is a conflict.
 
     The transaction's first statement: it locks the volume.
     """
-    return prepared.Step(
-        _volume_update(change.reads_others, prepared.shape(change.of_volume)),
-        prepared.values_of(change.of_volume, _VOLUME) | _expected(expected))
+    return statements.Step(
+        _volume_update(change.reads_others, statements.shape(change.of_volume)),
+        statements.values_of(change.of_volume, _VOLUME) | _expected(expected))
 
 
-def _changing(old: records.Attachment, change: attachment_values.Change) -> prepared.Step:
+def _changing(old: records.Attachment, change: attachment_values.Change) -> statements.Step:
     """Change a row alone, unless it is a conflict: it has moved since it was read."""
-    return prepared.updating(_rows, _as_read(old, _SAME_ROW), change.values)
+    return statements.updating(_rows, _as_read(old, _SAME_ROW), change.values)
 
 
 def _write_both(connection: sa.Connection, old: records.Attachment,
-                change: attachment_values.Change, also: Sequence[prepared.Step]) -> bool:
+                change: attachment_values.Change, also: Sequence[statements.Step]) -> bool:
     """Change both, the volume first; False: a conflict in one of the two, so roll back.
 
     :param also: what is executed then
     """
     assert old.volume is not None
     if connection.dialect.name == 'sqlite':
-        return (prepared.together(connection, _counting(old.volume, change)) > 0
-                and prepared.together(connection, _changing(old, change), *also) > 0)
+        return (statements.together(connection, _counting(old.volume, change)) > 0
+                and statements.together(connection, _changing(old, change), *also) > 0)
     # MariaDB counts the rows of both tables.
-    return prepared.together(connection, prepared.Step(
-        _pair_update(change.reads_others, prepared.shape(change.of_volume),
-                     prepared.shape(change.values)),
-        prepared.values_of(change.of_volume, _VOLUME) | prepared.values_of(change.values, _ROW)
+    return statements.together(connection, statements.Step(
+        _pair_update(change.reads_others, statements.shape(change.of_volume),
+                     statements.shape(change.values)),
+        statements.values_of(change.of_volume, _VOLUME) | statements.values_of(change.values, _ROW)
         | _expected(old.volume) | _as_read(old, _SAME_ROW, _EXPECTED_ROW)), *also) > 0
 
 
@@ -339,7 +339,7 @@ def _as_read(one: object, names: Iterable[str], prefix: str = '') -> dict[str, A
     return {f'{prefix}{name}': getattr(one, name) for name in names}
 
 
-def _counted(reads_others: bool, shape: prepared.Shape, *which: sa.ColumnElement[bool],
+def _counted(reads_others: bool, shape: statements.Shape, *which: sa.ColumnElement[bool],
              also: Mapping[Any, Any] | None = None) -> sa.Update:
     """The volume's part of a change.
 
@@ -348,31 +348,31 @@ def _counted(reads_others: bool, shape: prepared.Shape, *which: sa.ColumnElement
     # By the key alone: with another indexed column MariaDB may lock that index first.
     same = _SAME + reads_others * _MOVES
     return _volumes.update().where(
-        *(_volumes.c[name] == prepared.column_value(_volumes.c[name], _EXPECTED)
+        *(_volumes.c[name] == statements.column_value(_volumes.c[name], _EXPECTED)
           for name in same),
         *(_volumes.c[name].is_not_distinct_from(
-            prepared.column_value(_volumes.c[name], _EXPECTED)) for name in _SAME_OR_NULL),
+            statements.column_value(_volumes.c[name], _EXPECTED)) for name in _SAME_OR_NULL),
         *which,
-    ).values({**prepared.values(_volumes, shape, _VOLUME),
+    ).values({**statements.values(_volumes, shape, _VOLUME),
               _volumes.c.attachment_moves: _volumes.c.attachment_moves + 1, **(also or {})})
 
 
 @functools.cache
-def _volume_update(reads_others: bool, shape: prepared.Shape) -> prepared.Statement:
-    return prepared.Statement(lambda dialect: _counted(reads_others, shape))
+def _volume_update(reads_others: bool, shape: statements.Shape) -> statements.Statement:
+    return statements.Statement(lambda dialect: _counted(reads_others, shape))
 
 
 @functools.cache
-def _pair_update(reads_others: bool, of_volume: prepared.Shape,
-                 of_row: prepared.Shape) -> prepared.Statement:
+def _pair_update(reads_others: bool, of_volume: statements.Shape,
+                 of_row: statements.Shape) -> statements.Statement:
     def build(dialect: sa.Dialect) -> sa.Update:
-        same = [_rows.c[name] == prepared.column_value(_rows.c[name], _EXPECTED_ROW)
+        same = [_rows.c[name] == statements.column_value(_rows.c[name], _EXPECTED_ROW)
                 for name in _SAME_ROW]
-        values = prepared.values(_rows, of_row, _ROW)
+        values = statements.values(_rows, of_row, _ROW)
         if dialect.name == 'mysql':
             return _counted(reads_others, of_volume, *same, _rows.c.volume_id == _volumes.c.id,
                             also=values)
         counted = _counted(reads_others, of_volume).returning(_volumes.c.id).cte('counted')
         return _rows.update().where(
             *same, _rows.c.volume_id == counted.c.id).values(values)
-    return prepared.Statement(build)
+    return statements.Statement(build)

@@ -21,7 +21,7 @@ from blockattach.db import rows
 from blockattach.db.attachments import leases
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
@@ -33,11 +33,11 @@ _volumes = models.volumes
 _types = models.volume_types
 _former = sa.alias(_rows, 'former')
 _OF_ROW = 'of_row_'
-_INITIATOR = prepared.value('initiator')
-_VOLUME_ID = prepared.value('volume_id')
-_DROP = prepared.Statement(lambda dialect: _unneeded(), after=lambda source: _unneeded().where(
+_INITIATOR = statements.value('initiator')
+_VOLUME_ID = statements.value('volume_id')
+_DROP = statements.Statement(lambda dialect: _unneeded(), after=lambda source: _unneeded().where(
     sa.exists().select_from(source)))
-_DROP_SOLE = prepared.Statement(
+_DROP_SOLE = statements.Statement(
     lambda dialect: _grant_of_pair(), after=lambda source: _grant_of_pair().where(
         sa.exists().select_from(source)))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
@@ -69,7 +69,7 @@ def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
     if there is not None:
         return there
     made = new(database, volume_id, initiator, taken)
-    prepared.insert(connection, _grants, made)
+    statements.insert(connection, _grants, made)
     check_sealed_by(database, made['key_id'])
     return credential_of(made)
 
@@ -141,23 +141,23 @@ def _unneeded() -> sa.Delete:
     return _grant_of_pair().where(
         *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
                              # What it is written with may not be seen yet.
-                             _rows.c.id != prepared.value('but_for'),
+                             _rows.c.id != statements.value('but_for'),
                              name == _grants.c.initiator)
           for name in (_rows.c.initiator, _rows.c.previous_initiator)))
 
 
-def dropping(volume_id: str, initiator: str, but_for: str = '') -> prepared.Step:
+def dropping(volume_id: str, initiator: str, but_for: str = '') -> statements.Step:
     """Remove one, unless a live attachment of the volume needs it.
 
     :param but_for: one that does not need it any more
     """
-    return prepared.Step(_DROP, {'volume_id': volume_id, 'initiator': initiator,
+    return statements.Step(_DROP, {'volume_id': volume_id, 'initiator': initiator,
                                  'but_for': but_for})
 
 
-def dropping_sole(volume_id: str, initiator: str) -> prepared.Step:
+def dropping_sole(volume_id: str, initiator: str) -> statements.Step:
     """Remove the grant of a volume's only live attachment, which does not need it any more."""
-    return prepared.Step(_DROP_SOLE, {'volume_id': volume_id, 'initiator': initiator})
+    return statements.Step(_DROP_SOLE, {'volume_id': volume_id, 'initiator': initiator})
 
 
 def opened(database: engine.Database, sealed: records.SealedCredential) -> connections.Credential:
@@ -247,11 +247,11 @@ def _now() -> sa.Select:
     return _query(sa.and_(models.live(_rows), _rows.c.initiator == _INITIATOR), True)
 
 
-_DESIRED = prepared.Statement(lambda dialect: _now().add_columns(
+_DESIRED = statements.Statement(lambda dialect: _now().add_columns(
     # A look into an index: to read these rows as well costs as much again, mostly for nothing.
     sa.exists().where(_former.c.volume_id == _VOLUME_ID,
                       _former.c.previous_initiator == _INITIATOR).label('had_before')))
-_ALSO_BEFORE = prepared.Statement(lambda dialect: sa.union_all(
+_ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(
     # Few have it, live or gone: asked for live ones SQLite would go through all of them.
     _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
 

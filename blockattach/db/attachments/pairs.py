@@ -17,7 +17,7 @@ from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import connection as connections
 from blockattach.domain import multiattach
@@ -63,11 +63,11 @@ def with_grant(query: sa.Select) -> sa.Select:
         _grants, sa.and_(_grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _FOR))
 
 
-_PAIR = prepared.Statement(lambda dialect: with_grant(
+_PAIR = statements.Statement(lambda dialect: with_grant(
     sa.select(*STORED, *FACTS, OTHERS).join(_volumes, _volumes.c.id == _rows.c.volume_id),
-).where(LIVE, _rows.c.id == prepared.value('attachment_id')))
+).where(LIVE, _rows.c.id == statements.value('attachment_id')))
 
-_PRECONDITION = prepared.Statement(lambda dialect: sa.select(
+_PRECONDITION = statements.Statement(lambda dialect: sa.select(
     *FACTS, _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
     _rows.c.slot.label('held_slot'),
     # Only where a single one may.
@@ -75,7 +75,7 @@ _PRECONDITION = prepared.Statement(lambda dialect: sa.select(
         _writers.c.volume_id == _volumes.c.id, _writers.c.rank.is_not(None),
         _writers.c.mode == connections.AccessMode.RW.value,
         sa.or_(_writers.c.instance_uuid.is_(None),
-               _writers.c.instance_uuid != prepared.value('instance_uuid')))),
+               _writers.c.instance_uuid != statements.value('instance_uuid')))),
             else_=sa.false()).label('another_writes'),
     *quotas.attachment_limit_of(_volumes.c.project_id),
     _grants.c.username, _grants.c.sealed_password,
@@ -84,14 +84,14 @@ _PRECONDITION = prepared.Statement(lambda dialect: sa.select(
     # Only rows of plain volumes have a slot, so there are two at most.
     _rows, sa.and_(_rows.c.volume_id == _volumes.c.id, _rows.c.slot.in_(multiattach.SLOTS)),
 ).outerjoin(_grants, sa.and_(_grants.c.volume_id == _volumes.c.id,
-                             _grants.c.initiator == prepared.value('initiator')),
-).where(_volumes.c.id == prepared.value('volume_id'), models.live(_volumes),
+                             _grants.c.initiator == statements.value('initiator')),
+).where(_volumes.c.id == statements.value('volume_id'), models.live(_volumes),
 ).order_by(_rows.c.created_at))
 
 # Only rows of plain volumes have a slot.
-_CONNECTED = prepared.Statement(lambda dialect: sa.select(_rows.c.id).where(
-    _rows.c.volume_id == prepared.value('volume_id'), _rows.c.slot.in_(multiattach.SLOTS),
-    _rows.c.id != prepared.value('but_for'), _rows.c.connection.is_not(None)))
+_CONNECTED = statements.Statement(lambda dialect: sa.select(_rows.c.id).where(
+    _rows.c.volume_id == statements.value('volume_id'), _rows.c.slot.in_(multiattach.SLOTS),
+    _rows.c.id != statements.value('but_for'), _rows.c.connection.is_not(None)))
 
 
 def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:

@@ -12,7 +12,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import pools
@@ -54,7 +54,7 @@ def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]])
     """
     with database.writer() as connection:
         for name, capabilities in sorted(reports.items()):
-            if prepared.update(connection, _pools, {'name': name}, {
+            if statements.update(connection, _pools, {'name': name}, {
                     **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
                 connection.rollback()
                 return False
@@ -107,7 +107,7 @@ def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
 
 
 def _with_up() -> sa.Select[Any]:
-    reported, lived = (clock.now(prepared.value(name, sa.Float()))
+    reported, lived = (clock.now(statements.value(name, sa.Float()))
                        for name in ('report_offset', 'alive_offset'))
     manager = sa.exists().where(_services.c.binary == binaries.VOLUME,
                                services.keeps(_pools.c.host))
@@ -123,9 +123,9 @@ def _with_up() -> sa.Select[Any]:
                      ).order_by(_pools.c.name)
 
 
-_ALL = prepared.Statement(lambda dialect: _with_up())
-_ONE = prepared.Statement(lambda dialect: _with_up().where(
-    _pools.c.name == prepared.value('pool')))
+_ALL = statements.Statement(lambda dialect: _with_up())
+_ONE = statements.Statement(lambda dialect: _with_up().where(
+    _pools.c.name == statements.value('pool')))
 
 
 def _since(down_after: float) -> dict[str, float]:

@@ -16,7 +16,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.domain import binaries
 from blockattach.domain import records
 
@@ -163,9 +163,9 @@ def is_frozen(connection: sa.Connection, backend: str) -> bool:
     return _FROZEN.first(connection, backend=backend) is not None
 
 
-_FROZEN = prepared.Statement(lambda dialect: sa.select(_services.c.id).where(
+_FROZEN = statements.Statement(lambda dialect: sa.select(_services.c.id).where(
     _services.c.binary == binaries.VOLUME, _services.c.frozen == sa.true(),
-    keeps(prepared.value('backend', _services.c.host.type))).limit(1))
+    keeps(statements.value('backend', _services.c.host.type))).limit(1))
 
 
 def get_by_host(database: engine.Database, binary: str, host: str,

@@ -21,7 +21,7 @@ from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
@@ -34,19 +34,19 @@ _projects = models.volume_type_projects
 _defaults = models.default_volume_types
 _ENCRYPTION = {f'encryption_{field.name}': field.name
                for field in dataclasses.fields(records.TypeEncryption)}
-_ID = prepared.value('type_id', _types.c.id.type)
-_NAME = prepared.value('name', _types.c.live_name.type)
-_BY_ID = prepared.Statement(lambda dialect: _whole().where(_types.c.id == _ID))
-_BY_NAME = prepared.Statement(lambda dialect: _whole().where(_types.c.live_name == _NAME))
-_BY_EITHER = prepared.Statement(lambda dialect: _whole().where(
+_ID = statements.value('type_id', _types.c.id.type)
+_NAME = statements.value('name', _types.c.live_name.type)
+_BY_ID = statements.Statement(lambda dialect: _whole().where(_types.c.id == _ID))
+_BY_NAME = statements.Statement(lambda dialect: _whole().where(_types.c.live_name == _NAME))
+_BY_EITHER = statements.Statement(lambda dialect: _whole().where(
     sa.or_(_types.c.id == _ID, _types.c.live_name == _NAME)))
-_PROJECT = prepared.value('project_id', _defaults.c.project_id.type)
-_DEFAULT = prepared.Statement(lambda dialect: _whole().where(sa.or_(
+_PROJECT = statements.value('project_id', _defaults.c.project_id.type)
+_DEFAULT = statements.Statement(lambda dialect: _whole().where(sa.or_(
     _types.c.live_name == _NAME,
     _types.c.id == sa.select(_defaults.c.volume_type_id).where(
         _defaults.c.project_id == _PROJECT).scalar_subquery())))
-_LOCK = prepared.Statement(lambda dialect: _live().with_for_update())
-_SHARE = prepared.Statement(lambda dialect: _live().with_for_update(read=True))
+_LOCK = statements.Statement(lambda dialect: _live().with_for_update())
+_SHARE = statements.Statement(lambda dialect: _live().with_for_update(read=True))
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in (
     'id', 'name', 'description', 'is_public', 'created_at', 'updated_at')}
@@ -389,7 +389,7 @@ def _lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = 
         raise errors.VolumeTypeInUse(refusal)
 
 
-def _lock(connection: sa.Connection, how: prepared.Statement, type_id: str) -> None:
+def _lock(connection: sa.Connection, how: statements.Statement, type_id: str) -> None:
     if how.first(connection, type_id=type_id) is None:
         raise errors.VolumeTypeNotFound(volume_type_id=type_id)
 

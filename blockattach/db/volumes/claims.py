@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from blockattach.db import models
 from blockattach.db import work
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.domain import records
 
 _volumes = models.volumes
@@ -19,14 +19,14 @@ GIVEN = ((_volumes.c.pool, _volumes.c.size_gb), (_volumes.c.claimed_pool, _volum
 """What a live volume takes: on which pool, and how many GiB."""
 NONE: dict[str, Any] = {'claimed_pool': None, 'claimed_gb': None}
 """The columns of a volume whose work has ended; the room is then the volume's, or given back."""
-_TAKE = prepared.Statement(lambda dialect: _pools.update().where(
-    _pools.c.name == prepared.value('pool'), sa.or_(
+_TAKE = statements.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == statements.value('pool'), sa.or_(
         _pools.c.limit_gb.is_(None),
-        _pools.c.allocated_gb + prepared.value('gb', sa.Integer()) <= _pools.c.limit_gb),
-).values(allocated_gb=_pools.c.allocated_gb + prepared.value('gb', sa.Integer())))
-_GIVE = prepared.Statement(lambda dialect: _pools.update().where(
-    _pools.c.name == prepared.value('pool')).values(
-        allocated_gb=_pools.c.allocated_gb - prepared.value('gb', sa.Integer())))
+        _pools.c.allocated_gb + statements.value('gb', sa.Integer()) <= _pools.c.limit_gb),
+).values(allocated_gb=_pools.c.allocated_gb + statements.value('gb', sa.Integer())))
+_GIVE = statements.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == statements.value('pool')).values(
+        allocated_gb=_pools.c.allocated_gb - statements.value('gb', sa.Integer())))
 
 
 def take(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any] | None:

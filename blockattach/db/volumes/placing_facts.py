@@ -9,7 +9,7 @@ from blockattach.db import messages
 from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import hint_filters
@@ -35,16 +35,16 @@ def _pool_of(table: sa.FromClause, which: sa.ColumnElement[str]) -> sa.ColumnEle
     return sa.select(table.c.pool).where(table.c.id == which).scalar_subquery()
 
 
-_FACTS = prepared.Statement(lambda dialect: volume_rows.with_limits(sa.select(
+_FACTS = statements.Statement(lambda dialect: volume_rows.with_limits(sa.select(
     _volumes.c.scheduler_hints, _volumes.c.pool, _work.c.verb, _work.c.progress,
     sa.func.coalesce(_volumes.c.source_volid, _volumes.c.snapshot_id).label('source_id'),
     sa.func.coalesce(_pool_of(_volumes.alias('source'), _volumes.c.source_volid),
                      _pool_of(_snapshots, _volumes.c.snapshot_id)).label('source_pool'),
-    messages.is_there(prepared.value('refusal')).label('refusal_reported'),
+    messages.is_there(statements.value('refusal')).label('refusal_reported'),
     *(column.label(f'of_{name}') for name, column in _NAMES.items()),
 ).join(_types, _types.c.id == _volumes.c.volume_type_id).outerjoin(
     _work, sa.and_(_work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id),
-)).where(_volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
+)).where(_volumes.c.id == statements.value('volume_id'), volume_rows.LIVE))
 
 
 def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:

@@ -16,7 +16,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db import work
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.volumes import sources
 from blockattach.domain import records
 from blockattach.domain import snapshots
@@ -30,11 +30,11 @@ _Event = snapshots.Event
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
 LIVE = models.live(_rows)
 """Snapshots that are not gone."""
-_DEPENDANTS = prepared.Statement(lambda dialect: sa.select(
+_DEPENDANTS = statements.Statement(lambda dialect: sa.select(
     sources.is_copied(_volumes.c.id).label('is_copied'),
     sa.exists().where(_rows.c.volume_id == _volumes.c.id, LIVE).label('has_snapshots'),
     sa.exists().where(_cached.c.volume_id == _volumes.c.id).label('is_cached'),
-).where(_volumes.c.id == prepared.value('volume_id')))
+).where(_volumes.c.id == statements.value('volume_id')))
 
 
 class Dependants(NamedTuple):

@@ -16,7 +16,7 @@ from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.services import services
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import attachment_lifecycle
@@ -35,21 +35,21 @@ _WITH_TYPE = sa.select(
 ).outerjoin(_types, _types.c.id == _volumes.c.volume_type_id)
 _metadata = models.volume_metadata
 _image_metadata = models.volume_image_metadata
-_BARE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
-    _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
-_CLAIMED = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
+_BARE = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).where(
+    _volumes.c.id == statements.value('volume_id'), volume_rows.LIVE))
+_CLAIMED = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
     _volumes.c.claimed_pool, _volumes.c.claimed_gb,
     _work.c.progress.label('work_progress'), _work.c.attempts.label('work_attempts'),
 ).join(_work, sa.and_(
     _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
-    _work.c.verb == prepared.value('verb'), _work.c.owner == prepared.value('owner'),
-    _work.c.generation == prepared.value('generation'))).where(
-    _volumes.c.id == prepared.value('volume_id'), volume_rows.LIVE))
-_ONE = prepared.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
+    _work.c.verb == statements.value('verb'), _work.c.owner == statements.value('owner'),
+    _work.c.generation == statements.value('generation'))).where(
+    _volumes.c.id == statements.value('volume_id'), volume_rows.LIVE))
+_ONE = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
     _volumes.c.deleted,
     _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
 ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
-    _volumes.c.id == prepared.value('volume_id')))
+    _volumes.c.id == statements.value('volume_id')))
 # So many values every database takes as a list.
 _SLICE = 500
 # Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
@@ -61,9 +61,9 @@ _OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'creat
 # What belongs to a volume, by the fields of its record; servers come first in a union, since they
 # say what kinds of values there are.
 _PAIRS = {'metadata': _metadata, 'image_metadata': _image_metadata}
-_OF_ONE = prepared.Statement(lambda dialect: sa.union_all(
-    _servers(_attachments.c.volume_id == prepared.value('volume_id')),
-    _pairs('image_metadata', lambda volume_id: volume_id == prepared.value('volume_id'),
+_OF_ONE = statements.Statement(lambda dialect: sa.union_all(
+    _servers(_attachments.c.volume_id == statements.value('volume_id')),
+    _pairs('image_metadata', lambda volume_id: volume_id == statements.value('volume_id'),
            *(sa.null() for _ in _OF_SERVER))))
 
 _USING = (attachment_lifecycle.State.CONNECTED.value, attachment_lifecycle.State.ATTACHED.value)
@@ -326,7 +326,7 @@ def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
                  for row in sorted(servers, key=lambda row: (row.created_at, row.id)))
 
 
-def _of_ids(connection: sa.Connection, statement: Callable[[int], prepared.Statement],
+def _of_ids(connection: sa.Connection, statement: Callable[[int], statements.Statement],
             ids: list[str]) -> list[Any]:
     """The rows of a statement for so many ids; none without ids, and nothing is asked."""
     if not ids:
@@ -347,15 +347,15 @@ def _size(length: int) -> int:
 # SQLAlchemy would name each of a thousand ids anew for each page, which takes as long as all else
 # that is done for a volume of it.
 @functools.cache
-def _all_pairs(size: int) -> prepared.Statement:
-    return prepared.Statement(lambda dialect: sa.union_all(*(
+def _all_pairs(size: int) -> statements.Statement:
+    return statements.Statement(lambda dialect: sa.union_all(*(
         _pairs(field, lambda volume_id: volume_id.in_(_ids(size))) for field in _PAIRS)),
         parsed_once=False)
 
 
 @functools.cache
-def _all_servers(size: int) -> prepared.Statement:
-    return prepared.Statement(
+def _all_servers(size: int) -> statements.Statement:
+    return statements.Statement(
         lambda dialect: _servers(_attachments.c.volume_id.in_(_ids(size))), parsed_once=False)
 
 
@@ -377,4 +377,4 @@ def _pairs(field: str, of_volumes: Callable[[sa.Column[Any]], sa.ColumnElement[b
 
 
 def _ids(size: int) -> list[Any]:
-    return [prepared.value(f'id_{number}', _volumes.c.id.type) for number in range(size)]
+    return [statements.value(f'id_{number}', _volumes.c.id.type) for number in range(size)]

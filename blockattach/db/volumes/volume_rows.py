@@ -12,7 +12,7 @@ from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.services import services
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import claims
@@ -26,34 +26,34 @@ _Own = volume_lifecycle.OwnStatus
 _attachments = models.attachments
 LIVE = models.live(_volumes)
 """Volumes that are not gone."""
-_LOCK = prepared.Statement(lambda dialect: _volumes.select().where(
-    _volumes.c.id == prepared.value('volume_id'), LIVE).with_for_update())
+_LOCK = statements.Statement(lambda dialect: _volumes.select().where(
+    _volumes.c.id == statements.value('volume_id'), LIVE).with_for_update())
 
 
 # The steps of its lifecycle that every volume takes: one statement each.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
     """A volume at one step; by the key alone, as in `blockattach.db.attachments.attachments`."""
-    return (_volumes.c.id == prepared.value('volume_id'),
-            _volumes.c.generation == prepared.value('generation'),
+    return (_volumes.c.id == statements.value('volume_id'),
+            _volumes.c.generation == statements.value('generation'),
             _volumes.c.own_status == own_status.value)
 
 
-_NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': prepared.value('now')}
+_NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': statements.value('now')}
 # Its words stay as they are: it is being made, now as before.
-CLAIM = prepared.Statement(lambda dialect: _volumes.update().where(
+CLAIM = statements.Statement(lambda dialect: _volumes.update().where(
     *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
-        pool=prepared.value('pool'), service_uuid=prepared.value('service_uuid'), **_NEXT))
+        pool=statements.value('pool'), service_uuid=statements.value('service_uuid'), **_NEXT))
 _SIZE = sa.select(_volumes.c.size_gb).where(
-    _volumes.c.id == prepared.value('volume_id')).scalar_subquery()
-TAKE = prepared.Statement(lambda dialect: _pools.update().where(
-    _pools.c.name == prepared.value('pool'),
+    _volumes.c.id == statements.value('volume_id')).scalar_subquery()
+TAKE = statements.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == statements.value('pool'),
     sa.or_(_pools.c.limit_gb.is_(None), _pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb),
 ).values(allocated_gb=_pools.c.allocated_gb + _SIZE))
-_NO_GRANTS = prepared.Statement(lambda dialect: models.grants.delete().where(
-    models.grants.c.volume_id == prepared.value('volume_id')))
-CREATED = prepared.Statement(lambda dialect: _volumes.update().where(
+_NO_GRANTS = statements.Statement(lambda dialect: models.grants.delete().where(
+    models.grants.c.volume_id == statements.value('volume_id')))
+CREATED = statements.Statement(lambda dialect: _volumes.update().where(
     *_at(_Own.CREATING), _volumes.c.pool.is_not(None), _volumes.c.lowest_rank.is_(None),
-).values(own_status=_Own.AVAILABLE.value, shared_targets=prepared.value('shared_targets'),
+).values(own_status=_Own.AVAILABLE.value, shared_targets=statements.value('shared_targets'),
          **volume_lifecycle.derive_status(_Own.AVAILABLE, None)._asdict(), **_NEXT))
 
 
@@ -134,7 +134,7 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
         'bootable': False, **values, 'own_status': own_status.value, **derived._asdict(),
         **volume_types.columns_of(kind), 'shared_targets': True,
         'generation': 1, 'created_at': database.clock.utcnow()}
-    prepared.insert(connection, _volumes, row)
+    statements.insert(connection, _volumes, row)
     if near:
         # Not before the type is held, which must not have been looked at before.
         quotas.count(connection, database, of_project, asked, written=True)
@@ -155,7 +155,7 @@ def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
     now = (lowest_rank, announced, *derived)
     if metadata or \
             (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
-        prepared.update(connection, _volumes, {'id': row.id}, {
+        statements.update(connection, _volumes, {'id': row.id}, {
             'lowest_rank': lowest_rank, 'detach_announced': announced, **derived._asdict(),
             'updated_at': database.clock.utcnow(), **metadata})
     return derived
@@ -178,7 +178,7 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
         values |= claims.withdraw(connection, database, row)
     derived = volume_lifecycle.derive_status(
         own_status, row.lowest_rank, row.detach_announced > 0)
-    prepared.update(connection, _volumes, {'id': row.id}, {
+    statements.update(connection, _volumes, {'id': row.id}, {
         'own_status': own_status.value, **derived._asdict(), 'generation': row.generation + 1,
         'updated_at': database.clock.utcnow(), **values})
 

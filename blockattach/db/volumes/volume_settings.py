@@ -12,7 +12,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
@@ -42,7 +42,7 @@ def update(database: engine.Database, volume_id: str, values: Mapping[str, Any],
         if row.own_status == _Own.MAINTENANCE:
             raise errors.InvalidVolume(
                 reason='The volume cannot be updated during maintenance.')
-        prepared.update(connection, _volumes, {'id': volume_id},
+        statements.update(connection, _volumes, {'id': volume_id},
                         {**values, 'updated_at': database.clock.utcnow()})
         if metadata is not None:
             _replace(connection, models.volume_metadata, volume_id, metadata)

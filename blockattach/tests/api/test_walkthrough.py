@@ -36,7 +36,7 @@ STEPS = (
 
 MODULES = 32
 STEPS_OF_ONE = 3
-EVERYWHERE = {'db.engine.engine', 'db.engine.prepared', 'http.operation', 'policy.enforcer',
+EVERYWHERE = {'db.engine.engine', 'db.engine.statements', 'http.operation', 'policy.enforcer',
               'domain.connection'}
 """How many modules a request enters, and in how many of the steps it comes to one of them; but for
 the database itself, what is known of the request, and the words for initiators and modes.

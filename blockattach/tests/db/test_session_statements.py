@@ -4,16 +4,16 @@ from oslo_db import exception as oslo_db_exception
 
 from blockattach.conf import database as database_conf
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
 from blockattach.db.engine import session_statements
+from blockattach.db.engine import statements
 from blockattach.tests.db import base
-from blockattach.tests.db import test_prepared
+from blockattach.tests.db import test_built_statements
 from blockattach.tests.fixtures import database
 
-NAME, ROW = test_prepared.NAME, test_prepared.ROW
-_pools = test_prepared._pools
-ONE = prepared.Statement(lambda dialect: _pools.select().where(
-    _pools.c.name == prepared.value('name')))
+NAME, ROW = test_built_statements.NAME, test_built_statements.ROW
+_pools = test_built_statements._pools
+ONE = statements.Statement(lambda dialect: _pools.select().where(
+    _pools.c.name == statements.value('name')))
 
 
 class SessionStatementsTest(base.DatabaseTestCase):
@@ -26,7 +26,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
             if not connection.dialect.is_mariadb:
                 self.skipTest('the server is MySQL, which takes no values in EXECUTE')
         with self.database.writer() as connection:
-            prepared.insert(connection, _pools, ROW)
+            statements.insert(connection, _pools, ROW)
 
     def look(self, connection):
         self.assertEqual(ROW['allocated_gb'], ONE.first(connection, name=NAME).allocated_gb)
@@ -51,7 +51,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
         for number, free in enumerate((None, 2.5, 1e-7, None, 3.0)):
             text = f"'%s' ? \\ \" {number} \U0001f600"
             with self.database.writer() as connection:
-                self.assertEqual(1, prepared.update(
+                self.assertEqual(1, statements.update(
                     connection, _pools, {'name': NAME}, {'free_gb': free, 'capabilities': text}))
             with self.database.reader() as connection:
                 found = ONE.first(connection, name=NAME)
@@ -61,7 +61,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
         for _ in range(3):
             with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
                     self.database.writer() as connection:
-                prepared.insert(connection, _pools, ROW)
+                statements.insert(connection, _pools, ROW)
 
     def test_another_column(self):
         with self.database.reader() as connection:
@@ -81,12 +81,12 @@ class SessionStatementsTest(base.DatabaseTestCase):
                         lambda connection, cursor, text, *rest: texts.add(text))
         with self.database.writer() as connection:
             for number in (2, 3, 4):
-                prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
+                statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
                 self.assertEqual(number, ONE.first(connection, name=NAME).allocated_gb)
             for name in sorted(map(session_statements.name_of, texts)):
                 connection.exec_driver_sql(f'DEALLOCATE PREPARE {name}')
             before = counted(connection)
-            prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': 5})
+            statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 5})
             self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
             # The one that failed.
             self.assertEqual((before[0], before[1] + 1), counted(connection))
@@ -94,7 +94,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
             self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
 
     def test_so_many_and_no_more(self):
-        statements = [prepared.Statement(lambda dialect, number=number: sa.select(
+        statements = [statements.Statement(lambda dialect, number=number: sa.select(
             sa.literal_column(str(number)).label('number')))
             for number in range(session_statements.MOST + 3)]
         with self.database.reader() as connection:

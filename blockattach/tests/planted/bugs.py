@@ -92,8 +92,8 @@ BUGS = (
         'a process that has lost its work records no end of it', 'P6',
         'blockattach.tests.db.test_work'),
     Bug('an_old_message_claims_work', 'db/work.py',
-        "    sa.or_(_work.c.generation < prepared.value('generation'), sa.and_(\n",
-        "    sa.or_(_work.c.generation != prepared.value('generation'), sa.and_(\n",
+        "    sa.or_(_work.c.generation < statements.value('generation'), sa.and_(\n",
+        "    sa.or_(_work.c.generation != statements.value('generation'), sa.and_(\n",
         'work is claimed by the message of its last generation only', 'P6',
         'blockattach.tests.db.test_work'),
     Bug('a_lost_commit_is_repeated', 'db/engine/engine.py',
@@ -180,7 +180,7 @@ BUGS = (
     Bug('credentials_of_others_go', 'db/attachments/grants.py',
         '        *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
         '                             # What it is written with may not be seen yet.\n'
-        "                             _rows.c.id != prepared.value('but_for'),\n"
+        "                             _rows.c.id != statements.value('but_for'),\n"
         '                             name == _grants.c.initiator)\n'
         '          for name in (_rows.c.initiator, _rows.c.previous_initiator)))\n',
         '    )\n',
@@ -278,7 +278,7 @@ BUGS = (
         'blockattach.tests.functional.test_volume_faults'),
     Bug('a_volume_is_made_twice', 'db/volumes/volume_rows.py',
         '    *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(\n',
-        "    _volumes.c.id == prepared.value('volume_id')).values(\n",
+        "    _volumes.c.id == statements.value('volume_id')).values(\n",
         'a volume that waits for a pool is placed once', 'P6'),
 
     # Volumes that are made of others.
@@ -326,7 +326,7 @@ BUGS = (
         '    Move(OwnStatus.EXTENDING, Event.EXTENDED, OwnStatus.EXTENDING),\n',
         'a volume that is larger is available, or in use', 'P9'),
     Bug('an_extension_takes_what_is_not_there', 'db/volumes/claims.py',
-        "_pools.c.allocated_gb + prepared.value('gb', sa.Integer()) <= _pools.c.limit_gb",
+        "_pools.c.allocated_gb + statements.value('gb', sa.Integer()) <= _pools.c.limit_gb",
         '_pools.c.allocated_gb <= _pools.c.limit_gb',
         'room is claimed only where it is left', 'P6', 'blockattach.tests.db.test_extending'),
     Bug('an_extension_is_taken_from_its_manager', 'db/work.py',

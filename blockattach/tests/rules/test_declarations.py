@@ -26,7 +26,7 @@ DECLARATIONS = (
     (r'oslo_versionedobjects\.fields\.\w+|blockattach\.objects\.base\.\w+Field',
      'say what an object carries'),
     (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
-    (r'blockattach\.db\.engine\.prepared\.(Statement|value)',
+    (r'blockattach\.db\.engine\.statements\.(Statement|value)',
      'the same, compiled when it is first sent'),
     (r'blockattach\.db\.models\.live', 'a condition as an expression'),
     (r'blockattach\.rpc\.contract\.\w+', 'since when a method of an interface exists, and how'),

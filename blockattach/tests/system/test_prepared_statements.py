@@ -3,12 +3,12 @@ import sqlalchemy as sa
 
 from blockattach.conf import database as database_conf
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.system import clouds
 
-STATEMENTS = [prepared.Statement(lambda dialect, number=number: sa.select(
+STATEMENTS = [statements.Statement(lambda dialect, number=number: sa.select(
     sa.literal_column(str(number)).label('number'))) for number in range(5)]
 
 

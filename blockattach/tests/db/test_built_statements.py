@@ -8,7 +8,7 @@ from blockattach.conf import database as database_conf
 from blockattach.db import models
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
-from blockattach.db.engine import prepared
+from blockattach.db.engine import statements
 from blockattach.tests.db import base
 
 _pools = models.pools
@@ -20,16 +20,16 @@ ROW = {'name': NAME, 'host': 'host@disks', 'availability_zone': 'nova', 'allocat
 
 
 @base.on_every_database
-class PreparedTest(base.DatabaseTestCase):
+class BuiltTest(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
         self.other = self.fixture.open()
         with self.database.writer() as connection:
-            prepared.insert(connection, _pools, ROW)
+            statements.insert(connection, _pools, ROW)
 
-    ONE = prepared.Statement(lambda dialect: _pools.select().where(
-        _pools.c.name == prepared.value('name'), _pools.c.host.in_(('host@disks', 'elsewhere'))))
+    ONE = statements.Statement(lambda dialect: _pools.select().where(
+        _pools.c.name == statements.value('name'), _pools.c.host.in_(('host@disks', 'elsewhere'))))
 
     def read(self, database):
         with database.reader() as connection:
@@ -50,9 +50,9 @@ class PreparedTest(base.DatabaseTestCase):
     def test_a_row_that_has_the_values_already_is_found(self):
         with self.database.writer() as connection:
             for _ in range(2):
-                self.assertEqual(1, prepared.update(
+                self.assertEqual(1, statements.update(
                     connection, _pools, {'name': NAME}, {'free_gb': 2.5, 'thin': False}))
-            self.assertEqual(0, prepared.update(
+            self.assertEqual(0, statements.update(
                 connection, _pools, {'name': NAME, 'allocated_gb': 2}, {'free_gb': 1.0}))
         found = self.read(self.other)
         self.assertEqual((2.5, False), (found.free_gb, found.thin))
@@ -61,16 +61,16 @@ class PreparedTest(base.DatabaseTestCase):
         more = {**ROW, 'name': 'more'}
         for name, found in (('nobody', False), (NAME, True)):
             with self.database.writer() as connection:
-                self.assertEqual(found, prepared.together(
-                    connection, prepared.updating(_pools, {'name': name}, {'allocated_gb': 5}),
-                    prepared.inserting(_pools, more)) > 0)
+                self.assertEqual(found, statements.together(
+                    connection, statements.updating(_pools, {'name': name}, {'allocated_gb': 5}),
+                    statements.inserting(_pools, more)) > 0)
             with self.database.reader() as connection:
                 self.assertEqual(found, self.ONE.first(connection, name='more') is not None)
         with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
                 self.database.writer() as connection:
-            prepared.together(
-                connection, prepared.updating(_pools, {'name': NAME}, {'allocated_gb': 6}),
-                prepared.inserting(_pools, more))
+            statements.together(
+                connection, statements.updating(_pools, {'name': NAME}, {'allocated_gb': 6}),
+                statements.inserting(_pools, more))
         self.assertEqual(5, self.read(self.database).allocated_gb)
         with self.database.reader() as connection:
             found = self.ONE.first(connection, name='more')
@@ -78,7 +78,8 @@ class PreparedTest(base.DatabaseTestCase):
 
     def test_a_time_from_now_is_the_databases(self):
         with self.database.writer() as connection:
-            prepared.update(connection, _pools, {'name': NAME}, {'reported_at': clock.Later(60.0)})
+            statements.update(connection, _pools, {'name': NAME},
+                              {'reported_at': clock.Later(60.0)})
             later, = connection.execute(sa.select(sa.and_(
                 _pools.c.reported_at > clock.now(50), _pools.c.reported_at < clock.now(61)))).one()
         self.assertTrue(later)
@@ -86,20 +87,20 @@ class PreparedTest(base.DatabaseTestCase):
     def test_a_name_twice(self):
         with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
                 self.database.writer() as connection:
-            prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': 7})
-            prepared.insert(connection, _pools, ROW)
+            statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 7})
+            statements.insert(connection, _pools, ROW)
         self.assertEqual(1, self.read(self.database).allocated_gb)
 
     def test_a_second_read_finds_what_was_written_meanwhile(self):
         """A look leaves no transaction behind on the connection that goes back to the pool."""
         for number in range(2, 5):
             with self.other.writer() as connection:
-                prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
+                statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
             self.assertEqual(number, self.read(self.database).allocated_gb)
 
     def test_what_fails_is_taken_back(self):
         with self.assertRaises(ZeroDivisionError), self.database.writer() as connection:
-            prepared.update(connection, _pools, {'name': NAME}, {'allocated_gb': 9})
+            statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 9})
             raise ZeroDivisionError
         for database in (self.database, self.other):
             self.assertEqual(1, self.read(database).allocated_gb)
@@ -117,14 +118,14 @@ class ReadersTest(base.DatabaseTestCase):
             readers=engine.open_readers(settings))
         self.addCleanup(self.looking.close)
         with self.database.writer() as connection:
-            prepared.insert(connection, _pools, ROW)
+            statements.insert(connection, _pools, ROW)
 
     def test_each_statement_sees_its_own_moment(self):
         with self.looking.reader() as connection:
             for number in range(2, 5):
                 with self.looking.writer() as writing:
-                    prepared.update(writing, _pools, {'name': NAME}, {'allocated_gb': number})
-                self.assertEqual(number, PreparedTest.ONE.first(
+                    statements.update(writing, _pools, {'name': NAME}, {'allocated_gb': number})
+                self.assertEqual(number, BuiltTest.ONE.first(
                     connection, name=NAME).allocated_gb)
                 self.assertEqual(number, connection.execute(
                     sa.select(_pools.c.allocated_gb)).scalar_one())
@@ -132,7 +133,7 @@ class ReadersTest(base.DatabaseTestCase):
 
     def test_they_hold_nobody_up(self):
         with self.looking.reader() as connection:
-            self.assertIsNotNone(PreparedTest.ONE.first(connection, name=NAME))
+            self.assertIsNotNone(BuiltTest.ONE.first(connection, name=NAME))
             # Waits for every transaction that has looked at the table.
             with self.database.writer() as other:
                 other.exec_driver_sql('ALTER TABLE pools ADD COLUMN more INTEGER')
