@@ -15,7 +15,6 @@ from blockattach.control import repeats
 from blockattach.db import idempotency
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
-from blockattach.db.attachments import pairs
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import records
@@ -92,7 +91,7 @@ class AttachmentControl:
             if not isinstance(connector.get('host'), str) or not connector['host']:
                 raise errors.ConnectorUnusable(missing='host')
             if not volume.multiattach and volume.others_lowest is not None and (
-                    pairs.are_others_connected(self._database, attachment)):
+                    attachment_queries.are_others_connected(self._database, attachment)):
                 raise errors.DuplicateConnectors(volume_id=volume.id)
             return self.connect(caller, attachment, connector, _Verb.UPDATE)
 

@@ -38,6 +38,7 @@ from blockattach.conf import service as service_conf
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import key_rotation
 from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
 from blockattach.db.schema import online_migrations
 from blockattach.db.volumes import volume_queries
@@ -185,7 +186,7 @@ def open_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     :raises ConfigurationError: its driver cannot be loaded
     """
     try:
-        return engine.open_engine(_settings(conf))
+        return opening.open_engine(_settings(conf))
     except ImportError as exc:
         raise locations.refusal(
             conf, 'database', 'connection',
@@ -238,7 +239,7 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
         sealer = open_sealer(conf, core, db_engine, check_sealed)
         database = engine.Database(db_engine, sealer, time or clock.Clock(),
                                    quota_conf.settings(conf), telemetry,
-                                   engine.open_readers(_settings(conf)))
+                                   opening.open_readers(_settings(conf)))
         if check_sealed:
             _check_sealed(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():

@@ -38,6 +38,8 @@ _OF_VOLUME = statements.Statement(lambda dialect: pairs.with_grant(sa.select(*pa
     pairs.LIVE, _rows.c.volume_id == statements.value('volume_id'),
 ).order_by(_rows.c.created_at, _rows.c.id))
 
+are_others_connected = pairs.are_others_connected
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filters:
@@ -57,8 +59,7 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
 
     :raises AttachmentNotFound: there is none
     """
-    with database.reader() as connection:
-        return pairs.read(connection, attachment_id)
+    return pairs.read(database, attachment_id)
 
 
 def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
@@ -95,8 +96,7 @@ def of_volume(database: engine.Database, volume_id: str,
 
     :param with_legacy: also legacy reservations
     """
-    with database.reader() as connection:
-        found = _OF_VOLUME.rows(connection, volume_id=volume_id)
+    found = _OF_VOLUME.rows(database, volume_id=volume_id)
     return [rows.attachment(row, sealed=pairs.sealed(row)) for row in found
             if with_legacy or not row.legacy_reservation]
 

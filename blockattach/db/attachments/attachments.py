@@ -14,8 +14,8 @@ import logging
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -74,6 +74,28 @@ class Moved:
     def was_last(self) -> bool:
         """Whether no live attachment is left on the volume."""
         return self.volume_attach_status == attachment_values.DETACHED
+
+
+class _Writing(NamedTuple):
+    """What a move writes.
+
+    :ivar of_volume: whether the volume is changed as well
+    :ivar also: what is executed then
+    :ivar made: a grant among that, whose key is to be checked before the commit
+    :ivar initiator: whose grant is needed, and may be there
+    :ivar unneeded: initiators whose grants are to be removed, unless others need them
+    """
+
+    of_volume: bool
+    also: list[statements.Step]
+    made: dict[str, Any] | None
+    initiator: str | None
+    unneeded: set[str]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is nothing but steps, the others after the first."""
+        return self.initiator is None and not self.unneeded
 
 
 class _Conflict(Exception):
@@ -201,16 +223,15 @@ def _move(database: engine.Database, volume_id: str, attachment_id: str, event: 
           facts: Facts, generation: int | None, within: Callable[[sa.Connection], None] | None,
           expected: records.Attachment | None, lock: bool) -> Moved:
     values: dict[str, Any] = {'id': attachment_id}
-    writer = database.writer(lambda again: _holds(again, volume_id, values))
+
+    def happened(again: sa.Connection) -> bool:
+        return _holds(again, volume_id, values)
     with contextlib.ExitStack() as stack:
         if lock:
-            connection = stack.enter_context(writer)
+            connection = stack.enter_context(database.writer(happened))
             old = pairs.locked(connection, volume_id, attachment_id)
-        elif expected is not None:
-            old = expected
         else:
-            with database.reader() as reading:
-                old = pairs.read(reading, attachment_id)
+            old = expected or pairs.read(database, attachment_id)
         if old.volume_id != volume_id:
             raise errors.AttachmentNotFound(attachment_id=attachment_id)
         try:
@@ -222,25 +243,26 @@ def _move(database: engine.Database, volume_id: str, attachment_id: str, event: 
             raise
         values |= change.values
         new = rows.attachment_with(old, change.values)
-        if not lock:
-            connection = stack.enter_context(writer)
-        new = _write(connection, database, event, old, new, change)
-        if within is not None:
-            within(connection)
+        writing = _plan(database, event, old, new, change)
+        if writing.is_one and database.takes_as_one and not lock and within is None:
+            if not database.change(happened, _first(writing, old, change), *writing.also):
+                raise _Conflict
+        else:
+            if not lock:
+                connection = stack.enter_context(database.writer(happened))
+            new = _write(connection, database, old, new, change, writing)
+            if within is not None:
+                within(connection)
     return Moved(old, new, change.derived.status, change.derived.attach_status)
 
 
-def _write(connection: sa.Connection, database: engine.Database, event: _Event,
-           old: records.Attachment, new: records.Attachment,
-           change: attachment_values.Change) -> records.Attachment:
-    """Write the change, and add or drop grants.
-
-    :raises _Conflict: its precondition no longer holds
-    """
-    sealed, made, also = old.sealed, None, []
+def _plan(database: engine.Database, event: _Event, old: records.Attachment,
+          new: records.Attachment, change: attachment_values.Change) -> _Writing:
+    """What is to be written, as far as it follows from what was read."""
+    made, also = None, []
     unneeded = _needed_by(old) - _needed_by(new)
     initiator = new.initiator if event is _Event.CONNECT and (
-        sealed is None or new.initiator != (old.previous_initiator or old.initiator)) else None
+        old.sealed is None or new.initiator != (old.previous_initiator or old.initiator)) else None
     if initiator is not None and _is_bare(old):
         made = grants.new(database, old.volume_id, initiator, set())
         also.append(statements.inserting(models.grants, made))
@@ -251,20 +273,34 @@ def _write(connection: sa.Connection, database: engine.Database, event: _Event,
         also.append(grants.dropping_sole(old.volume_id, dropped)
                     if old.volume.others_lowest is None
                     else grants.dropping(old.volume_id, dropped, old.id))
-    if event is _Event.CONNECTED and not change.of_volume and not unneeded and not also:
-        # No other decision depends on it, so hosts that are connected at once do not conflict.
-        done = statements.together(connection, _changing(old, change)) > 0
+    # No other decision depends on a host that is connected: several at once do not conflict.
+    alone = event is _Event.CONNECTED and not (change.of_volume or unneeded or also)
+    return _Writing(not alone, also, made, initiator, unneeded)
+
+
+def _write(connection: sa.Connection, database: engine.Database, old: records.Attachment,
+           new: records.Attachment, change: attachment_values.Change,
+           writing: _Writing) -> records.Attachment:
+    """Write the change, and add or drop grants.
+
+    :raises _Conflict: its precondition no longer holds
+    """
+    if writing.of_volume and connection.dialect.name == 'sqlite':
+        assert old.volume is not None
+        done = (statements.together(connection, _counting(old.volume, change)) > 0
+                and statements.together(connection, _changing(old, change), *writing.also) > 0)
     else:
-        done = _write_both(connection, old, change, also)
+        done = statements.together(connection, _first(writing, old, change), *writing.also) > 0
     if not done:
         raise _Conflict
-    if made is not None:
-        grants.check_sealed_by(database, made['key_id'])
-        sealed = grants.credential_of(made)
-    elif initiator is not None:
-        sealed = grants.ensure(connection, database, old.volume_id, initiator)
-    if unneeded:
-        grants.drop_unused(connection, old.volume_id, unneeded)
+    sealed = old.sealed
+    if writing.made is not None:
+        grants.check_sealed_by(database, writing.made['key_id'])
+        sealed = grants.credential_of(writing.made)
+    elif writing.initiator is not None:
+        sealed = grants.ensure(connection, database, old.volume_id, writing.initiator)
+    if writing.unneeded:
+        grants.drop_unused(connection, old.volume_id, writing.unneeded)
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
 
 
@@ -313,22 +349,20 @@ def _changing(old: records.Attachment, change: attachment_values.Change) -> stat
     return statements.updating(_rows, _as_read(old, _SAME_ROW), change.values)
 
 
-def _write_both(connection: sa.Connection, old: records.Attachment,
-                change: attachment_values.Change, also: Sequence[statements.Step]) -> bool:
-    """Change both, the volume first; False: a conflict in one of the two, so roll back.
+def _first(writing: _Writing, old: records.Attachment,
+           change: attachment_values.Change) -> statements.Step:
+    """Change the row, and its volume as well; nothing, if either is a conflict.
 
-    :param also: what is executed then
+    MariaDB counts the rows of both tables.
     """
+    if not writing.of_volume:
+        return _changing(old, change)
     assert old.volume is not None
-    if connection.dialect.name == 'sqlite':
-        return (statements.together(connection, _counting(old.volume, change)) > 0
-                and statements.together(connection, _changing(old, change), *also) > 0)
-    # MariaDB counts the rows of both tables.
-    return statements.together(connection, statements.Step(
+    return statements.Step(
         _pair_update(change.reads_others, statements.shape(change.of_volume),
                      statements.shape(change.values)),
         statements.values_of(change.of_volume, _VOLUME) | statements.values_of(change.values, _ROW)
-        | _expected(old.volume) | _as_read(old, _SAME_ROW, _EXPECTED_ROW)), *also) > 0
+        | _expected(old.volume) | _as_read(old, _SAME_ROW, _EXPECTED_ROW))
 
 
 def _expected(volume: records.VolumeFacts) -> dict[str, Any]:

@@ -208,10 +208,9 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
 
     :param also: a row that shall be granted whatever its state says
     """
-    with database.reader() as connection:
-        found = _DESIRED.rows(connection, volume_id=volume_id, initiator=initiator)
-        if found and found[0].had_before:
-            found = _ALSO_BEFORE.rows(connection, volume_id=volume_id, initiator=initiator)
+    found = _DESIRED.rows(database, volume_id=volume_id, initiator=initiator)
+    if found and found[0].had_before:
+        found = _ALSO_BEFORE.rows(database, volume_id=volume_id, initiator=initiator)
     if not found:
         return DesiredState(None, None, ())
     first = found[0]

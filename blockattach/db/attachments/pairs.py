@@ -101,12 +101,12 @@ def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
     return records.SealedCredential(row.username, row.sealed_password)
 
 
-def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
+def read(on: sa.Connection | engine.Database, attachment_id: str) -> records.Attachment:
     """A live attachment with its volume's facts, and with the credential of its connection.
 
     :raises AttachmentNotFound: there is none
     """
-    row = _PAIR.first(connection, attachment_id=attachment_id)
+    row = _PAIR.first(on, attachment_id=attachment_id)
     if row is None:
         raise errors.AttachmentNotFound(attachment_id=attachment_id)
     return rows.attachment(row, facts(row), sealed(row))
@@ -114,8 +114,7 @@ def read(connection: sa.Connection, attachment_id: str) -> records.Attachment:
 
 def are_others_connected(database: engine.Database, row: records.Attachment) -> bool:
     """Whether another attachment of its plain volume has a connection."""
-    with database.reader() as connection:
-        return _CONNECTED.first(connection, volume_id=row.volume_id, but_for=row.id) is not None
+    return _CONNECTED.first(database, volume_id=row.volume_id, but_for=row.id) is not None
 
 
 def facts(row: Any) -> records.VolumeFacts:
@@ -165,8 +164,7 @@ def precondition(database: engine.Database, volume_id: str, instance_uuid: str |
 
     :raises VolumeNotFound: there is no such live volume
     """
-    with database.reader() as connection:
-        return _precondition(connection, volume_id, instance_uuid, connector)
+    return _precondition(database, volume_id, instance_uuid, connector)
 
 
 def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
@@ -177,13 +175,14 @@ def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid
     return _precondition(connection, volume_id, instance_uuid, connector)
 
 
-def _precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
+def _precondition(on: sa.Connection | engine.Database, volume_id: str,
+                  instance_uuid: str | None,
                   connector: Mapping[str, Any] | None) -> Precondition:
     initiator = (connector or {}).get('initiator')
     if not isinstance(initiator, str):
         initiator = None
     # Nobody is called by the empty name: every writer is another one, and no grant is found.
-    found = _PRECONDITION.rows(connection, volume_id=volume_id,
+    found = _PRECONDITION.rows(on, volume_id=volume_id,
                                instance_uuid=instance_uuid or '', initiator=initiator or '')
     if not found:
         raise errors.VolumeNotFound(volume_id=volume_id)

@@ -7,52 +7,35 @@ instead: one text for each kind of database, values by name, rows as named tuple
 the text once for each connection (`blockattach.db.engine.session_statements`).
 """
 import collections
-import contextlib
-import dataclasses
 import functools
 import itertools
-import logging
 from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
+from typing import Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.sql import visitors
 
 from blockattach.db.engine import clock
+from blockattach.db.engine import direct
 from blockattach.db.engine import session_statements
 
-# Where SQLAlchemy shows its statements.
-_ECHO = logging.getLogger('sqlalchemy.engine.Engine')
 Shape = tuple[tuple[str, bool | None], ...]
-_Process = Callable[[Any], Any]
 _WHERE = 'where_'
+_TRANSACTION = (
+    ('DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;',
+     'START TRANSACTION;'),
+    ('COMMIT;', 'ELSE', 'ROLLBACK;', 'END IF;'))
+"""What a block of MariaDB begins and ends with that is a transaction."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Compiled:
-    """What one kind of database is sent.
+class Looking(Protocol):
+    """Where a statement can be sent by itself."""
 
-    :ivar order: names of the values by position; None: the driver takes them by name
-    :ivar fixed: values that are part of the statement
-    :ivar stored: how values are stored, by name
-    :ivar kinds: of the columns that it returns
-    :ivar row: None: it returns no rows
-    :ivar named: for databases that call it by name; None: this one does not
-    :ivar read: how columns are read, by position; None: not known before the first answer
-    """
-
-    text: str
-    order: tuple[str, ...] | None
-    fixed: dict[str, Any]
-    stored: tuple[tuple[str, _Process], ...]
-    kinds: tuple[sa.types.TypeEngine[Any], ...]
-    row: _Process | None
-    named: session_statements.Named | None = None
-    read: tuple[tuple[int, _Process], ...] | None = None
+    def look(self, statement: 'Statement', values: Mapping[str, Any]) -> list[Any]:
+        """The rows that it selects."""
 
 
 def value(name: str, kind: sa.types.TypeEngine[Any] | None = None) -> sa.BindParameter[Any]:
@@ -114,13 +97,10 @@ def together(connection: sa.Connection, *steps: Step) -> int:
     One way to the server, where it takes several statements as one: MariaDB and PostgreSQL. On
     PostgreSQL none of them sees what another one of them writes, nor what others write meanwhile.
     """
+    if takes_as_one(connection.dialect):
+        one = as_one(*steps)
+        return one.statement.change(connection, **one.values)
     first, *others = steps
-    dialect = connection.dialect
-    if others and (dialect.name == 'postgresql' or getattr(dialect, 'is_mariadb', False)):
-        values: dict[str, Any] = {}
-        for step in steps:
-            values |= step.values
-        return _as_one(tuple(step.statement for step in steps)).change(connection, **values)
     found = first.statement.change(connection, **first.values)
     if found:
         for step in others:
@@ -128,8 +108,26 @@ def together(connection: sa.Connection, *steps: Step) -> int:
     return found
 
 
+def takes_as_one(dialect: sa.Dialect) -> bool:
+    """Whether this kind of database takes several statements as one."""
+    return dialect.name == 'postgresql' or getattr(dialect, 'is_mariadb', False)
+
+
+def as_one(*steps: Step, is_transaction: bool = False) -> Step:
+    """Steps as one, for a database that takes them so.
+
+    :param is_transaction: it is one by itself: all of it, or nothing
+    """
+    if len(steps) == 1:
+        return steps[0]
+    values: dict[str, Any] = {}
+    for step in steps:
+        values |= step.values
+    return Step(_as_one(tuple(step.statement for step in steps), is_transaction), values)
+
+
 @functools.cache
-def _as_one(statements: tuple['Statement', ...]) -> 'Statement':
+def _as_one(statements: tuple['Statement', ...], is_transaction: bool) -> 'Statement':
     def build(dialect: sa.Dialect) -> Any:
         first, *others = statements
         changed = first.build(dialect)
@@ -143,7 +141,7 @@ def _as_one(statements: tuple['Statement', ...]) -> 'Statement':
             parts.append(part.returning(sa.literal_column('1')).cte(f'other_{number}'))
         return sa.select(source).add_cte(*parts)
     # MariaDB prepares no such statement.
-    return Statement(build, parsed_once=False)
+    return Statement(build, parsed_once=False, is_transaction=is_transaction)
 
 
 def insert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
@@ -181,58 +179,53 @@ class Statement:
     """One statement, executed with a value for each `value` in it."""
 
     def __init__(self, build: Callable[[sa.Dialect], Any], parsed_once: bool = True,
-                 after: Callable[[sa.CTE], Any] | None = None) -> None:
+                 after: Callable[[sa.CTE], Any] | None = None,
+                 is_transaction: bool = False) -> None:
         """
         :param build: puts it together; called once for each kind of database. A tuple is for
             MariaDB: the others are executed if the first finds anything to change
         :param parsed_once: False: too long for a server to keep it for each connection
         :param after: puts it together so that it does nothing if that has no row
+        :param is_transaction: a tuple is a transaction by itself
         """
         self.build = build
         self.after = after
         self._parsed_once = parsed_once
-        self._compiled: dict[tuple[str, str], _Compiled] = {}
+        self._is_transaction = is_transaction
+        self._texts: dict[tuple[str, str], direct.Text] = {}
 
-    def rows(self, connection: sa.Connection, /, **values: Any) -> list[Any]:
+    def rows(self, on: 'sa.Connection | Looking', /, **values: Any) -> list[Any]:
         """What it selects: named tuples."""
-        compiled = self._for(connection.dialect)
-        assert compiled.row is not None
-        with _sent(connection, compiled, values) as cursor:
-            found = cursor.fetchall()
-            if compiled.read is None:
-                compiled.read = _processes(compiled.kinds, connection.dialect, cursor)
-        if not compiled.read:
-            return list(map(compiled.row, found))
-        rows = []
-        for one in found:
-            changed = list(one)
-            for position, process in compiled.read:
-                changed[position] = process(changed[position])
-            rows.append(compiled.row(changed))
-        return rows
+        if not isinstance(on, sa.Connection):
+            return on.look(self, values)
+        text = self.text(on.dialect)
+        with direct.within(on, text, values) as cursor:
+            return text.rows(on.dialect, cursor)
 
-    def first(self, connection: sa.Connection, /, **values: Any) -> Any:
+    def first(self, on: 'sa.Connection | Looking', /, **values: Any) -> Any:
         """The first row that it selects; None: there is none."""
-        found = self.rows(connection, **values)
+        found = self.rows(on, **values)
         return found[0] if found else None
 
     def change(self, connection: sa.Connection, /, **values: Any) -> int:
         """How many rows it found to change."""
-        with _sent(connection, self._for(connection.dialect), values) as cursor:
+        with direct.within(connection, self.text(connection.dialect), values) as cursor:
             return int(cursor.rowcount)
 
-    def _for(self, dialect: sa.Dialect) -> _Compiled:
+    def text(self, dialect: sa.Dialect) -> direct.Text:
+        """What this kind of database is sent."""
         kind = dialect.name, dialect.driver
-        found = self._compiled.get(kind)
+        found = self._texts.get(kind)
         if found is None:
-            found = self._compiled[kind] = _compile(
-                self.build(dialect), dialect, self._parsed_once)
+            found = self._texts[kind] = _compile(
+                self.build(dialect), dialect, self._parsed_once, self._is_transaction)
         return found
 
 
-def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compiled:
+def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
+             is_transaction: bool = False) -> direct.Text:
     if isinstance(statement, tuple):
-        return _block([_compile(one, dialect, False) for one in statement])
+        return _block([_compile(one, dialect, False) for one in statement], is_transaction)
     compiled = visitors.replacement_traverse(statement, {}, _written_out).compile(
         dialect=dialect, compile_kwargs={'render_postcompile': True})
     parameters = {name: one for one, name in compiled.bind_names.items()}
@@ -248,7 +241,7 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool) -> _Compile
     selected = statement.selected_columns if isinstance(statement, sa.SelectBase) else ()
     text = str(compiled)
     order = tuple(compiled.positiontup) if compiled.positional else None
-    return _Compiled(
+    return direct.Text(
         text, order, fixed,
         tuple((name, process) for name, process in stored.items()
               if name not in fixed and not parameters[name].unique),
@@ -265,7 +258,7 @@ def _written_out(element: Any, **_: Any) -> Any:
     return None
 
 
-def _block(parts: list[_Compiled]) -> _Compiled:
+def _block(parts: list[direct.Text], is_transaction: bool) -> direct.Text:
     """Statements as MariaDB takes them in one, with values by position."""
     texts: list[str] = []
     order: list[str] = []
@@ -276,71 +269,16 @@ def _block(parts: list[_Compiled]) -> _Compiled:
         # Names that the compiler has made are the same in each.
         order += [f'{number}.{name}' if name in part.fixed else name for name in names]
         fixed |= {f'{number}.{name}': given for name, given in part.fixed.items()}
-    text = '\n'.join(('BEGIN NOT ATOMIC', texts[0], 'IF ROW_COUNT() > 0 THEN', *texts[1:],
-                      'END IF;', 'END'))
-    return _Compiled(
+    before, after = _TRANSACTION if is_transaction else ((), ('END IF;',))
+    text = '\n'.join(('BEGIN NOT ATOMIC', *before, texts[0], 'IF ROW_COUNT() > 0 THEN',
+                      *texts[1:], *after, 'END'))
+    return direct.Text(
         text, tuple(order), fixed,
         tuple(itertools.chain(*(part.stored for part in parts))), (), None)
 
 
-def _processes(kinds: Iterable[sa.types.TypeEngine[Any]], dialect: sa.Dialect,
-               cursor: Any) -> tuple[tuple[int, _Process], ...]:
-    """How values are read. Some drivers have several types for one of ours."""
-    found = [(position, kind.dialect_impl(dialect).result_processor(
-        dialect, cursor.description[position][1])) for position, kind in enumerate(kinds)]
-    return tuple((position, process) for position, process in found if process is not None)
-
-
-def _row(names: list[str]) -> _Process:
+def _row(names: list[str]) -> direct.Process:
     # The type checker wants the names written out.
     made: Any = collections.namedtuple
-    found: _Process = made('Row', names)._make
+    found: direct.Process = made('Row', names)._make
     return found
-
-
-@contextlib.contextmanager
-def _sent(connection: sa.Connection, compiled: _Compiled,
-          values: dict[str, Any]) -> Iterator[Any]:
-    """The cursor of a statement that has been executed, until its rows are read."""
-    values_of = {**compiled.fixed, **values}
-    for name, process in compiled.stored:
-        values_of[name] = process(values_of[name])
-    parameters: Any = values_of
-    if compiled.order is not None:
-        parameters = tuple([values_of[name] for name in compiled.order])
-    if not connection.in_transaction():
-        # As SQLAlchemy does it: so the transaction ends when the connection is given back.
-        connection.begin()
-    pooled = connection.connection
-    cursor = pooled.cursor()
-    if _ECHO.isEnabledFor(logging.INFO):
-        # Shown with SQLAlchemy's echo as well; values never are.
-        _ECHO.info('%s', compiled.text)
-    # SQLAlchemy's own flag; to go through its lists of listeners costs more.
-    has_listeners = connection._has_events or connection.engine._has_events
-    if has_listeners:
-        for look in connection.dispatch.before_cursor_execute:
-            look(connection, cursor, compiled.text, parameters, None, False)
-    try:
-        if compiled.named is None or not session_statements.execute(
-                pooled.info, cursor, compiled.named, values_of,
-                connection.dialect.loaded_dbapi.Error):
-            connection.dialect.do_execute(cursor, compiled.text, parameters)
-        yield cursor
-    except connection.dialect.loaded_dbapi.Error as exc:
-        # Where SQLAlchemy finds out whether the connection is lost, and where listeners translate
-        # the error.
-        connection._handle_dbapi_exception(exc, compiled.text, parameters, cursor, None)
-    finally:
-        _close(cursor, connection.dialect.loaded_dbapi.Error)
-    if has_listeners:
-        for look in connection.dispatch.after_cursor_execute:
-            look(connection, cursor, compiled.text, parameters, None, False)
-
-
-def _close(cursor: Any, error: type[Exception]) -> None:
-    try:
-        cursor.close()
-    except error:
-        # What was to be read is read.
-        return

@@ -74,8 +74,7 @@ def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     """
-    with database.reader() as connection:
-        return [_record(row) for row in _ALL.rows(connection, **_since(down_after))]
+    return [_record(row) for row in _ALL.rows(database, **_since(down_after))]
 
 
 def living(database: engine.Database, down_after: float) -> frozenset[str]:
@@ -99,8 +98,7 @@ def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
 
     :raises PoolNotFound: none of that name has ever reported
     """
-    with database.reader() as connection:
-        row = _ONE.first(connection, pool=name, **_since(down_after))
+    row = _ONE.first(database, pool=name, **_since(down_after))
     if row is None:
         raise errors.PoolNotFound(pool=name)
     return _record(row)

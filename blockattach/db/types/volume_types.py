@@ -96,8 +96,7 @@ def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
 
     :raises VolumeTypeNameNotFound: there is none
     """
-    with database.reader() as connection:
-        found = _records(_BY_NAME.rows(connection, name=name))
+    found = _records(_BY_NAME.rows(database, name=name))
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
     return found[0]
@@ -109,8 +108,7 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
     :raises VolumeTypeNotFound: there is none, and it looks like an id
     :raises VolumeTypeNameNotFound: there is none, and it can only be a name
     """
-    with database.reader() as connection:
-        found = _records(_BY_EITHER.rows(connection, type_id=id_or_name, name=id_or_name))
+    found = _records(_BY_EITHER.rows(database, type_id=id_or_name, name=id_or_name))
     if found:
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
@@ -123,8 +121,7 @@ def default(database: engine.Database, project_id: str | None, name: str) -> rec
 
     :raises VolumeTypeNameNotFound: there is neither
     """
-    with database.reader() as connection:
-        found = _records(_DEFAULT.rows(connection, name=name, project_id=project_id))
+    found = _records(_DEFAULT.rows(database, name=name, project_id=project_id))
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
     return next((kind for kind in found if kind.name != name), found[0])

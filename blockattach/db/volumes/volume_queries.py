@@ -132,8 +132,7 @@ def get(database: engine.Database, volume_id: str) -> records.Volume:
 
     :raises VolumeNotFound: there is none
     """
-    with database.reader() as connection:
-        return read(connection, volume_id, live_only=True)
+    return read(database, volume_id, live_only=True)
 
 
 def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
@@ -141,8 +140,7 @@ def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
 
     :raises VolumeNotFound: there is none
     """
-    with database.reader() as connection:
-        row = _BARE.first(connection, volume_id=volume_id)
+    row = _BARE.first(database, volume_id=volume_id)
     if row is None:
         raise errors.VolumeNotFound(volume_id=volume_id)
     return rows.volume(row, {}, (), rows.limits(row))
@@ -232,18 +230,18 @@ def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str])
     return found
 
 
-def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
+def read(on: sa.Connection | engine.Database, volume_id: str, live_only: bool = False,
          unused: bool = False) -> records.Volume:
-    """One volume inside a transaction that is open already.
+    """One volume, also inside a transaction that is open already.
 
     :param unused: the caller knows that nothing is attached
     """
-    found = _ONE.rows(connection, volume_id=volume_id)
+    found = _ONE.rows(on, volume_id=volume_id)
     if not found or (live_only and found[0].deleted):
         raise errors.VolumeNotFound(volume_id=volume_id)
     metadata = {row.metadata_key: row.metadata_value for row in found
                 if row.metadata_key is not None}
-    more = () if unused else _OF_ONE.rows(connection, volume_id=volume_id)
+    more = () if unused else _OF_ONE.rows(on, volume_id=volume_id)
     return rows.volume(
         found[0], metadata, _attached(row for row in more if row.id is not None),
         rows.limits(found[0]), {row.key: row.value for row in more if row.id is None})
@@ -258,9 +256,8 @@ def servers(connection: sa.Connection, volume_id: str) -> list[str]:
 
 
 def _claimed(database: engine.Database, claim: records.Claim) -> Any:
-    with database.reader() as connection:
-        return _CLAIMED.first(connection, volume_id=claim.resource_id, verb=claim.verb,
-                              generation=claim.generation, owner=claim.owner)
+    return _CLAIMED.first(database, volume_id=claim.resource_id, verb=claim.verb,
+                          generation=claim.generation, owner=claim.owner)
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:

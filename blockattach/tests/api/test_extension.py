@@ -2,9 +2,8 @@
 import contextlib
 import functools
 
-import sqlalchemy as sa
-
 from blockattach.tests.api import base
+from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make
 
 ASKED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
@@ -31,12 +30,8 @@ class ExtensionTestCase(base.ApiTestCase):
             if statement.startswith('SELECT'):
                 sent.append(statement)
 
-        engine = self.http.database.engine
-        sa.event.listen(engine, 'before_cursor_execute', remember)
-        try:
+        with recording.listening(self.http.database, before_cursor_execute=remember):
             yield sent
-        finally:
-            sa.event.remove(engine, 'before_cursor_execute', remember)
 
 
 class AttachmentTest(ExtensionTestCase):

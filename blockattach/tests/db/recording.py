@@ -8,7 +8,21 @@ _EXPLAINED = ('SELECT', 'UPDATE', 'DELETE', 'WITH')
 
 
 @contextlib.contextmanager
-def statements(engine):
+def listening(database, **listeners):
+    """Let listeners be called, each for the event that is its name, while the context lasts."""
+    found = [(engine, name, listener) for engine in database.engines
+             for name, listener in listeners.items()]
+    for one in found:
+        sa.event.listen(*one)
+    try:
+        yield
+    finally:
+        for one in found:
+            sa.event.remove(*one)
+
+
+@contextlib.contextmanager
+def statements(database):
     """Those that have a plan, each with its values, while the context lasts."""
     sent = []
 
@@ -17,11 +31,8 @@ def statements(engine):
             if part.split(None, 1)[0] in _EXPLAINED and not many:
                 sent.append((part, of_part))
 
-    sa.event.listen(engine, 'before_cursor_execute', remember)
-    try:
+    with listening(database, before_cursor_execute=remember):
         yield sent
-    finally:
-        sa.event.remove(engine, 'before_cursor_execute', remember)
 
 
 def _parts(statement, values):

@@ -1,5 +1,6 @@
 """Statements that are compiled once say and do what SQLAlchemy's own would."""
 import datetime
+from concurrent import futures
 
 import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
@@ -8,8 +9,10 @@ from blockattach.conf import database as database_conf
 from blockattach.db import models
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.db.engine import statements
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import polling
 
 _pools = models.pools
 NAME = 'host@disks#pool'
@@ -114,8 +117,8 @@ class ReadersTest(base.DatabaseTestCase):
         super().setUp()
         settings = database_conf.DatabaseSettings(self.fixture.url, max_pool_size=2)
         self.looking = engine.Database(
-            engine.open_engine(settings), self.database.sealer, self.database.clock,
-            readers=engine.open_readers(settings))
+            opening.open_engine(settings), self.database.sealer, self.database.clock,
+            readers=opening.open_readers(settings))
         self.addCleanup(self.looking.close)
         with self.database.writer() as connection:
             statements.insert(connection, _pools, ROW)
@@ -138,3 +141,61 @@ class ReadersTest(base.DatabaseTestCase):
             with self.database.writer() as other:
                 other.exec_driver_sql('ALTER TABLE pools ADD COLUMN more INTEGER')
                 other.exec_driver_sql('ALTER TABLE pools DROP COLUMN more')
+
+
+@base.on_every_server
+class ByItselfTest(base.DatabaseTestCase):
+    """A transaction that is one way to the server."""
+
+    MORE = {**ROW, 'name': 'more'}
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.fixture.open()
+        with self.database.writer() as connection:
+            statements.insert(connection, _pools, ROW)
+        if not self.database.takes_as_one:
+            self.skipTest('the server is MySQL, which takes no block')
+
+    def change(self, *steps):
+        return self.database.change(lambda connection: self.fail('nothing was lost'), *steps)
+
+    def stored(self):
+        return {row.name: row.allocated_gb for row in statements.Statement(
+            lambda dialect: _pools.select()).rows(self.other)}
+
+    def update(self, name, number):
+        return statements.updating(_pools, {'name': name}, {'allocated_gb': number})
+
+    def test_all_of_it_is_stored(self):
+        for number in (5, 6, 7):
+            self.assertEqual(1, self.change(self.update(NAME, number)))
+            self.assertEqual({NAME: number}, self.stored())
+        self.assertLess(0, self.change(self.update(NAME, 8),
+                                       statements.inserting(_pools, self.MORE)))
+        self.assertEqual({NAME: 8, 'more': 1}, self.stored())
+
+    def test_nothing_where_the_first_finds_nothing(self):
+        self.assertEqual(0, self.change(self.update('nobody', 5),
+                                        statements.inserting(_pools, self.MORE)))
+        self.assertEqual(0, self.change(self.update('nobody', 5)))
+        self.assertEqual({NAME: 1}, self.stored())
+
+    def test_nothing_where_another_one_fails(self):
+        for _ in range(3):
+            with self.assertRaises(oslo_db_exception.DBDuplicateEntry):
+                self.change(self.update(NAME, 5), statements.inserting(_pools, ROW))
+            # Nor is anything left open, on any of the connections.
+            self.assertEqual({NAME: 1}, self.stored())
+            self.assertEqual(1, self.change(self.update(NAME, 1)))
+
+    def test_beside_a_transaction_that_holds_a_row(self):
+        """It waits, and sees what that one has written."""
+        with futures.ThreadPoolExecutor(1) as pool, self.other.writer() as connection:
+            statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 2})
+            late = pool.submit(self.change, statements.updating(
+                _pools, {'name': NAME, 'allocated_gb': 2}, {'allocated_gb': 3}))
+            polling.wait_until(lambda: self.database.connections()[0] == 1, 'it is asked')
+            connection.commit()
+            self.assertEqual(1, late.result(polling.LIMIT))
+        self.assertEqual({NAME: 3}, self.stored())

@@ -2,7 +2,7 @@
 """
 import sqlalchemy as sa
 
-from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import database
@@ -73,7 +73,7 @@ class PingTest(base.DatabaseTestCase):
         manual = testing_clock.ManualClock()
         watched = sa.create_engine(self.fixture.url)
         self.addCleanup(watched.dispose)
-        engine.check_freshness(watched, manual)
+        opening.check_freshness(watched, manual)
 
         def pings():
             with watched.connect() as connection:
@@ -81,5 +81,5 @@ class PingTest(base.DatabaseTestCase):
                     "SHOW SESSION STATUS LIKE 'Com_admin_commands'").one()[1])
         before = pings()
         self.assertEqual(before, pings())
-        manual.advance(engine.TRUSTED_SECONDS)
+        manual.advance(opening.TRUSTED_SECONDS)
         self.assertEqual(before + 1, pings())

@@ -212,7 +212,7 @@ class Plans:
 
     def used(self, act):
         """The indexes by which each large table is read."""
-        with recording.statements(self.database.engine) as sent:
+        with recording.statements(self.database) as sent:
             act(self.database)
         found = collections.defaultdict(set)
         with self.database.engine.connect() as connection:

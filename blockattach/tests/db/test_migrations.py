@@ -43,11 +43,12 @@ from blockattach import clock
 from blockattach import secrets
 from blockattach.conf import database
 from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
 from blockattach.db import models
 from blockattach.db.schema import online_migrations
 
-opened = engine.open_engine(database.DatabaseSettings(sys.argv[1]))
+opened = opening.open_engine(database.DatabaseSettings(sys.argv[1]))
 rows = engine.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())
 
 def compare():

@@ -56,7 +56,7 @@ class PlanTest(base.DatabaseTestCase):
     def check(self, acts, small=None):
         """:param small: what is asked of tables that begin so does not count"""
         for name, act in acts.items():
-            with recording.statements(self.database.engine) as sent:
+            with recording.statements(self.database) as sent:
                 act()
             self.assertNotEqual([], sent, name)
             for statement, values in sent:
@@ -163,7 +163,7 @@ class PlanTest(base.DatabaseTestCase):
         if self.KIND != database.SQLITE:
             self.skipTest('servers choose by the number of rows')
         for act in (lambda: self.page(make.PROJECT), self.page):
-            with recording.statements(self.database.engine) as sent:
+            with recording.statements(self.database) as sent:
                 act()
             for statement, values in sent:
                 self.assertNotIn('TEMP B-TREE', str(self.explain(statement, values)))

@@ -21,6 +21,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
+from blockattach.tests.db import recording
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import make
 
@@ -156,8 +157,8 @@ class PurgeTest(base.DatabaseTestCase):
             if 'FROM attachments' in statement.replace('\n', '').split('WHERE')[0]:
                 sent[statement.split()[0]] += 1
 
-        sa.event.listen(self.db.engine, 'before_cursor_execute', count)
-        [(_, number)] = self.purge()
+        with recording.listening(self.db, before_cursor_execute=count):
+            [(_, number)] = self.purge()
         self.assertEqual(parts * purging.PART // 300 + 1, number)
         # Where the part ends, and which of its rows may go; one transaction for those that do.
         self.assertEqual({'SELECT': 2 * (parts + 1), 'DELETE': parts + 1}, sent)

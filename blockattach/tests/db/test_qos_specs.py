@@ -8,6 +8,7 @@ from blockattach.db.types import qos_specs
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import volume_queries
 from blockattach.tests.db import base
+from blockattach.tests.db import recording
 from blockattach.tests.db import test_races
 from blockattach.tests.fixtures import make
 
@@ -67,11 +68,8 @@ class LifecycleTest(base.DatabaseTestCase):
         def remember(connection, cursor, statement, values, context, many):
             sent.append(statement)
 
-        sa.event.listen(self.database.engine, 'before_cursor_execute', remember)
-        try:
+        with recording.listening(self.database, before_cursor_execute=remember):
             yield sent
-        finally:
-            sa.event.remove(self.database.engine, 'before_cursor_execute', remember)
 
 
 @base.on_every_database

@@ -16,6 +16,7 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import quotas as domain
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
+from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
@@ -82,7 +83,7 @@ class AttachmentQuotaTest(Case):
         def look(connection, cursor, statement, *rest):
             if 'count(' in statement and 'attachments' in statement:
                 self.counts.append(statement)
-        sa.event.listen(self.database.engine, 'before_cursor_execute', look)
+        self.enterContext(recording.listening(self.database, before_cursor_execute=look))
 
     def reserve(self, volume):
         return attachments.reserve(self.database, attachments.Wish(
@@ -223,7 +224,7 @@ class VolumeQuotaTest(Case):
         def look(connection, cursor, statement, *rest):
             if 'count(' in statement and 'volume_type_id' in statement:
                 counts.append(statement)
-        sa.event.listen(self.database.engine, 'before_cursor_execute', look)
+        self.enterContext(recording.listening(self.database, before_cursor_execute=look))
         for gigabytes, most in ((64 * quotas.MARGIN + 100, 2), (64 * quotas.MARGIN, 20)):
             self.limit(quota_volumes=quotas.MARGIN + 100, quota_gigabytes=gigabytes)
             self.database.counted.clear()

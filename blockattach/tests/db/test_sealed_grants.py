@@ -1,8 +1,6 @@
 """Credentials and the keys that sealed them: replaced while everybody works, lost, and renewed."""
 from concurrent import futures
 
-import sqlalchemy as sa
-
 from blockattach import errors
 from blockattach import secrets
 from blockattach.db import models
@@ -11,6 +9,7 @@ from blockattach.db.attachments import grants
 from blockattach.db.attachments import key_rotation
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
+from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make
 
 _grants = models.grants
@@ -96,9 +95,8 @@ class RotationTest(Case):
             if len(looks) == 2:
                 self.assertEqual([1], list(key_rotation.resealed(other)))
 
-        sa.event.listen(self.database.engine, 'engine_connect', overtake)
-        self.assertEqual([0], list(key_rotation.resealed(self.database)))
-        sa.event.remove(self.database.engine, 'engine_connect', overtake)
+        with recording.listening(self.database, engine_connect=overtake):
+            self.assertEqual([0], list(key_rotation.resealed(self.database)))
         self.assertEqual({new: 1}, key_rotation.counts(self.database))
 
 @base.on_every_database

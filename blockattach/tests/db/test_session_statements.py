@@ -4,6 +4,7 @@ from oslo_db import exception as oslo_db_exception
 
 from blockattach.conf import database as database_conf
 from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.db.engine import session_statements
 from blockattach.db.engine import statements
 from blockattach.tests.db import base
@@ -39,7 +40,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
 
     def test_turned_off(self):
         settings = database_conf.DatabaseSettings(self.fixture.url, prepare_statements=False)
-        other = engine.Database(engine.open_engine(settings), self.database.sealer,
+        other = engine.Database(opening.open_engine(settings), self.database.sealer,
                                 self.database.clock)
         self.addCleanup(other.close)
         with other.reader() as connection:
@@ -94,13 +95,13 @@ class SessionStatementsTest(base.DatabaseTestCase):
             self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
 
     def test_so_many_and_no_more(self):
-        statements = [statements.Statement(lambda dialect, number=number: sa.select(
+        many = [statements.Statement(lambda dialect, number=number: sa.select(
             sa.literal_column(str(number)).label('number')))
             for number in range(session_statements.MOST + 3)]
         with self.database.reader() as connection:
             for _ in range(3):
-                self.assertEqual(list(range(len(statements))),
-                                 [one.first(connection).number for one in statements])
+                self.assertEqual(list(range(len(many))),
+                                 [one.first(connection).number for one in many])
             self.assertEqual((session_statements.MOST, 2 * session_statements.MOST),
                              counted(connection))
 

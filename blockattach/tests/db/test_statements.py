@@ -9,10 +9,9 @@ import contextlib
 import re
 import uuid
 
-import sqlalchemy as sa
-
 from blockattach.db import models
 from blockattach.tests.db import base
+from blockattach.tests.db import recording
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
@@ -178,11 +177,8 @@ class Case(base.DatabaseTestCase):
             if plain.startswith(COUNTED):
                 sent.append(shape(plain))
 
-        sa.event.listen(self.database.engine, 'before_cursor_execute', remember)
-        try:
+        with recording.listening(self.database, before_cursor_execute=remember):
             yield sent
-        finally:
-            sa.event.remove(self.database.engine, 'before_cursor_execute', remember)
 
     def watched(self, act):
         """The answer of a request that goes well, its messages, and its statements."""
@@ -329,30 +325,26 @@ class FlatTest(Case):
 
     def looked_at(self, act):
         """The answer, and how many rows the server has looked at for it."""
-        counted = [0]
+        counted, before_it = [0], {}
 
-        def read(connection):
-            cursor = connection.connection.cursor()
-            cursor.execute(self._COUNTERS)
-            total = sum(int(value) for _, value in cursor.fetchall())
-            cursor.close()
+        def read(cursor):
+            other = cursor.connection.cursor()
+            other.execute(self._COUNTERS)
+            total = sum(int(value) for _, value in other.fetchall())
+            other.close()
             return total
 
         def before(connection, cursor, statement, values, context, many):
-            first = read(connection)
+            first = read(cursor)
             # What a look at the counters itself counts.
-            connection.info['counters'] = 2 * read(connection) - first
+            before_it[cursor.connection] = 2 * read(cursor) - first
 
         def after(connection, cursor, statement, values, context, many):
-            counted[0] += read(connection) - connection.info['counters']
+            counted[0] += read(cursor) - before_it.pop(cursor.connection)
 
-        sa.event.listen(self.database.engine, 'before_cursor_execute', before)
-        sa.event.listen(self.database.engine, 'after_cursor_execute', after)
-        try:
+        with recording.listening(self.database, before_cursor_execute=before,
+                                 after_cursor_execute=after):
             reply = act()
-        finally:
-            sa.event.remove(self.database.engine, 'before_cursor_execute', before)
-            sa.event.remove(self.database.engine, 'after_cursor_execute', after)
         self.assertLess(reply.status, 300, reply.text)
         return reply.body, counted[0]
 

@@ -21,6 +21,7 @@ from sqlalchemy import event
 from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults
@@ -37,7 +38,7 @@ class Rows:
         self.faults = trouble
         self.chance = chance
         self.sealer = secrets.Sealer([fernet.Fernet.generate_key()])
-        self.engine = engine.open_engine(database_conf.DatabaseSettings('sqlite://'))
+        self.engine = opening.open_engine(database_conf.DatabaseSettings('sqlite://'))
         self.writes = 0
         """How many transactions have been stored."""
         self.stored: Callable[[], None] = lambda: None
@@ -133,7 +134,7 @@ def _sqlite(opened: sa.Engine) -> Iterator[sqlite3.Connection]:
 @functools.cache
 def _template() -> sqlite3.Connection:
     """Tables as the migrations leave them: made once in a process."""
-    made = engine.open_engine(database_conf.DatabaseSettings('sqlite://'))
+    made = opening.open_engine(database_conf.DatabaseSettings('sqlite://'))
     migrate.upgrade(made)
     kept = sqlite3.connect(':memory:', check_same_thread=False)
     with _sqlite(made) as raw:

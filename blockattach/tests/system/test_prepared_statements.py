@@ -2,7 +2,7 @@
 import sqlalchemy as sa
 
 from blockattach.conf import database as database_conf
-from blockattach.db.engine import engine
+from blockattach.db.engine import opening
 from blockattach.db.engine import statements
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
@@ -16,7 +16,7 @@ class FullServerTest(base.StackTestCase):
 
     def test_texts_are_sent_again(self):
         server = self.enterContext(clouds.started(servers.MariaDB))
-        opened = engine.open_engine(database_conf.DatabaseSettings(server.url))
+        opened = opening.open_engine(database_conf.DatabaseSettings(server.url))
         self.addCleanup(opened.dispose)
         with opened.connect() as connection, opened.connect() as other:
             connection.exec_driver_sql('SET GLOBAL max_prepared_stmt_count = 2')
