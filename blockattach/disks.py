@@ -1,6 +1,7 @@
 """The bytes of disks, files and block devices, piece by piece: read, written, and compared."""
 import ctypes
 import errno
+import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -11,12 +12,17 @@ from blockattach import units
 
 PIECE = units.MIB
 """Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
-ZEROS = b'\0' * PIECE
 SETTLED = units.MIB
 """After so many bytes a copy waits until they are on the medium: what others make durable on the
 same disk waits for no more than that, and the cache is left to them."""
 # fallocate of linux/falloc.h: keep the size, punch a hole.
 _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
+
+
+@functools.cache
+def zeros() -> bytes:
+    """A piece of them. Nothing writes to it, so it takes no memory, as a repeated byte would."""
+    return bytes(PIECE)
 
 
 class Disk(Protocol):
@@ -140,7 +146,7 @@ class Device:
 def is_empty(piece: bytes) -> bool:
     """Whether a piece is nothing but zeros, as a new volume is everywhere."""
     # To compare ends at the first other byte; to count would hold up all threads meanwhile.
-    return piece == ZEROS[:len(piece)]
+    return piece == zeros()[:len(piece)]
 
 
 class Digest:

@@ -1,9 +1,9 @@
 """``application`` for any WSGI server: built after a fork, at the latest by the first request.
 
 Connections and threads of the bus must never be opened before a fork. The code may be loaded
-before it: then all processes of a server share the memory that it takes. Configuration is read
-from the usual places, or from the files named in ``BLOCKATTACH_CONFIG_FILES`` (separated by
-colons).
+before it, by `load`: then all processes of a server share the memory that it takes. Configuration
+is read from the usual places, or from the files named in ``BLOCKATTACH_CONFIG_FILES`` (separated
+by colons).
 
 uWSGI makes its many threads right after the fork. An application that is built meanwhile would
 compete with each of them, for seconds, so it is built before them.
@@ -12,6 +12,7 @@ A process server cannot be stopped from here: as long as the application cannot 
 request is answered 503, and the server's error log has the reason.
 """
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -45,6 +46,16 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     return _built[0](environ, start_response)
 
 
+def load() -> None:
+    """Before a fork, load what each process would load for itself; nothing is opened."""
+    api.load()
+    # Each process tries again, and reports the error.
+    with contextlib.suppress(errors.ConfigurationError, cfg.Error):
+        dependencies.load(_arguments())
+    # A collection would write to each object, and so each process would have its own.
+    gc.freeze()
+
+
 def _build_once() -> None:
     """Signals are for the threads of the server: its handlers do not work in one of ours."""
     with _lock:
@@ -66,9 +77,7 @@ def _after_fork() -> None:
 
 def _build() -> Callable[..., Iterable[bytes]]:
     conf = cfg.ConfigOpts()
-    files = os.environ.get('BLOCKATTACH_CONFIG_FILES', '')
-    dependencies.configure(conf, [argument for name in files.split(':') if name
-                             for argument in ('--config-file', name)], _NAME)
+    dependencies.configure(conf, _arguments(), _NAME)
     # What is only read needs no broker.
     base = dependencies.build_dependencies(conf, _NAME, need_broker=False)
     application = api.build_serving(base)
@@ -76,6 +85,12 @@ def _build() -> Callable[..., Iterable[bytes]]:
     base.monitor.start()
     processes.settle(forked=True)
     return application
+
+
+def _arguments() -> list[str]:
+    files = os.environ.get('BLOCKATTACH_CONFIG_FILES', '')
+    return [argument for name in files.split(':') if name
+            for argument in ('--config-file', name)]
 
 
 # The module exists under uWSGI only, and has no other hook for it.

@@ -69,7 +69,7 @@ def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
             copied(0)
             continue
         for begin in range(offset, offset + length, disks.PIECE):
-            piece = disks.ZEROS[:offset + length - begin]
+            piece = disks.zeros()[:offset + length - begin]
             disk.write(begin, piece)
             copied(len(piece))
     disk.sync()
@@ -78,7 +78,7 @@ def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
 def _hole(length: int, copied: Copied) -> Iterator[bytes]:
     """What it reads as; nothing of it is read."""
     while length > 0:
-        piece = disks.ZEROS[:length]
+        piece = disks.zeros()[:length]
         yield piece
         length -= len(piece)
         copied(0)

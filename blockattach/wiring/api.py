@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from blockattach.api import app
+from blockattach.api import routes
 from blockattach.api import services as api_services
 from blockattach.conf import api as api_conf
 from blockattach.conf import health as health_conf
@@ -35,6 +36,12 @@ from blockattach.wiring import dependencies
 from blockattach.wiring import image_control
 
 Wsgi = Callable[..., Any]
+
+
+def load() -> None:
+    """Compile the schemas of requests: they are kept, and processes that are forked share them."""
+    for row in routes.operations():
+        _ = row.checkers
 
 
 def build_serving(base: dependencies.Dependencies) -> Wsgi:

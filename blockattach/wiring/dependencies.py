@@ -164,6 +164,20 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
             path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
 
 
+def load(arguments: list[str]) -> None:
+    """Load the driver of the database that is configured, and open nothing.
+
+    :raises ConfigurationError: a value is wrong
+    :raises oslo_config.cfg.Error: a file cannot be read
+    """
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    locations.read(conf, arguments, project='blockattach')
+    # What is wrong is reported when the database is opened.
+    with contextlib.suppress(ImportError, sa.exc.ArgumentError):
+        sa.make_url(_settings(conf).connection).get_dialect().import_dbapi()
+
+
 def make_state_path(core: core_conf.CoreSettings) -> None:
     """Make the state folder, for its owner only.
 

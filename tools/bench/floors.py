@@ -60,6 +60,8 @@ class Floor:
         manager_port, port = servers.free_port(), servers.free_port()
         script = (clouds.ETC / 'granian' / 'blockattach-api.sh').read_text('utf-8').replace(
             'blockattach.wsgi:application', f'--factory {floor.__name__}:{floor.build.__name__}')
+        # The floor is loaded without the service.
+        script = script.replace('from blockattach import wsgi\n', '').replace('wsgi.load()\n', '')
         environment = self._cloud.environment()
         environment |= {
             'PORT': str(port), 'WORKERS': str(clouds.WORKERS), 'THREADS': str(_THREADS),

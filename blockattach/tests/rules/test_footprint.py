@@ -41,6 +41,19 @@ print(json.dumps([name for name, module in sys.modules.items() if module is not 
 os._exit(0)
 """
 
+# Loads what processes of a WSGI server share, before a fork.
+LOAD = """
+import gc, json, os, sys, threading
+os.environ['BLOCKATTACH_CONFIG_FILES'] = sys.argv[1]
+from blockattach import wsgi
+from blockattach.api import routes
+wsgi.load()
+print(json.dumps({
+    'driver': 'pymysql' in sys.modules, 'threads': threading.active_count(),
+    'frozen': gc.get_freeze_count() > 0,
+    'compiled': all('checkers' in vars(row) for family in routes.FAMILIES for row in family)}))
+"""
+
 CONFIGURATION = """
 [DEFAULT]
 state_path = {folder}
@@ -129,14 +142,15 @@ class FootprintTest(unittest.TestCase):
         cls.rows = database.DatabaseFixture()
         cls.addClassCleanup(cls.rows.close)
 
-    def loaded(self, process):
+    def said(self, database_url, *program):
+        """What a program prints last, whose last argument is the path of a configuration."""
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             configuration = f'{folder}/blockattach.conf'
             with open(configuration, 'w', encoding='utf-8') as file:
-                file.write(CONFIGURATION.format(folder=folder, database=self.rows.url,
+                file.write(CONFIGURATION.format(folder=folder, database=database_url,
                                                 port=servers.free_port()))
             done = subprocess.run(
-                [sys.executable, '-W', 'ignore', '-c', START, process, configuration],
+                [sys.executable, '-W', 'ignore', '-c', *program, configuration],
                 capture_output=True, text=True, timeout=polling.LIMIT, check=False,
                 env={name: value for name, value in os.environ.items()
                      if not name.startswith('OS_')})
@@ -145,7 +159,7 @@ class FootprintTest(unittest.TestCase):
         return json.loads(done.stdout.splitlines()[-1])
 
     def check(self, process):
-        loaded = self.loaded(process)
+        loaded = self.said(self.rows.url, START, process)
         needless = {module: reason
                     for module, reason in {**NOWHERE, **NOT_HERE[process]}.items()
                     if is_loaded(module, loaded)}
@@ -169,6 +183,17 @@ class FootprintTest(unittest.TestCase):
 
     def test_allinone(self):
         self.check('allinone')
+
+    def test_what_processes_share_is_loaded_before_a_fork(self):
+        """And nothing is opened: nobody listens there."""
+        self.assertEqual(
+            {'driver': True, 'threads': 1, 'frozen': True, 'compiled': True},
+            self.said(f'mysql+pymysql://127.0.0.1:{servers.free_port()}/blockattach', LOAD))
+
+    def test_a_configuration_that_is_wrong_is_left_to_each_process(self):
+        for url in ('nosuch://127.0.0.1/blockattach', 'no URL'):
+            with self.subTest(url=url):
+                self.assertTrue(self.said(url, LOAD)['compiled'])
 
     def test_what_is_below_a_module_is_found(self):
         self.assertTrue(is_loaded('a.b', ['a', 'a.b.c']))
