@@ -195,7 +195,7 @@ class ByItselfTest(base.DatabaseTestCase):
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 2})
             late = pool.submit(self.change, statements.updating(
                 _pools, {'name': NAME, 'allocated_gb': 2}, {'allocated_gb': 3}))
-            polling.wait_until(lambda: self.database.connections()[0] == 1, 'it is asked')
+            polling.until(lambda: self.database.connections()[0] == 1, 'it is asked')
             connection.commit()
             self.assertEqual(1, late.result(polling.LIMIT))
         self.assertEqual({NAME: 3}, self.stored())
