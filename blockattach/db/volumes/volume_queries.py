@@ -42,7 +42,7 @@ _CLAIMED = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TY
     _work.c.progress.label('work_progress'), _work.c.attempts.label('work_attempts'),
 ).join(_work, sa.and_(
     _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
-    _work.c.verb == statements.value('verb'), _work.c.owner == statements.value('owner'),
+    _work.c.verb == statements.value('verb'), _work.c.owner == prepared.value('owner'),
     _work.c.generation == statements.value('generation'))).where(
     _volumes.c.id == statements.value('volume_id'), volume_rows.LIVE))
 _ONE = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
@@ -132,7 +132,8 @@ def get(database: engine.Database, volume_id: str) -> records.Volume:
 
     :raises VolumeNotFound: there is none
     """
-    return read(database, volume_id, live_only=True)
+    with database.reader() as connection:
+        return read(connection, volume_id, live_only=True)
 
 
 def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
@@ -230,18 +231,18 @@ def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str])
     return found
 
 
-def read(on: sa.Connection | engine.Database, volume_id: str, live_only: bool = False,
+def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
          unused: bool = False) -> records.Volume:
-    """One volume, also inside a transaction that is open already.
+    """One volume inside a transaction that is open already.
 
     :param unused: the caller knows that nothing is attached
     """
-    found = _ONE.rows(on, volume_id=volume_id)
+    found = _ONE.rows(connection, volume_id=volume_id)
     if not found or (live_only and found[0].deleted):
         raise errors.VolumeNotFound(volume_id=volume_id)
     metadata = {row.metadata_key: row.metadata_value for row in found
                 if row.metadata_key is not None}
-    more = () if unused else _OF_ONE.rows(on, volume_id=volume_id)
+    more = () if unused else _OF_ONE.rows(connection, volume_id=volume_id)
     return rows.volume(
         found[0], metadata, _attached(row for row in more if row.id is not None),
         rows.limits(found[0]), {row.key: row.value for row in more if row.id is None})

@@ -174,8 +174,8 @@ BUGS = (
         '        if previous is not None and previous == initiator:\n',
         'a host that was replaced is revoked', 'P7'),
     Bug('credentials_stay', 'db/attachments/attachments.py',
-        '    if unneeded:\n',
-        '    if not unneeded:\n',
+        '    if writing.unneeded:\n',
+        '    if not writing.unneeded:\n',
         'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'db/attachments/grants.py',
         '        *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
