@@ -42,7 +42,7 @@ _CLAIMED = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TY
     _work.c.progress.label('work_progress'), _work.c.attempts.label('work_attempts'),
 ).join(_work, sa.and_(
     _work.c.noun == 'volume', _work.c.resource_id == _volumes.c.id,
-    _work.c.verb == statements.value('verb'), _work.c.owner == prepared.value('owner'),
+    _work.c.verb == statements.value('verb'), _work.c.owner == statements.value('owner'),
     _work.c.generation == statements.value('generation'))).where(
     _volumes.c.id == statements.value('volume_id'), volume_rows.LIVE))
 _ONE = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).add_columns(
