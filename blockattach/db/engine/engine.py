@@ -27,7 +27,6 @@ from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import quota as quota_conf
 from blockattach.db import models
-from blockattach.db.engine import direct
 from blockattach.db.engine import sqlite
 from blockattach.db.engine import statements
 from blockattach.db.engine import write_refusals
@@ -95,7 +94,8 @@ class Database:
         :raises DatabaseUnavailable: it is not there
         """
         try:
-            with self.telemetry.transaction('read'), direct.connect(self._readers) as connection:
+            with (self.telemetry.transaction('read'),
+                  statements.connect(self._readers) as connection):
                 yield connection
         except oslo_db_exception.DBConnectionError as exc:
             raise errors.DatabaseUnavailable() from exc
@@ -114,10 +114,11 @@ class Database:
         """The rows of a statement by itself, as in `reader`."""
         if self._is_by_itself:
             try:
-                with self.telemetry.transaction('read'), direct.borrowed(self._readers) as pooled:
-                    text = statement.text(self.engine.dialect)
-                    with direct.sent(self._readers, pooled, text, values) as cursor:
-                        return text.rows(self.engine.dialect, cursor)
+                text = statement.text(self.engine.dialect)
+                with (self.telemetry.transaction('read'),
+                      statements.borrowed(self._readers) as pooled,
+                      statements.sent(self._readers, pooled, text, values) as cursor):
+                    return text.rows(self.engine.dialect, cursor)
             except oslo_db_exception.DBConnectionError as exc:
                 raise errors.DatabaseUnavailable() from exc
         with self.reader() as connection:
@@ -131,10 +132,10 @@ class Database:
         """
         statement, values = statements.as_one(*steps, is_transaction=True)
         text, lost, found = statement.text(self.engine.dialect), None, 1
-        with self._refusing(), direct.borrowed(self._readers) as pooled:
+        with self._refusing(), statements.borrowed(self._readers) as pooled:
             failpoints.point('db.engine.before_commit')
             try:
-                with direct.sent(self._readers, pooled, text, values) as cursor:
+                with statements.sent(self._readers, pooled, text, values) as cursor:
                     found = int(cursor.rowcount)
                 failpoints.point('db.engine.after_commit')
             except oslo_db_exception.DBConnectionError as exc:
@@ -154,7 +155,7 @@ class Database:
         :raises DatabaseNotWritable: it takes nothing more now; nothing was written
         """
         lost = None
-        with self._refusing(), self._write_lock, direct.connect(self._writers) as connection:
+        with self._refusing(), self._write_lock, statements.connect(self._writers) as connection:
             begin(connection)
             yield connection
             failpoints.point('db.engine.before_commit')
@@ -263,7 +264,7 @@ def begin(connection: sa.Connection) -> sa.RootTransaction:
 
 def _ask(engine: sa.Engine, happened: Happened) -> bool:
     lock_timeout = _LOCK_TIMEOUT.get(engine.dialect.name)
-    with direct.connect(engine) as connection:
+    with statements.connect(engine) as connection:
         if lock_timeout is not None:
             # What is set for this session ends with it.
             connection.detach()

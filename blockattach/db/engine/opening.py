@@ -13,9 +13,9 @@ from sqlalchemy import event
 
 from blockattach import clock
 from blockattach.conf import database as database_conf
-from blockattach.db.engine import direct
 from blockattach.db.engine import session_statements
 from blockattach.db.engine import sqlite
+from blockattach.db.engine import statements
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
     while settings.max_retries:
         attempt += 1
         try:
-            with direct.connect(made):
+            with statements.connect(made):
                 return
         except oslo_db_exception.DBConnectionError:
             if attempt == settings.max_retries:

@@ -3,25 +3,34 @@
 SQLAlchemy puts a statement together anew for each request, finds its text by a key that it makes
 of all its parts, and describes the columns of each result; for a statement of fifty columns that
 takes several times as long as the server does. What is asked again and again is a `Statement`
-instead: one text for each kind of database, values by name, rows as named tuples. MariaDB parses
-the text once for each connection (`blockattach.db.engine.session_statements`).
+instead: one text for each kind of database, values by name, rows as named tuples, on a connection
+of SQLAlchemy's pool. Listeners of statements are called, and errors have the names that they have
+otherwise. MariaDB parses the text once for each connection
+(`blockattach.db.engine.session_statements`).
 """
 import collections
+import contextlib
+import dataclasses
 import functools
 import itertools
+import logging
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 from typing import Protocol
 
 import sqlalchemy as sa
+from oslo_db import exception as oslo_db_exception
 from sqlalchemy.sql import visitors
 
 from blockattach.db.engine import clock
-from blockattach.db.engine import direct
 from blockattach.db.engine import session_statements
 
+# Where SQLAlchemy shows its statements.
+_ECHO = logging.getLogger('sqlalchemy.engine.Engine')
+_Process = Callable[[Any], Any]
 Shape = tuple[tuple[str, bool | None], ...]
 _WHERE = 'where_'
 _TRANSACTION = (
@@ -29,6 +38,56 @@ _TRANSACTION = (
      'START TRANSACTION;'),
     ('COMMIT;', 'ELSE', 'ROLLBACK;', 'END IF;'))
 """What a block of MariaDB begins and ends with that is a transaction."""
+
+
+@dataclasses.dataclass(slots=True)
+class Text:
+    """What one kind of database is sent.
+
+    :ivar order: names of the values by position; None: the driver takes them by name
+    :ivar fixed: values that are part of the statement
+    :ivar stored: how values are stored, by name
+    :ivar kinds: of the columns that it returns
+    :ivar row: None: it returns no rows
+    :ivar named: for databases that call it by name; None: this one does not
+    :ivar read: how columns are read, by position; None: not known before the first answer
+    """
+
+    text: str
+    order: tuple[str, ...] | None
+    fixed: dict[str, Any]
+    stored: tuple[tuple[str, _Process], ...]
+    kinds: tuple[sa.types.TypeEngine[Any], ...]
+    row: _Process | None
+    named: session_statements.Named | None = None
+    read: tuple[tuple[int, _Process], ...] | None = None
+
+    def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All its values, by name, as they are stored."""
+        found = {**self.fixed, **values}
+        for name, process in self.stored:
+            found[name] = process(found[name])
+        return found
+
+    def rows(self, dialect: sa.Dialect, cursor: Any) -> list[Any]:
+        """What a cursor has found: named tuples."""
+        assert self.row is not None
+        found = cursor.fetchall()
+        if self.read is None:
+            # Some drivers have several types for one of ours.
+            read = [(position, kind.dialect_impl(dialect).result_processor(
+                dialect, cursor.description[position][1]))
+                for position, kind in enumerate(self.kinds)]
+            self.read = tuple((position, one) for position, one in read if one is not None)
+        if not self.read:
+            return list(map(self.row, found))
+        rows = []
+        for one in found:
+            changed = list(one)
+            for position, process in self.read:
+                changed[position] = process(changed[position])
+            rows.append(self.row(changed))
+        return rows
 
 
 class Looking(Protocol):
@@ -192,14 +251,14 @@ class Statement:
         self.after = after
         self._parsed_once = parsed_once
         self._is_transaction = is_transaction
-        self._texts: dict[tuple[str, str], direct.Text] = {}
+        self._texts: dict[tuple[str, str], Text] = {}
 
     def rows(self, on: 'sa.Connection | Looking', /, **values: Any) -> list[Any]:
         """What it selects: named tuples."""
         if not isinstance(on, sa.Connection):
             return on.look(self, values)
         text = self.text(on.dialect)
-        with direct.within(on, text, values) as cursor:
+        with within(on, text, values) as cursor:
             return text.rows(on.dialect, cursor)
 
     def first(self, on: 'sa.Connection | Looking', /, **values: Any) -> Any:
@@ -209,10 +268,10 @@ class Statement:
 
     def change(self, connection: sa.Connection, /, **values: Any) -> int:
         """How many rows it found to change."""
-        with direct.within(connection, self.text(connection.dialect), values) as cursor:
+        with within(connection, self.text(connection.dialect), values) as cursor:
             return int(cursor.rowcount)
 
-    def text(self, dialect: sa.Dialect) -> direct.Text:
+    def text(self, dialect: sa.Dialect) -> Text:
         """What this kind of database is sent."""
         kind = dialect.name, dialect.driver
         found = self._texts.get(kind)
@@ -223,7 +282,7 @@ class Statement:
 
 
 def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
-             is_transaction: bool = False) -> direct.Text:
+             is_transaction: bool = False) -> Text:
     if isinstance(statement, tuple):
         return _block([_compile(one, dialect, False) for one in statement], is_transaction)
     compiled = visitors.replacement_traverse(statement, {}, _written_out).compile(
@@ -241,7 +300,7 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
     selected = statement.selected_columns if isinstance(statement, sa.SelectBase) else ()
     text = str(compiled)
     order = tuple(compiled.positiontup) if compiled.positional else None
-    return direct.Text(
+    return Text(
         text, order, fixed,
         tuple((name, process) for name, process in stored.items()
               if name not in fixed and not parameters[name].unique),
@@ -258,7 +317,7 @@ def _written_out(element: Any, **_: Any) -> Any:
     return None
 
 
-def _block(parts: list[direct.Text], is_transaction: bool) -> direct.Text:
+def _block(parts: list[Text], is_transaction: bool) -> Text:
     """Statements as MariaDB takes them in one, with values by position."""
     texts: list[str] = []
     order: list[str] = []
@@ -272,13 +331,135 @@ def _block(parts: list[direct.Text], is_transaction: bool) -> direct.Text:
     before, after = _TRANSACTION if is_transaction else ((), ('END IF;',))
     text = '\n'.join(('BEGIN NOT ATOMIC', *before, texts[0], 'IF ROW_COUNT() > 0 THEN',
                       *texts[1:], *after, 'END'))
-    return direct.Text(
+    return Text(
         text, tuple(order), fixed,
         tuple(itertools.chain(*(part.stored for part in parts))), (), None)
 
 
-def _row(names: list[str]) -> direct.Process:
+def _row(names: list[str]) -> _Process:
     # The type checker wants the names written out.
     made: Any = collections.namedtuple
-    found: direct.Process = made('Row', names)._make
+    found: _Process = made('Row', names)._make
     return found
+
+
+class _Context(sa.engine.ExceptionContext):
+    """What listeners of errors look at, oslo.db's filters among them."""
+
+    def __init__(self, dialect: sa.Dialect, found: BaseException, wrapped: sa.exc.StatementError,
+                 is_disconnect: bool) -> None:
+        self.dialect = dialect
+        self.connection = None
+        self.original_exception = found
+        self.sqlalchemy_exception = wrapped
+        self.is_disconnect = is_disconnect
+        self.is_pre_ping = False
+
+
+def connect(engine: sa.Engine) -> sa.Connection:
+    """A connection of the pool, as SQLAlchemy's.
+
+    :raises DBConnectionError: for whatever reason there is none; oslo.db does not know them all
+    """
+    with _connecting(engine):
+        return engine.connect()
+
+
+@contextlib.contextmanager
+def borrowed(engine: sa.Engine) -> Iterator[sa.PoolProxiedConnection]:
+    """A connection of the pool, for statements by themselves; it is given back without an open
+    transaction.
+
+    :raises DBConnectionError: for whatever reason there is none
+    """
+    with _connecting(engine):
+        pooled = engine.raw_connection()
+    try:
+        yield pooled
+    except oslo_db_exception.DBConnectionError:
+        pooled.invalidate()
+        raise
+    except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError):
+        try:
+            pooled.rollback()
+        except engine.dialect.loaded_dbapi.Error:
+            pooled.invalidate()
+        raise
+    except BaseException:
+        # It may be in the midst of a statement.
+        pooled.invalidate()
+        raise
+    finally:
+        pooled.close()
+
+
+@contextlib.contextmanager
+def within(connection: sa.Connection, text: Text, values: Mapping[str, Any]) -> Iterator[Any]:
+    """`sent` within a transaction of SQLAlchemy's."""
+    if not connection.in_transaction():
+        # As SQLAlchemy does it: so the transaction ends when the connection is given back.
+        connection.begin()
+    try:
+        with sent(connection.engine, connection.connection, text, values) as cursor:
+            yield cursor
+    except oslo_db_exception.DBConnectionError:
+        connection.invalidate()
+        raise
+
+
+@contextlib.contextmanager
+def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
+         values: Mapping[str, Any]) -> Iterator[Any]:
+    """The cursor of a statement that has been executed, until its rows are read.
+
+    :raises DBError: as oslo.db names what the database says
+    """
+    dialect = engine.dialect
+    error = dialect.loaded_dbapi.Error
+    bound = text.bound(values)
+    parameters: Any = bound
+    if text.order is not None:
+        parameters = tuple([bound[name] for name in text.order])
+    if _ECHO.isEnabledFor(logging.INFO):
+        # Shown with SQLAlchemy's echo as well; values never are.
+        _ECHO.info('%s', text.text)
+    cursor = None
+    try:
+        cursor = pooled.cursor()
+        for look in engine.dispatch.before_cursor_execute:
+            look(None, cursor, text.text, parameters, None, False)
+        if text.named is None or not session_statements.execute(
+                pooled.info, cursor, text.named, bound, error):
+            dialect.do_execute(cursor, text.text, parameters)
+        yield cursor
+        for look in engine.dispatch.after_cursor_execute:
+            look(None, cursor, text.text, parameters, None, False)
+    except error as exc:
+        raise _named(dialect, pooled, cursor, text, exc) from exc
+    finally:
+        if cursor is not None:
+            # What was to be read is read.
+            with contextlib.suppress(error):
+                cursor.close()
+
+
+@contextlib.contextmanager
+def _connecting(engine: sa.Engine) -> Iterator[None]:
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.TimeoutError,
+            engine.dialect.loaded_dbapi.Error) as exc:
+        raise oslo_db_exception.DBConnectionError(exc) from exc
+
+
+def _named(dialect: sa.Dialect, pooled: sa.PoolProxiedConnection, cursor: Any, text: Text,
+           found: Any) -> Exception:
+    """What SQLAlchemy and oslo.db would raise."""
+    is_disconnect = dialect.is_disconnect(found, pooled, cursor)
+    wrapped = sa.exc.DBAPIError.instance(
+        text.text, None, found, dialect.loaded_dbapi.Error, hide_parameters=True,
+        connection_invalidated=is_disconnect, dialect=dialect)
+    named, context = wrapped, _Context(dialect, found, wrapped, is_disconnect)
+    for name in dialect.dispatch.handle_error:
+        named = name(context) or named
+    return named
