@@ -107,18 +107,21 @@ class Database:
 
     @property
     def takes_as_one(self) -> bool:
-        """Whether a transaction can be one way to the server, by `change`."""
-        return self._readers is not self.engine and statements.takes_as_one(self.engine.dialect)
+        """Whether a transaction can be one way to the server, by `change`. Not known before
+        something was looked at.
+        """
+        return self._readers is not self.engine and statements.takes_as_one(self._readers.dialect)
 
     def look(self, statement: statements.Statement, values: Mapping[str, Any]) -> list[Any]:
         """The rows of a statement by itself, as in `reader`."""
         if self._is_by_itself:
             try:
-                text = statement.text(self.engine.dialect)
                 with (self.telemetry.transaction('read'),
-                      statements.borrowed(self._readers) as pooled,
-                      statements.sent(self._readers, pooled, text, values) as cursor):
-                    return text.rows(self.engine.dialect, cursor)
+                      statements.borrowed(self._readers) as pooled):
+                    # A dialect knows its server from the first connection on.
+                    text = statement.text(self._readers.dialect)
+                    with statements.sent(self._readers, pooled, text, values) as cursor:
+                        return text.rows(self._readers.dialect, cursor)
             except oslo_db_exception.DBConnectionError as exc:
                 raise errors.DatabaseUnavailable() from exc
         with self.reader() as connection:
@@ -128,22 +131,49 @@ class Database:
         """A transaction that is one way to the server, where it `takes_as_one`: the others are
         executed if the first finds anything to change; 0: it did not, and nothing is written.
 
+        What was sent on a connection that was lost holds no lock until it arrives, so it may come
+        after the question whether it has. The same steps are sent again then, and a second copy
+        finds nothing: that is required of the first step.
+
         For parameters and errors see `writer`.
         """
-        statement, values = statements.as_one(*steps, is_transaction=True)
-        text, lost, found = statement.text(self.engine.dialect), None, 1
+        step = statements.as_one(*steps, is_transaction=True)
+        lost: Exception | None = None
+        for seconds in (*_RETRY_SECONDS, None):
+            try:
+                found, failure = self._send(step)
+            except oslo_db_exception.DBConnectionError as exc:
+                if lost is None:
+                    raise
+                found, failure = 0, exc
+            if failure is None and (found or lost is None):
+                return found
+            lost = failure or lost
+            assert lost is not None
+            if self._is_stored(happened, lost):
+                return 1
+            if failure is None:
+                return 0
+            if seconds is not None:
+                self.rest(seconds)
+        raise errors.OutcomeUnknown() from lost
+
+    def _send(self, step: statements.Step) -> tuple[int, Exception | None]:
+        """What the first step has found; and how the connection was lost meanwhile, if it was.
+
+        :raises DBConnectionError: there is none, so nothing was sent
+        """
         with self._refusing(), statements.borrowed(self._readers) as pooled:
+            text = step.statement.text(self._readers.dialect)
             failpoints.point('db.engine.before_commit')
             try:
-                with statements.sent(self._readers, pooled, text, values) as cursor:
+                with statements.sent(self._readers, pooled, text, step.values) as cursor:
                     found = int(cursor.rowcount)
                 failpoints.point('db.engine.after_commit')
             except oslo_db_exception.DBConnectionError as exc:
-                lost = exc
                 pooled.invalidate()
-        if lost is not None:
-            self._find_out(happened, lost)
-        return found
+                return 0, exc
+        return found, None
 
     @contextlib.contextmanager
     def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
@@ -166,8 +196,8 @@ class Database:
                 if happened is None:
                     raise
                 lost = exc
-        if happened is not None and lost is not None:
-            self._find_out(happened, lost)
+        if happened is not None and lost is not None and not self._is_stored(happened, lost):
+            raise lost
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -187,8 +217,11 @@ class Database:
             raise errors.DatabaseNotWritable() from exc
         self._refuses = False
 
-    def _find_out(self, happened: Happened, lost: Exception) -> None:
-        """Return if a change is stored whose commit was not confirmed."""
+    def _is_stored(self, happened: Happened, lost: Exception) -> bool:
+        """Whether a change is stored whose commit was not confirmed.
+
+        :raises OutcomeUnknown: that could not be found out
+        """
         # As long as a database may take to restart.
         retry = oslo_db_api.wrap_db_retry(
             max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
@@ -198,11 +231,9 @@ class Database:
         except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
             LOG.error('Cannot find out whether a change is stored', exc_info=exc)
             raise errors.OutcomeUnknown() from lost
-        if not is_stored:
-            LOG.warning('Connection was lost during a commit: the change is not stored, and '
-                        'repeated')
-            raise lost
-        LOG.warning('Connection was lost during a commit: the change is stored')
+        LOG.warning('Connection was lost during a commit: %s', 'the change is stored' if is_stored
+                    else 'the change is not stored, and repeated')
+        return is_stored
 
     def rest(self, seconds: float) -> None:
         """Wait for a random part of so many seconds, so that others go first."""

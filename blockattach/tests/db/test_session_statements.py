@@ -38,6 +38,16 @@ class SessionStatementsTest(base.DatabaseTestCase):
                 self.look(connection)
             self.assertEqual((1, 4), counted(connection))
 
+    def test_the_first_that_a_process_asks(self):
+        """Nothing was written by it yet, so only the readers' connections know the server."""
+        one = statements.Statement(lambda dialect: _pools.select().where(
+            _pools.c.name == statements.value('name'), _pools.c.thin.is_not(None)))
+        fresh = self.fixture.open()
+        for _ in range(5):
+            self.assertIsNotNone(one.first(fresh, name=NAME))
+        with fresh.reader() as connection:
+            self.assertEqual((1, 4), counted(connection))
+
     def test_turned_off(self):
         settings = database_conf.DatabaseSettings(self.fixture.url, prepare_statements=False)
         other = engine.Database(opening.open_engine(settings), self.database.sealer,
