@@ -191,11 +191,10 @@ class ByItselfTest(base.DatabaseTestCase):
             self.assertEqual(1, self.change(self.update(NAME, 1)))
 
     def test_beside_a_transaction_that_holds_a_row(self):
-        """It waits, and sees what that one has written."""
+        """It waits, and is not refused for what that one has written."""
         with futures.ThreadPoolExecutor(1) as pool, self.other.writer() as connection:
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 2})
-            late = pool.submit(self.change, statements.updating(
-                _pools, {'name': NAME, 'allocated_gb': 2}, {'allocated_gb': 3}))
+            late = pool.submit(self.change, self.update(NAME, 3))
             polling.until(lambda: self.database.connections()[0] == 1, 'it is asked')
             connection.commit()
             self.assertEqual(1, late.result(polling.LIMIT))
