@@ -59,6 +59,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     **{f'doc/source/admin/{name.replace("-", "_")}.rst': functools.partial(
         print_commands.page, name) for name in print_commands.NAMES},
     'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,
+    'doc/source/admin/call_ends.txt': print_rpc.call_ends,
     'doc/source/admin/log_fields.txt': print_telemetry.log_fields,
     'doc/source/admin/metrics.txt': print_telemetry.metrics_tables,
     'doc/source/admin/spans.txt': print_telemetry.spans,

@@ -6,6 +6,7 @@ import rst
 from blockattach.conf import rpc as rpc_conf
 from blockattach.rpc import attachments
 from blockattach.rpc import contract
+from blockattach.rpc import ends
 from blockattach.rpc import history
 from blockattach.rpc import processes
 from blockattach.rpc import rabbit
@@ -74,6 +75,17 @@ def releases() -> str:
     return rst.table(('release', 'interfaces', 'objects'), [
         [release.name, listed(dict(release.interfaces)), listed(dict(release.objects))]
         for release in history.RELEASES], (8, 36, 56))
+
+
+def call_ends() -> str:
+    """What ends a call without an answer."""
+    values = rpc_conf.RpcSettings()
+    return rst.NOTICE + rst.table((
+        'what happens', 'when', 'before that', 'its caller gets', 'work'), [
+        [end.when, ', '.join(f'{rst.literal(option)} ({getattr(values, option)})'
+                             for option in end.limits) or 'at once',
+         end.then, rst.literal(end.error.code), end.work.value]
+        for end in ends.ENDS], (30, 18, 22, 18, 12))
 
 
 def rabbit_defaults() -> str:

@@ -14,7 +14,6 @@ from typing import Any
 from typing import TypeVar
 
 import oslo_messaging
-from kombu import exceptions as kombu_errors
 
 from blockattach import clock as clocks
 from blockattach import context
@@ -23,20 +22,13 @@ from blockattach import failpoints
 from blockattach.conf import rpc as rpc_conf
 from blockattach.log import fields
 from blockattach.rpc import contract
+from blockattach.rpc import ends
 from blockattach.rpc import serializing
 from blockattach.rpc import serving
 from blockattach.rpc.http import endpoints
 from blockattach.telemetry import acts
 
 LOG = logging.getLogger(__name__)
-
-# Errors of a message that was not accepted: from the driver, and from the library under
-# RabbitMQ's.
-_NOT_TAKEN = (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError,
-              ConnectionError)
-
-# How the other side says that it does not know what it was sent.
-_TOO_OLD = frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})
 
 _LEAST_SECONDS = 1.0
 # A caller that got one heartbeat has waited longer than one that got none, by this at least.
@@ -131,24 +123,16 @@ class Client:
             return self._send(method, serializing.Outgoing(ctxt, seconds), arguments)
         except errors.BlockattachError as error:
             raise contract.portable(error) from error
-        except oslo_messaging.MessagingTimeout as error:
-            waited = self._clock.monotonic() - begun
-            raise errors.ServiceUnreachable(
-                topic=self._server_name(), seconds=round(waited)) from error
-        except endpoints.NotReached as error:
-            raise errors.ServiceUnreachable(
-                f'cannot reach {self._server_name()}: {error}',
-                topic=self._server_name(), seconds=0) from error
-        except _NOT_TAKEN as error:
-            raise errors.ServiceUnreachable(
-                f'cannot reach {self._server_name()}: the broker takes no message',
-                topic=self._server_name(), seconds=0) from error
-        except oslo_messaging.RPCVersionCapError as error:
-            raise self._too_old(name, 'the release in [rpc] release') from error
-        except oslo_messaging.RemoteError as error:
-            if error.exc_type in _TOO_OLD:
-                raise self._too_old(name, self._server_name()) from error
-            raise contract.unforeseen(name, self._server_name(), error.exc_type) from error
+        except ends.RAISED as error:
+            raise self._ended(method, error, self._clock.monotonic() - begun) from error
+
+    def _ended(self, method: contract.Method, error: Exception,
+               seconds: float) -> errors.BlockattachError:
+        end = ends.of(error)
+        return end.error(end.text and end.text % {
+            'method': method.name, 'since': method.since, 'topic': self._topic,
+            'server': self._server_name(), 'reason': getattr(error, 'exc_type', error),
+        }, topic=self._server_name(), seconds=round(seconds))
 
     def _send(self, method: contract.Method, outgoing: serializing.Outgoing,
               arguments: Mapping[str, Any]) -> Any:
@@ -229,11 +213,6 @@ class Client:
 
     def _server_name(self) -> str:
         return f'{self._topic}.{self._server}' if self._server else str(self._topic)
-
-    def _too_old(self, name: str, server: str) -> errors.ConfigurationError:
-        since = self._methods[name].since
-        return errors.ConfigurationError(
-            reason=f'cannot send {name} of version {since} to {self._topic}: {server} is older')
 
 
 def _limited(prepared: Any, changed: Mapping[str, Any]) -> Any:

@@ -8,11 +8,13 @@ stands for a `sites.Site`: that says where to listen, where to look, and whom to
 What leaves this host is encrypted: an address that is not of the loopback interface has a
 certificate, or nothing is sent there.
 """
+import functools
 import logging
 import threading
 import uuid
 import weakref
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import oslo_messaging
@@ -31,6 +33,9 @@ from blockattach.rpc.http import wire
 from blockattach.telemetry import threads
 
 LOG = logging.getLogger(__name__)
+
+_COPIES_AT_ONCE = 16
+
 
 class HttpListener(base.Listener):
     """One server's ear; each start is a new instance."""
@@ -185,13 +190,20 @@ class HttpDriver(base.BaseDriver):
             return self._server
 
     def _send_to_all(self, target: oslo_messaging.Target, body: bytes) -> None:
-        for endpoint in self._lookup.all(target.topic):
+        found = self._lookup.all(target.topic)
+        for endpoint in found:
             _check_address(endpoint)
-            try:
-                self._client.give(endpoint, target.topic, body)
-            except (endpoints.NotReached, clients.NoAnswer) as error:
-                LOG.warning('Fanout may not have reached a server%s',
-                            fields(topic=target.topic, reason=error))
+        give = functools.partial(self._send_copy, target.topic, body)
+        # One that does not answer holds up no other.
+        with futures.ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
+            list(pool.map(give, found))
+
+    def _send_copy(self, topic: str, body: bytes, endpoint: endpoints.Endpoint) -> None:
+        try:
+            self._client.give(endpoint, topic, body)
+        except (endpoints.NotReached, clients.NoAnswer) as error:
+            LOG.warning('Fanout may not have reached a server%s',
+                        fields(topic=topic, reason=error))
 
     def _result(self, body: bytes) -> Any:
         try:

@@ -28,9 +28,9 @@ _ROOT = '/rpc/'
 _OPTIONS = (orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
             | orjson.OPT_PASSTHROUGH_DATETIME)
 
-_INSTANCE, _KIND, _MONITOR = ('blockattach-instance', 'blockattach-kind', 'blockattach-monitor')
-_KEY, _TIME, _NONCE, _PROOF = ('blockattach-key', 'blockattach-time', 'blockattach-nonce',
-                               'blockattach-proof')
+_TO, _PROOF = 'blockattach-to', 'blockattach-proof'
+_AUTHORIZATION, _SCHEME = 'authorization', 'blockattach'
+_NEVER = '-'
 _LENGTH, _CODING, _CHUNKED = 'content-length', 'transfer-encoding', 'chunked'
 _REASONS = {200: 'OK', 202: 'Accepted', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden',
             421: 'Misdirected Request', 503: 'Service Unavailable'}
@@ -68,9 +68,13 @@ class Request:
     def written(self, proof: trust.Proof) -> bytes:
         """As it is sent."""
         return _written(f'POST {_path(self.topic)} HTTP/1.1', {
-            'host': self.authority, 'content-type': 'application/json', _INSTANCE: self.instance,
-            _KIND: self.kind.value, _MONITOR: _number(self.monitor), _KEY: proof.key,
-            _TIME: proof.time, _NONCE: proof.nonce, _PROOF: proof.mac}, self.body)
+            'host': self.authority, 'content-type': 'application/json', _TO: self.to,
+            _AUTHORIZATION: ' '.join((_SCHEME, *proof))}, self.body)
+
+    @property
+    def to(self) -> str:
+        """Whom it is for, and what they owe its sender."""
+        return ' '.join(self.claims[3:])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,19 +241,20 @@ class RequestReader(Reader):
         """
         get = self._headers.get
         try:
-            kind = Kind(get(_KIND, ''))
-            monitor = float(get(_MONITOR) or math.inf)
-        except ValueError:
-            raise Malformed('neither call nor cast, or no number') from None
-        if not monitor > 0:
+            instance, kind, monitor = get(_TO, '').split(' ')
+            scheme, *proof = get(_AUTHORIZATION, '').split(' ')
+            made = Request(parse.unquote(self._target.decode('ascii').removeprefix(_ROOT)),
+                           get('host', ''), instance, Kind(kind),
+                           float(monitor) if monitor != _NEVER else None, bytes(self._body))
+            proved = trust.Proof(*proof)
+        except (TypeError, ValueError):
+            raise Malformed('it does not say whom it is for, or by whom it is') from None
+        if made.monitor is not None and not 0 < made.monitor < math.inf:
             raise Malformed('no heartbeat can come so often')
-        topic = parse.unquote(self._target.decode('ascii').removeprefix(_ROOT))
-        made = Request(topic, get('host', ''), get(_INSTANCE, ''), kind,
-                       None if math.isinf(monitor) else monitor, bytes(self._body))
         # Nothing is said in two ways: else a proof would be of something else.
-        if self._target != _path(topic).encode() or get(_MONITOR, '') != _number(made.monitor):
+        if (self._target, get(_TO), scheme) != (_path(made.topic).encode(), made.to, _SCHEME):
             raise Malformed('written otherwise')
-        return made, trust.Proof(get(_KEY, ''), get(_TIME, ''), get(_NONCE, ''), get(_PROOF, ''))
+        return made, proved
 
     def _check_start(self) -> None:
         target = self._target
@@ -285,7 +290,7 @@ def _path(topic: str) -> str:
 
 
 def _number(seconds: float | None) -> str:
-    return '' if seconds is None else repr(float(seconds))
+    return _NEVER if seconds is None else repr(float(seconds))
 
 
 def _written(start: str, headers: Mapping[str, str], body: bytes) -> bytes:

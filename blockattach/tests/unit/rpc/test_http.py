@@ -310,6 +310,20 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(1, len(logs.records))
         self.assertEqual('all', self.heard(endpoint))
 
+    def test_a_fanout_is_not_held_up_by_one_that_does_not_answer(self) -> None:
+        meeting = threading.Barrier(2)
+
+        def answer(spoken: http_peers.Spoken) -> None:
+            meeting.wait(probe.LIMIT)
+            spoken.answer(status=202)
+
+        for name in ('a', 'b'):
+            peer = http_peers.Peer(answer)
+            self.addCleanup(peer.cut)
+            self.store.register(self.topic, name, peer.endpoint)
+        with self.assertNoLogs('blockattach.rpc.http', 'WARNING'):
+            self.client().announce(self.ctxt, 'all')
+
     def test_one_that_may_have_it_is_not_passed_over(self) -> None:
         silent = http_peers.Peer(http_peers.Spoken.hear)
         self.addCleanup(silent.cut)

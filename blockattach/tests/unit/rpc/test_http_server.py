@@ -78,10 +78,11 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
             whole.replace(b'host:', b'host: twice\r\nhost:'),
             whole.replace(b'host:', b'expect: 100-continue\r\nhost:'),
             whole.replace(b'host:', b'connection: upgrade\r\nupgrade: h2c\r\nhost:'),
-            whole.replace(b'kind: call', b'kind: shout'),
-            whole.replace(b'monitor: ', b'monitor: often'),
-            whole.replace(b'monitor: ', b'monitor: nan'),
-            whole.replace(b'monitor: ', b'monitor: -1.0'))
+            whole.replace(b' call -', b' shout -'), whole.replace(b' call -', b' call'),
+            *(whole.replace(b' call -', b' call ' + monitor)
+              for monitor in (b'often', b'nan', b'inf', b'-1.0', b'1', b'- -')),
+            whole.replace(b'authorization: ', b'x-authorization: '),
+            whole.replace(b': blockattach ', b': basic '))
 
     def test_a_body_that_is_no_message(self) -> None:
         for body in (b'', b'{', b'[]', b'{"context": {}}', b'{"context": {}, "message": []}',
@@ -159,7 +160,9 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         proof = self.raw.proof(request)
         self.assert_refused(401, *(request.written(proof._replace(**{name: value}))
                                    for name in ('key', 'time', 'nonce', 'mac')
-                                   for value in ('', 'x', 'nan', '\u00fc')))
+                                   for value in ('x', 'nan', '\u00fc')))
+        self.assert_refused(401, request.written(proof._replace(key='')))
+        self.assert_refused(400, request.written(proof._replace(mac='')))
 
     def test_what_was_meant_for_another_address(self) -> None:
         self.assert_refused(401, self.raw.written(self.raw.request(authority='127.0.0.1:1')))

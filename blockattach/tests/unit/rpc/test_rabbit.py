@@ -15,6 +15,7 @@ from blockattach.rpc import transport
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
+from blockattach.tests.unit.rpc import bus_ends
 from blockattach.tests.unit.rpc import probe
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ class RabbitBusTest(Rabbit, bus_contract.BusContract, unittest.TestCase):
 
 class RabbitDeadlinesTest(Rabbit, bus_deadlines.DeadlinesContract, unittest.TestCase):
     """The same for deadlines."""
+
+
+class RabbitEndsTest(Rabbit, bus_ends.EndsContract, unittest.TestCase):
+    """Calls end as everywhere."""
 
 
 class RabbitQueuesTest(Rabbit, bus_contract.BusTestCase, unittest.TestCase):

@@ -1,0 +1,83 @@
+"""What ends a call without an answer: a table.
+
+A row says which limit or fault it is, what its caller gets, and whether the work may be done. The
+client translates what a transport raises by it, in the order of the rows.
+"""
+import enum
+from typing import NamedTuple
+
+import oslo_messaging
+from kombu import exceptions as kombu_errors
+
+from blockattach import errors
+from blockattach.rpc.http import endpoints
+
+
+class Work(enum.StrEnum):
+    """What is known of the work that was asked for."""
+
+    NOT_BEGUN = 'not begun'
+    UNKNOWN = 'may be done'
+
+
+class End(NamedTuple):
+    """One way to end.
+
+    :ivar limits: the options that say when
+    :ivar raised: by the transport; nothing: the error itself, on either side
+    :ivar remote: the class of what the other side raised, where that decides
+    :ivar text: of the error; None: its own
+    :ivar then: what happens before the caller gets it
+    """
+
+    name: str
+    when: str
+    limits: tuple[str, ...]
+    raised: tuple[type[Exception], ...]
+    error: type[errors.BlockattachError]
+    work: Work
+    text: str | None = None
+    remote: frozenset[str] = frozenset()
+    then: str = ''
+
+
+_AGAIN = ('what may be done twice is sent again, each ``repeat_interval``, until the limits are '
+          'reached')
+_OLD = 'cannot send %(method)s of version %(since)s to %(topic)s: '
+
+ENDS = (
+    End('late', 'its caller waits no longer when it is to be sent, or when its server reads it',
+        (), (), errors.DeadlinePassed, Work.NOT_BEGUN),
+    End('unanswered', 'no answer comes in time, no heartbeat, or the connection ends before them',
+        ('call_timeout', 'short_call_timeout', 'silence_timeout'),
+        (oslo_messaging.MessagingTimeout,), errors.ServiceUnreachable, Work.UNKNOWN, then=_AGAIN),
+    End('not reached', 'over HTTP: its server listens at no address that is known, cannot be '
+        'connected to, has ended, or does not accept the key of its caller',
+        (), (endpoints.NotReached,), errors.ServiceUnreachable, Work.NOT_BEGUN,
+        'cannot reach %(server)s: %(reason)s',
+        then='it goes by the broker, if there is one; if not, ' + _AGAIN),
+    End('not taken', 'the broker does not take it', ('send_retries',),
+        (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError, ConnectionError),
+        errors.ServiceUnreachable, Work.NOT_BEGUN,
+        'cannot reach %(server)s: the broker takes no message'),
+    End('pinned', 'the release that is spoken does not have the method', ('release',),
+        (oslo_messaging.RPCVersionCapError,), errors.ConfigurationError, Work.NOT_BEGUN,
+        _OLD + 'the release in [rpc] release is older'),
+    End('too old', 'its server does not know the method, its version, or an object in it', (),
+        (oslo_messaging.RemoteError,), errors.ConfigurationError, Work.NOT_BEGUN,
+        _OLD + '%(server)s is older',
+        remote=frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})),
+    End('unforeseen', 'its server fails with an error that is not of the service', (),
+        (oslo_messaging.RemoteError,), errors.BackendUncertain, Work.UNKNOWN,
+        'cannot tell how far %(method)s on %(server)s came: %(reason)s'),
+)
+
+RAISED = tuple({error for end in ENDS for error in end.raised})
+"""What a transport raises in place of an answer."""
+
+
+def of(error: Exception) -> End:
+    """The row of what a transport has raised."""
+    remote = error.exc_type if isinstance(error, oslo_messaging.RemoteError) else None
+    return next(end for end in ENDS if isinstance(error, end.raised)
+                and (not end.remote or remote in end.remote))
