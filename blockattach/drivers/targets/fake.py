@@ -34,6 +34,7 @@ class FakeTarget(base.ExportTarget):
         self.lock = threading.RLock()
         self._exports: dict[str, connection.Export] = {}
         self._grants: dict[tuple[str, str], _Grant] = {}
+        self._holders: dict[str, str] = {}
         self._reservations: dict[str, reservation.Reservations] = {}
 
     def lose_everything(self) -> None:
@@ -41,6 +42,7 @@ class FakeTarget(base.ExportTarget):
         with self.lock:
             self._exports.clear()
             self._grants.clear()
+            self._holders.clear()
             self._reservations.clear()
 
     def log_in(self, volume_id: str, initiator: str,
@@ -85,25 +87,24 @@ class FakeTarget(base.ExportTarget):
     def unexport(self, volume_id: str) -> None:
         self._exports.pop(volume_id, None)
         for pair in [pair for pair in self._grants if pair[0] == volume_id]:
-            del self._grants[pair]
+            self._remove(*pair)
         self._reservations.pop(volume_id, None)
 
     @faults.faulty
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         name = self._target_name(grant)
-        for held in self._grants.values():
-            if (held.grant.initiator != grant.initiator
-                    and self._target_name(held.grant) == name):
-                raise errors.BackendRefused(
-                    reason=f'{name} is held by another initiator')
+        if self._holders.get(name, grant.initiator) != grant.initiator:
+            raise errors.BackendRefused(reason=f'{name} is held by another initiator')
         self._exports[export.volume_id] = export
         held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
+        self._holders.pop(self._target_name(held.grant), None)
+        self._holders[name] = grant.initiator
         held.grant = grant
         return connection.Connection('iscsi', self._portals(), name, 1)
 
     @faults.faulty
     def revoke(self, volume_id: str, initiator: str) -> None:
-        self._grants.pop((volume_id, initiator), None)
+        self._remove(volume_id, initiator)
         held = self._reservations.pop(volume_id, None)
         if held is not None:
             self.hold_reservations(volume_id, held.registered - {initiator},
@@ -131,6 +132,11 @@ class FakeTarget(base.ExportTarget):
                 for (volume, initiator), held in sorted(self._grants.items())
                 if volume == volume_id))
             for volume_id in sorted(self._exports))
+
+    def _remove(self, volume_id: str, initiator: str) -> None:
+        held = self._grants.pop((volume_id, initiator), None)
+        if held is not None:
+            self._holders.pop(self._target_name(held.grant), None)
 
     def _target_name(self, grant: connection.Grant) -> str:
         return f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
