@@ -37,6 +37,18 @@ load playing
     [ "$(stat -c %a "$SANDBOX/data/blockattach/seal.key")" = 600 ]
 }
 
+@test 'uWSGI runs the API as elsewhere, but for what devstack decides' {
+    play 'stack post-config'
+    cp "$BATS_TEST_DIRNAME/../../etc/uwsgi/blockattach-api.ini" "$SANDBOX/ours.ini"
+    for option in module lazy-apps need-app post-buffering skip-atexit-teardown; do
+        [ -n "$(value ours.ini uwsgi $option)" ]
+        [ "$(value etc/blockattach-api-uwsgi.ini uwsgi $option)" = \
+            "$(value ours.ini uwsgi $option)" ]
+    done
+    [ "$(value etc/blockattach-api-uwsgi.ini uwsgi env)" = \
+        "BLOCKATTACH_CONFIG_FILES=$SANDBOX/etc/blockattach.conf" ]
+}
+
 @test 'Nova finds volumes with an account of its own, and sends service tokens' {
     play 'stack post-config'
     [ "$(value nova.conf cinder os_region_name)" = RegionOne ]

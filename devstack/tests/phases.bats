@@ -76,6 +76,7 @@ $(ready blockattach-api)
 $(ready blockattach-scheduler)
 $(ready blockattach-volume)
 $(ready blockattach-control)
+wait_for_service 60 http://192.0.2.10/volume/healthcheck
 python3 tools/volume_types.py --backend lvm-1
 END
 }
@@ -86,10 +87,13 @@ END
     [ "$(grep -c ' root$' "$SANDBOX/calls/stack extra")" -eq 1 ]
 }
 
-@test 'extra fails where a process does not get ready' {
+@test 'extra fails where a process does not get ready, or the API does not answer' {
     STAND_IN_NEVER_READY=1 run play 'stack extra'
     [ "$status" -ne 0 ]
     [[ $output == *'blockattach-api is not ready'* ]]
+    STAND_IN_NO_ANSWER=1 run play 'stack extra'
+    [ "$status" -ne 0 ]
+    [[ $output == *'blockattach-api does not answer at http://192.0.2.10/volume'* ]]
 }
 
 @test 'test-config leaves Tempest alone that is not there' {

@@ -85,6 +85,11 @@ test_with_retry() {
     [ -z "${STAND_IN_NEVER_READY:-}" ] || die 0 "$2"
 }
 
+wait_for_service() {
+    called 2 wait_for_service "$@"
+    [ -z "${STAND_IN_NO_ANSWER:-}" ]
+}
+
 # ---- Configuration ------------------------------------------------------------------------------
 
 # iniset FILE SECTION OPTION VALUE, where the value may be empty. Known are the sections of files
