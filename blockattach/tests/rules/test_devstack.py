@@ -10,7 +10,6 @@ import sys
 import tempfile
 import unittest
 
-from blockattach.tests.conformance import settings
 from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_debian_guide
@@ -48,7 +47,10 @@ def run(*command, **variables):
 class DevstackTest(unittest.TestCase):
 
     def program(self, name):
-        settings.outside_program(self, shutil.which(name) is not None, name)
+        """Its name; the test skips where it is missing, and fails there in CI."""
+        if shutil.which(name) is None:
+            self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
+            self.skipTest(f'{name} is missing')
         return name
 
     def succeed(self, *command, **variables):
