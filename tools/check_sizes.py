@@ -29,7 +29,7 @@ FUNCTION_LINES = 50
 INTERNAL_IMPORTS = 12
 
 PACKAGE = 'blockattach'
-FOLDERS = (PACKAGE, 'tools', 'doc/source', 'releasenotes/source', '.ci')
+FOLDERS = (PACKAGE, 'tools', 'doc/source', 'releasenotes/source', '.ci', 'devstack')
 SUFFIXES = ('.py', '.sh', '.yaml', '')
 
 # Lists of everything there is, one line each, and what puts a whole together: builders, fixtures

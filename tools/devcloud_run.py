@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
 
 import openstack
@@ -22,6 +21,7 @@ import devcloud_processes as processes
 import devcloud_record as records
 import devcloud_servers as foundation
 import devcloud_services as services
+import volume_types
 from blockattach import clock as clocks
 from blockattach.cmd import process as commands
 from blockattach.tests.fixtures import servers
@@ -32,7 +32,6 @@ BETWEEN_LOOKS = 0.2
 STATE_DIR = pathlib.Path(__file__).resolve().parents[1] / '.devcloud'
 OPENRC = 'openrc'
 MEMBER_OPENRC = 'demo-openrc'
-VOLUME_TYPE = 'multiattach'
 COLUMNS = ('PROCESS', 'PID', 'ADDRESS', 'STATE', 'HEALTH', 'SINCE (UTC)')
 FOUND = 'not ours'
 
@@ -152,7 +151,7 @@ class Devcloud:
             for name, person in ((OPENRC, identities.ADMINISTRATOR),
                                  (MEMBER_OPENRC, identities.MEMBER)):
                 self._state.write(name, ground.identity.openrc(person))
-            _make_volume_type(ground.identity)
+            _make_volume_types(ground.identity)
             record.complete = True
             self._state.save(record)
         except BaseException:
@@ -257,8 +256,9 @@ class Devcloud:
         commands.say('')
         for line in table(self.rows()):
             commands.say(line)
-        commands.say(HOW_TO_GO_ON.format(openrc=self._state.path / OPENRC, volume_type=VOLUME_TYPE,
-                                member_openrc=self._state.path / MEMBER_OPENRC))
+        commands.say(HOW_TO_GO_ON.format(
+            openrc=self._state.path / OPENRC, volume_type=volume_types.SHARED,
+            member_openrc=self._state.path / MEMBER_OPENRC))
 
 
 def _apart(record: records.Record) -> tuple[list[records.Process], list[records.Process]]:
@@ -278,7 +278,7 @@ def table(rows: list[Row]) -> Iterator[str]:
                         for text, width in zip(line, widths, strict=True)).rstrip()
 
 
-def _make_volume_type(identity: identities.Identity) -> None:
+def _make_volume_types(identity: identities.Identity) -> None:
     """The first thing that is asked of it, by all the ways that a client goes."""
     cloud = openstack.connection.Connection(
         auth_type='password', region_name=identity.name, auth={
@@ -286,8 +286,7 @@ def _make_volume_type(identity: identities.Identity) -> None:
             'password': identity.passwords[identities.ADMINISTRATOR],
             'project_name': identities.PROJECT, 'user_domain_name': identity.name,
             'project_domain_name': identity.name})
-    storage: Any = cloud.block_storage
-    storage.create_type(name=VOLUME_TYPE, extra_specs={'multiattach': '<is> True'})
+    volume_types.make(cloud)
 
 
 def _line(text: str, last: bool = False) -> str:

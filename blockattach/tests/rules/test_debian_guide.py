@@ -9,6 +9,7 @@ import unittest
 
 from oslo_config import cfg
 
+from blockattach import log
 from blockattach.cmd import manage
 from blockattach.conf import backend
 from blockattach.conf import options
@@ -89,18 +90,20 @@ def unknown_options(text):
     return unread(configuration(text))
 
 
-def unread(parser):
+def unread(parser, backends=(BACKEND,)):
     """The same of a configuration that is read from somewhere else."""
     with tempfile.NamedTemporaryFile('w', prefix='blockattach-') as file:
         parser.write(file)
         file.flush()
         conf = cfg.ConfigOpts()
+        log.register(conf)
         conf(['--config-file', file.name], project='blockattach')
         options.register(conf)
         transport.register_options(conf)
         outer_middleware.register(conf)
         keystone.register(conf)
-        backend.register(conf, BACKEND)
+        for name in backends:
+            backend.register(conf, name)
         for group in parser.sections():
             owner = conf if group == 'DEFAULT' else conf[group]
             for name in parser[group]:

@@ -102,11 +102,23 @@ class DevcloudTest(ToolTestCase):
                 name.lower(): words[name] for name in (
                     'AUTH_URL', 'USERNAME', 'PASSWORD', 'PROJECT_NAME', 'USER_DOMAIN_NAME',
                     'PROJECT_DOMAIN_NAME')})
+        self.check_types(cloud, environment(**{f'OS_{name}': value
+                                               for name, value in words.items()}))
         volume = cloud.block_storage.create_volume(size=1)
         polling.until(lambda: cloud.block_storage.get_volume(volume.id).status == 'available')
         self.devcloud('down')
         self.assertFalse((self.folder / 'cloud').exists())
         self.assertFalse(os.path.exists(scratch))
+
+
+    def check_types(self, cloud, account):
+        """The script that devstack runs, too, makes what is missing and leaves the rest."""
+        for said in ('Volume type disks-2 is made\n', ''):
+            self.assertEqual(said, self.succeed(sys.executable, TOOLS / 'volume_types.py',
+                                                '--backend', 'disks-2', env=account))
+        made = {one.name: one.extra_specs for one in cloud.block_storage.types()}
+        self.assertEqual({'multiattach': '<is> True'}, made['multiattach'])
+        self.assertEqual({'volume_backend_name': 'disks-2'}, made['disks-2'])
 
 
 class WheelTest(ToolTestCase):

@@ -1,0 +1,126 @@
+"""The plugin for devstack: its shell is clean, each phase does what devstack expects of it, and
+the service takes what it writes.
+"""
+import configparser
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from blockattach.tests.fixtures import polling
+from blockattach.tests.rules import sources
+from blockattach.tests.rules import test_debian_guide
+
+PLUGIN = sources.ROOT / 'devstack'
+TESTS = PLUGIN / 'tests'
+SHELL = ('override-defaults', 'plugin.sh', 'settings', 'lib/*', 'tests/*.bash', 'tests/*.bats')
+# What no shell reads: the lists of packages.
+OTHERS = {'files/debs/blockattach', 'files/rpms/blockattach'}
+UNKNOWN = 'Option is not known'
+# What is set in local.conf, and the backends of it.
+WAYS = (({}, ['lvm-1']),
+        ({'BLOCKATTACH_TARGET': 'tgt', 'BLOCKATTACH_BACKENDS': 'fast,slow',
+          'BLOCKATTACH_LVM_TYPE': 'thick'}, ['fast', 'slow']),
+        ({'ENABLED_SERVICES': 'key,n-api,g-api,mysql,rabbit,tls-proxy',
+          'SERVICE_PROTOCOL': 'https', 'SERVICE_IP_VERSION': '6'}, ['lvm-1']),
+        ({'ENABLED_SERVICES': 'key,mysql,rabbit'}, ['lvm-1']))
+
+
+def shell_files():
+    """What a shell reads, relative to the plugin."""
+    return sorted(str(path.relative_to(PLUGIN)) for pattern in SHELL
+                  for path in PLUGIN.glob(pattern))
+
+
+def run(*command, **variables):
+    """A command to its end; local.conf is what is given."""
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(('BLOCKATTACH_', 'OS_'))}
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False, timeout=polling.LIMIT, cwd=sources.ROOT,
+                          env={**kept, **variables})
+
+
+class DevstackTest(unittest.TestCase):
+
+    def program(self, name):
+        """Its name; the test skips where it is missing, and fails there in CI."""
+        if shutil.which(name) is None:
+            self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
+            self.skipTest(f'{name} is missing')
+        return name
+
+    def succeed(self, *command, **variables):
+        """What a command says that has to succeed."""
+        done = run(*command, **variables)
+        said = done.stdout + done.stderr
+        self.assertEqual(0, done.returncode, said)
+        return said
+
+    def configured(self, folder, **variables):
+        """The configuration that the plugin writes, with a database in the folder."""
+        self.succeed('bash', TESTS / 'play.bash', 'stack post-config', SANDBOX=folder,
+                     STAND_IN_DATABASE_URL=f'sqlite:///{folder}/database', **variables)
+        return pathlib.Path(folder, 'etc', 'blockattach.conf')
+
+    def test_shellcheck_has_nothing_to_say(self):
+        found = shell_files()
+        self.assertEqual(OTHERS | set(found), {
+            str(path.relative_to(PLUGIN)) for path in PLUGIN.rglob('*') if path.is_file()})
+        self.succeed(self.program('shellcheck'), '-x', *(PLUGIN / name for name in found))
+
+    def test_every_phase(self):
+        self.succeed(self.program('bats'), TESTS)
+
+    def test_the_service_takes_its_configuration(self):
+        for variables, backends in WAYS:
+            with self.subTest(variables), tempfile.TemporaryDirectory(
+                    prefix='blockattach-') as folder:
+                written = self.configured(folder, **variables)
+                parser = configparser.ConfigParser(interpolation=None, default_section='')
+                parser.read(written)
+                self.assertLessEqual(set(backends), set(parser.sections()))
+                self.assertEqual([], list(test_debian_guide.unread(parser, backends)))
+                self.assertNotIn(UNKNOWN, self.sync(written))
+
+    def test_what_the_service_does_not_take_is_found(self):
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            written = self.configured(folder)
+            right = written.read_text('utf-8')
+            for group, name in (('nova', 'region_name'), ('lvm-1', 'volume_group')):
+                with self.subTest(group=group):
+                    before, section, after = right.partition(f'[{group}]\n')
+                    wrong = before + section + after.replace(f'\n{name} =', f'\nx{name} =', 1)
+                    self.assertNotEqual(right, wrong)
+                    written.write_text(wrong, 'utf-8')
+                    self.assertIn(UNKNOWN, self.sync(written))
+
+    def sync(self, configuration):
+        """What the command that post-config runs says; it makes the tables."""
+        return self.succeed(sys.executable, '-m', 'blockattach.cmd.manage', '--config-file',
+                            configuration, 'db', 'sync')
+
+    def test_what_tempest_is_said_is_what_the_tempest_run_says(self):
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            self.succeed('bash', TESTS / 'play.bash', 'stack test-config', SANDBOX=folder)
+            parser = configparser.ConfigParser(interpolation=None)
+            parser.read(pathlib.Path(folder, 'tempest.conf'))
+        said = self.succeed(sys.executable, sources.ROOT / 'tools' / 'tempest_options.py')
+        lines = [line.split('\t') for line in said.splitlines()]
+        self.assertGreater(len(lines), 10)
+        for group, name, value in lines:
+            # Here is one backend.
+            if name != 'multi_backend':
+                with self.subTest(option=f'[{group}] {name}'):
+                    self.assertEqual(value, parser[group][name])
+
+    def test_where_lio_offers_nothing_there_is_nothing_to_remove(self):
+        if os.path.isdir('/sys/kernel/config/target/iscsi'):
+            self.skipTest('LIO is loaded on this machine, and may offer what others use')
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            said = self.succeed(sys.executable, sources.ROOT / 'tools' / 'remove_lio_exports.py',
+                                '--config-file', self.configured(folder))
+        self.assertIn('LIO offers nothing', said)

@@ -1,0 +1,25 @@
+"""What the service offers, as groups of tempest.conf.
+
+`tools/run-tempest` and the plugin for devstack say the same of it; each adds what is so in its own
+cloud. Run, it prints a line for each option: group, name and value with tabs between them.
+"""
+
+OFFERED = {
+    'enforce_scope': {'cinder': 'true'},
+    'compute-feature-enabled': {'volume_multiattach': 'true'},
+    'volume': {
+        'catalog_type': 'block-storage', 'min_microversion': '3.0', 'max_microversion': 'latest',
+        'manage_snapshot_ref': 'source-name,snapshot-%s', 'storage_protocol': 'iSCSI',
+        'vendor_name': 'Open Source', 'volume_type_multiattach': 'multiattach'},
+    'volume-feature-enabled': {
+        'backup': 'false', 'snapshot': 'true', 'clone': 'true', 'multi_backend': 'true',
+        'manage_volume': 'true', 'manage_snapshot': 'true', 'volume_revert': 'true',
+        'consistency_group': 'false', 'volume_locality': 'false', 'concurrency_tests': 'true',
+        'api_extensions': 'all'},
+}
+"""By group. ``extend_attached_volume`` depends on the target, ``backend_names`` on the cloud."""
+
+if __name__ == '__main__':
+    for group, options in OFFERED.items():
+        for name, value in options.items():
+            print(group, name, value, sep='\t')
