@@ -71,16 +71,35 @@ class Api:
         """
         self._connection = connection
 
+    @property
+    def _storage(self) -> Any:
+        """Block Storage of the connection.
+
+        :raises CommandError: it does not answer at the address that the catalog has
+        """
+        try:
+            return self._connection.block_storage
+        except (keystone_exceptions.DiscoveryFailure,
+                sdk_exceptions.ServiceDiscoveryException) as exc:
+            raise exceptions.CommandError(faults.NO_ANSWER % str(exc).rstrip('.')) from None
+
     def ask(self, method: str, path: str, *, query: Mapping[str, Any] | None = None,
-            body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """Send one request; its answer is not checked."""
-        more = {} if body is None else {'json': body}
+            body: Any = None, headers: Mapping[str, str] | None = None,
+            seconds: float | None = None) -> Answer:
+        """Send one request; its answer is not checked.
+
+        :param seconds: how long to wait for the answer; None: as long as it takes
+        """
+        more: dict[str, Any] = {} if seconds is None else {'timeout': seconds}
+        if body is not None:
+            more['json'] = body
         try:
             # Without a microversion, as it would write the header that is written here.
-            found = self._connection.block_storage.request(
+            found = self._storage.request(
                 path, method, microversion=None, params=dict(query or {}),
                 headers={**(headers or {}), _HEADER: VERSIONS}, **more)
-        except keystone_exceptions.ConnectFailure as exc:
+        except (keystone_exceptions.ConnectFailure,
+                keystone_exceptions.DiscoveryFailure) as exc:
             return Answer(0, None, {}, str(exc).rstrip('.'))
         try:
             content = found.json() if found.content else None
@@ -115,7 +134,7 @@ class Api:
         :raises CommandError: there is none, or several have this name
         """
         try:
-            return self._connection.block_storage.find_volume(
+            return self._storage.find_volume(
                 name_or_id, ignore_missing=False, all_projects=all_projects)
         except sdk_exceptions.NotFoundException:
             raise exceptions.CommandError(
@@ -129,7 +148,7 @@ class Api:
     def volumes(self, all_projects: bool = False) -> Iterator[Any]:
         """All volumes."""
         query = {'all_projects': True} if all_projects else {}
-        yield from self._connection.block_storage.volumes(details=True, **query)
+        yield from self._storage.volumes(details=True, **query)
 
     def server_id(self, name: str) -> str:
         """The id of a server that is given by its name, which Compute knows.

@@ -17,10 +17,10 @@ _UNITS = ((86400, 'd'), (3600, 'h'), (60, 'min'), (1, 's'))
 
 
 class Age(columns.FormattableColumn[Any]):
-    """Seconds for programs, the two largest units for people; None: not connected yet."""
+    """Seconds for programs, the two largest units for people."""
 
     def human_readable(self) -> str:
-        return '-' if self._value is None else in_words(self._value)
+        return in_words(self._value)
 
     def machine_readable(self) -> Any:
         return self._value
@@ -90,14 +90,12 @@ def titles(table: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def row(table: tuple[Column, ...], shown: Mapping[str, Any]) -> tuple[Any, ...]:
-    """One row. What there is nothing of is empty, not the word None, except for a program."""
+    """One row."""
     return tuple(_value(column, shown.get(column.key)) for column in table)
 
 
 def _value(column: Column, value: Any) -> Any:
-    if column.format is not None:
-        return column.format(value) if value is not None or column.format is Age else None
-    return value
+    return value if value is None or column.format is None else column.format(value)
 
 
 def age(attachment: Mapping[str, Any], now: datetime.datetime) -> int | None:

@@ -43,10 +43,13 @@ class Waiter:
             self._progress.write(f'{elapsed:>4} s  {line}\n')
             self._progress.flush()
 
-    def answer(self, subject: str, ask: Callable[[], api.Answer]) -> api.Answer:
-        """The answer to a request that may be repeated, once it is none that says to do so."""
+    def answer(self, subject: str, ask: Callable[[float | None], api.Answer]) -> api.Answer:
+        """The answer to a request that may be repeated, once it is none that says to do so.
+
+        :param ask: sends it, and is given how many seconds there are for the answer
+        """
         while True:
-            answer = ask()
+            answer = ask(max(self._remaining(), TICK) if self._waits else None)
             again = answer.retry_after
             if again is None or not self._waits:
                 return answer
@@ -69,8 +72,11 @@ class Waiter:
 
     def _pause(self, seconds: float) -> bool:
         """Pause; False: the time is over."""
-        remaining = self._began + self._seconds - clock.monotonic()
+        remaining = self._remaining()
         if remaining <= 0:
             return False
         clock.pause(min(seconds, remaining))
         return True
+
+    def _remaining(self) -> float:
+        return self._began + self._seconds - clock.monotonic()

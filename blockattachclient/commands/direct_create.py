@@ -58,8 +58,9 @@ class CreateAttachment(command.ShowOne):
         waiter = waiting.Waiter(parsed_args, self.app.stderr)
         # By this name a repeat finds what the first request has made.
         key = {'Idempotency-Key': str(uuid.uuid4())}
-        answer = waiter.answer('attachment', lambda: service.ask(
-            'POST', '/attachments', body={'attachment': wanted}, headers=key)).checked()
+        answer = waiter.answer('attachment', lambda seconds: service.ask(
+            'POST', '/attachments', body={'attachment': wanted}, headers=key,
+            seconds=seconds)).checked()
         made: dict[str, Any] = answer.body['attachment']
         if parsed_args.wait:
             made = _outcome(service, waiter, made['id'], 'connector' in wanted)
@@ -89,8 +90,8 @@ def _outcome(service: api.Api, waiter: waiting.Waiter, attachment_id: str,
     shown: dict[str, Any] = {}
 
     def look() -> str | None:
-        answer = waiter.answer(subject, lambda: service.ask(
-            'GET', api.attachment_path(attachment_id)))
+        answer = waiter.answer(subject, lambda seconds: service.ask(
+            'GET', api.attachment_path(attachment_id), seconds=seconds))
         if answer.status == 404:
             raise exceptions.CommandError(
                 f'{subject} is gone: it was refused or deleted. See the messages of the project: '

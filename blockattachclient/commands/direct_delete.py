@@ -54,10 +54,11 @@ def _delete(service: api.Api, given: argparse.Namespace, waiter: waiting.Waiter,
     query = {'force': 'true'} if given.force else {}
     sent = 0
 
-    def ask() -> api.Answer:
+    def ask(seconds: float | None) -> api.Answer:
         nonlocal sent
         sent += 1
-        return service.ask('DELETE', api.attachment_path(attachment_id), query=query)
+        return service.ask('DELETE', api.attachment_path(attachment_id), query=query,
+                           seconds=seconds)
 
     answer = waiter.answer(subject, ask)
     # A request before, whose outcome was unknown, has deleted it.
