@@ -16,7 +16,7 @@ STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
 _UNITS = ((86400, 'd'), (3600, 'h'), (60, 'min'), (1, 's'))
 
 
-class Age(columns.FormattableColumn[Any]):
+class Age(columns.FormattableColumn):
     """Seconds for programs, the two largest units for people."""
 
     def human_readable(self) -> str:
@@ -31,7 +31,7 @@ class Column(NamedTuple):
 
     title: str
     key: str
-    format: type[columns.FormattableColumn[Any]] | None = None
+    format: type[columns.FormattableColumn] | None = None
 
 
 LIST = (

@@ -22,6 +22,7 @@ from blockattach.tests.fixtures import served
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 from blockattach.tests.functional import test_clients
+from blockattach.tests.rules import sources
 
 GROUP = 'openstack.blockattach.v1'
 NO_COMMANDS = ('openstack.cli.base', 'openstack.cli.extension')
@@ -485,3 +486,34 @@ class ServerNamesTest(AttachmentCommandsTestCase):
             test_clients.PROJECT, 'volume', 'attachment', 'detail', 'list', '--all-projects',
             '--server', 'web', '-f', 'value', '-c', 'ID'], {'NO_PROXY': '127.0.0.1'})
         self.assertEqual((0, f'{made.id}\n'), (done.status, done.output), done.errors)
+
+
+class PageTest(AttachmentCommandsTestCase):
+    """doc/source/user/command_line.rst."""
+
+    def setUp(self):
+        super().setUp()
+        self.page = (sources.ROOT / 'doc' / 'source' / 'user' / 'command_line.rst').read_text()
+
+    def test_every_command_and_every_option_is_there(self):
+        for name in sorted(names([GROUP])):
+            self.assertIn(f'``openstack {name}``', self.page)
+            section = self.page.partition(f'\n{name.removeprefix("volume attachment ")}\n---')[2]
+            section = re.split(r'\n---+\n', section)[0]
+            help_text = commands.run('openstack', ['help', *name.split()],
+                                     {'NO_PROXY': '127.0.0.1'}).output
+            options = help_text.partition('\noptions:')[2].partition('\noutput formatters:')[0]
+            found = set(re.findall(r'^  (--[\w-]+)', options, re.M))
+            self.assertNotEqual(set(), found)
+            for option in sorted(found):
+                with self.subTest(f'{name} {option}'):
+                    self.assertRegex(section, rf'``{option}[ `]')
+
+    def test_every_column_is_there(self):
+        volume = self.volume()
+        made = self.connected(volume)
+        rows = (made, *self.shown('tree', volume.id),
+                *self.shown('detail', 'list', '--long', '--volume', volume.id))
+        for title in sorted({title for row in rows for title in row}):
+            with self.subTest(title):
+                self.assertIn(f'``{title}``', self.page)
