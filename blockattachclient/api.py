@@ -2,6 +2,7 @@
 import datetime
 import email.utils
 import urllib.parse
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from blockattachclient import faults
 VERSIONS = 'volume 3.54, blockattach 1.0'
 """What each request asks for: the oldest versions that have all that is printed."""
 PAGE = 1000
+FEW = 20
+"""So many volumes are read one by one; of more the list of all is read."""
 TEMPORARY = (409, 503, 504)
 """Statuses that mean, with ``Retry-After``: repeat the same request."""
 _HEADER = 'OpenStack-API-Version'
@@ -145,10 +148,15 @@ class Api:
                 f'Several volumes have the name {name_or_id!r}. Give the id of one: '
                 '"openstack volume list".') from None
 
-    def volumes(self, all_projects: bool = False) -> Iterator[Any]:
-        """All volumes."""
-        query = {'all_projects': True} if all_projects else {}
-        yield from self._storage.volumes(details=True, **query)
+    def volumes(self, ids: Collection[str], all_projects: bool = False) -> dict[str, Any]:
+        """Those of these volumes that there are, by ID."""
+        if len(ids) > FEW:
+            query = {'all_projects': True} if all_projects else {}
+            return {str(one.id): one for one in self._storage.volumes(details=True, **query)
+                    if one.id in ids}
+        found = (self._storage.find_volume(one, ignore_missing=True, all_projects=all_projects)
+                 for one in ids)
+        return {str(one.id): one for one in found if one is not None}
 
     def server_id(self, name: str) -> str:
         """The id of a server that is given by its name, which Compute knows.

@@ -82,6 +82,11 @@ def attachments(service: api.Api, given: argparse.Namespace,
             yield found
 
 
+def is_narrowed(given: argparse.Namespace) -> bool:
+    """Whether the options leave attachments out."""
+    return bool(given.host or given.server or given.state or given.stuck)
+
+
 def positive(value: str) -> int:
     """An argument that is a number of seconds.
 

@@ -28,7 +28,8 @@ class ShowAttachmentTree(command.Lister):
         parser.set_defaults(formatter=None)
         parser.add_argument('volumes', metavar='<volume>', nargs='*', type=selection.text,
                             help='Only these volumes (name or ID), also without attachments '
-                                 '(default: all volumes with attachments)')
+                                 'unless these are filtered (default: all volumes with '
+                                 'attachments)')
         selection.add_options(parser)
         return parser
 
@@ -71,9 +72,10 @@ def _volumes(service: api.Api, given: argparse.Namespace,
     for volume_id in asked or (None,):
         for one in selection.attachments(service, given, volume_id):
             by_volume.setdefault(one['volume_id'], []).append(one)
-    if by_volume and not asked:
-        asked = {str(one.id): one for one in service.volumes(given.all_projects)
-                 if one.id in by_volume}
+    if not asked:
+        asked = service.volumes(by_volume, given.all_projects)
+    elif selection.is_narrowed(given):
+        by_volume = {volume_id: found for volume_id, found in by_volume.items() if found}
     # One that was deleted in between has neither a name nor a status any more.
     shown: list[dict[str, Any]] = [
         {'volume_id': volume_id, 'volume_name': getattr(asked.get(volume_id), 'name', None),

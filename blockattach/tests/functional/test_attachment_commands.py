@@ -1,5 +1,5 @@
-"""The plugin of openstackclient: `openstack volume attachment tree` and its siblings, as they are
-typed, against the service over HTTP.
+"""The plugin of openstackclient as it is typed: what lists attachments, the names of all its
+commands, what is no input, and their page.
 """
 import csv
 import importlib.metadata
@@ -7,33 +7,24 @@ import io
 import json
 import re
 import sys
-import types
 import unittest
 import uuid
 
-import webob
 import yaml
 
 from blockattach.domain import attachment_lifecycle
-from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import served
-from blockattach.tests.functional import base
+from blockattach.tests.functional import attachment_commands
 from blockattach.tests.functional import commands
-from blockattach.tests.functional import test_clients
 from blockattach.tests.rules import sources
 
 GROUP = 'openstack.blockattach.v1'
 NO_COMMANDS = ('openstack.cli.base', 'openstack.cli.extension')
 """Groups that name the plugins themselves."""
-NOISE = re.compile(r'^(DEBUG|INFO|WARNING|ERROR):.*\n', re.M)
-"""What is logged besides where a command is forked off a process that has loaded it."""
 LIST = ['ID', 'Volume ID', 'Server ID', 'Host', 'Status', 'Mode', 'Age']
 TREE = ['Volume Name', 'Volume ID', 'Volume Status', 'Host', 'Server ID', 'Attachment ID', 'Mode',
         'Mode Enforced By', 'Status', 'Age', 'Last Error']
-VERSION = 'OpenStack-API-Version'
-IQN = 'iqn.2026-01.org.example:'
 _State = attachment_lifecycle.State
 
 
@@ -72,39 +63,6 @@ class NamesTest(unittest.TestCase):
                           'volume attachment direct delete', 'volume attachment tree'}, self.ours)
 
 
-class Between:
-    """Stands between clients and the API: a test lets it answer itself, or change answers."""
-
-    def __init__(self, application):
-        self._application = application
-        self.asked = []
-        self.answers = []
-        self.change = None
-        self.date = None
-        self.page = None
-
-    def __call__(self, environ, start_response):
-        request = webob.Request(environ)
-        if '/attachments' not in request.path or request.GET.get('limit') == '0':
-            return self._application(environ, start_response)
-        self.asked.append((request.method, request.headers.get('Idempotency-Key'),
-                           request.query_string))
-        if self.answers:
-            status, after = self.answers.pop(0)
-            response = webob.Response(status=status, json_body={
-                'serviceUnavailable': {'code': status, 'message': 'Come again.'}})
-            response.headers.update({VERSION: 'volume 3.54, blockattach 1.0', **after})
-            return response(environ, start_response)
-        if self.page is not None:
-            request.GET['limit'] = str(self.page)
-        response = request.get_response(self._application)
-        if self.change is not None and response.status_code == 200:
-            response.json_body = self.change(request.method, response.json_body)
-        if self.date is not None:
-            response.headers['Date'] = self.date
-        return response(environ, start_response)
-
-
 def in_ascii():
     """Let a command write to a terminal that can show no more."""
     sys.stdout.reconfigure(encoding='ascii')
@@ -115,66 +73,7 @@ def in_unicode():
     sys.stdout.reconfigure(encoding='utf-8')
 
 
-class AttachmentCommandsTestCase(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.api = cls.enterClassContext(http.ApiFixture())
-        cls.between = Between(cls.api)
-        cls.service = cls.enterClassContext(served.Served(cls.between))
-        cls.plain = base.Api(cls.service.endpoint)
-        for name, specs in (('multiattach', {'multiattach': '<is> True'}), ('single', {})):
-            cls.plain.ask('POST', '/types', {'volume_type': {'name': name, 'extra_specs': specs}})
-
-    def setUp(self):
-        super().setUp()
-        self.between.__init__(self.api)
-
-    def volume(self, name=None, kind='multiattach'):
-        """A new one, with what is needed of it."""
-        status, body = self.plain.ask('POST', '/volumes', {'volume': {
-            'size': 1, 'volume_type': kind, 'name': name or f'v-{uuid.uuid4()}'}})
-        self.assertEqual(202, status, body)
-        made = body['volume']
-        return types.SimpleNamespace(id=made['id'], name=made['name'],
-                                     project_id=test_clients.PROJECT)
-
-    def attachment(self, volume, state, host='compute-1', **more):
-        return make.attachment(self.api.database, volume, state,
-                               with_connector=make.connector(host=host, initiator=f'{IQN}{host}'),
-                               **more)
-
-    def connected(self, volume, *more):
-        return self.shown('direct', 'create', volume.id, '--host', 'compute-1', '--initiator',
-                          f'{IQN}compute-1', '--ip', '192.0.2.1', *more)
-
-    def run_command(self, *arguments, prepare=None):
-        done = commands.run(
-            'openstack', ['--os-auth-type', 'none', '--os-endpoint', self.service.endpoint,
-                          'volume', 'attachment', *arguments],
-            {'NO_PROXY': '127.0.0.1', 'OS_VOLUME_API_VERSION': '3.71'}, prepare)
-        self.assertNotIn('Traceback', done.output + done.errors)
-        return done._replace(errors=NOISE.sub('', done.errors))
-
-    def output(self, *arguments, **more):
-        done = self.run_command(*arguments, **more)
-        self.assertEqual(0, done.status, done.errors)
-        return done.output
-
-    def shown(self, *arguments):
-        return json.loads(self.output(*arguments, '-f', 'json'))
-
-    def ids(self, *arguments):
-        return [row['ID'] for row in self.shown('detail', 'list', '--all-projects', *arguments)]
-
-    def assert_refused(self, words, *arguments, status=1):
-        done = self.run_command(*arguments)
-        self.assertEqual(status, done.status, done.output)
-        self.assertRegex(' '.join(done.errors.split()), words)
-
-
-class TreeTest(AttachmentCommandsTestCase):
+class TreeTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_volumes_hosts_and_servers(self):
         volume = self.volume('shared')
@@ -240,9 +139,19 @@ class TreeTest(AttachmentCommandsTestCase):
         self.assertNotIn(unused.id, every)
         named = self.output('tree', unused.id, prepare=in_ascii)
         self.assertEqual(f'{unused.name} ({unused.id}): available\n`-- no attachments\n', named)
+        self.assertEqual('', self.output('tree', unused.id, used.id, '--all-projects', '--stuck'))
+
+    def test_more_volumes_than_are_read_one_by_one(self):
+        volumes = [self.volume() for _ in range(21)]
+        for volume in volumes:
+            self.attachment(volume, _State.ATTACHED, 'compute-many')
+        found = json.loads(self.output('tree', '--all-projects', '--host', 'compute-many',
+                                       '-f', 'json'))
+        self.assertEqual(sorted((one.name, one.id) for one in volumes),
+                         [(row['Volume Name'], row['Volume ID']) for row in found])
 
 
-class DetailListTest(AttachmentCommandsTestCase):
+class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_columns(self):
         volume = self.volume()
@@ -296,133 +205,7 @@ class DetailListTest(AttachmentCommandsTestCase):
         self.assertEqual(3, len(self.between.asked))
 
 
-class DirectCreateTest(AttachmentCommandsTestCase):
-
-    def test_a_reservation(self):
-        volume, server = self.volume(), str(uuid.uuid4())
-        made = self.shown('direct', 'create', volume.name, '--server', server, '--mode', 'ro')
-        self.assertEqual((volume.id, server, 'reserved', 'ro', None), tuple(
-            made[title] for title in ('Volume ID', 'Server ID', 'Status', 'Mode', 'Host')))
-        self.assertEqual(volume.id, json.loads(self.output(
-            'show', made['ID'], '-f', 'json'))['Volume ID'])
-
-    def test_a_host(self):
-        made = self.connected(self.volume(), '--mountpoint', '/dev/vdb', '--multipath')
-        self.assertEqual(('attaching', 'compute-1', 'rw', 'target'), tuple(
-            made[title] for title in ('Status', 'Host', 'Mode', 'Mode Enforced By')))
-        self.assertEqual('iscsi', made['Properties']['driver_volume_type'])
-        self.output('complete', made['ID'])
-        self.assertEqual([made['ID']], self.ids('--state', 'attached', '--volume',
-                                                made['Volume ID']))
-
-    def test_progress_until_it_is_connected(self):
-        volume = self.volume()
-        self.between.answers = [(503, {'Retry-After': '1'})]
-        done = self.run_command('direct', 'create', volume.id, '--host', 'h', '--initiator',
-                                f'{IQN}h', '--wait', '-f', 'value', '-c', 'ID')
-        self.assertEqual(0, done.status, done.errors)
-        self.assertRegex(done.errors, r's  attachment: not yet \(Come again\)\n *\d+ s  '
-                                      rf'attachment {done.output.strip()}: attaching, connected')
-        first, again = self.between.asked[:2]
-        self.assertEqual('POST', first[0])
-        self.assertIsNotNone(first[1])
-        self.assertEqual(first, again)
-
-    def test_without_wait_nothing_is_repeated(self):
-        self.between.answers = [(503, {'Retry-After': '1'})]
-        self.assert_refused(r'Come again \(HTTP 503\)\. The condition is temporary: .*--wait',
-                            'direct', 'create', self.volume().id)
-        self.assertEqual(1, len(self.between.asked))
-
-    def test_waiting_ends_with_an_error_state(self):
-        volume = self.volume()
-
-        def change(method, body):
-            if method == 'GET':
-                body['attachment'] |= {'status': 'error_attaching', 'last_error': 'no such path'}
-            return body
-
-        self.between.change = change
-        self.assert_refused(
-            'is error_attaching: no such path. Remove it, .*direct delete', 'direct', 'create',
-            volume.id, '--host', 'h', '--initiator', f'{IQN}h', '--wait')
-
-    def test_waiting_ends_when_it_is_gone(self):
-        self.between.change = self.gone
-        self.assert_refused('is gone: it was refused or deleted', 'direct', 'create',
-                            self.volume().id, '--wait')
-
-    def gone(self, _method, body):
-        self.between.change = None
-        self.between.answers = [(404, {})]
-        return body
-
-    def test_waiting_has_an_end(self):
-        def change(method, body):
-            body['attachment']['attached_at'] = ''
-            return body
-
-        self.between.change = change
-        self.assert_refused(
-            '0 s attachment .*: attaching .* is still attaching after 1 s', 'direct', 'create',
-            self.volume().id, '--host', 'h', '--initiator', f'{IQN}h', '--wait', '--timeout', '1')
-
-    def test_what_is_refused(self):
-        volume = self.volume(kind='single')
-        self.attachment(volume, _State.ATTACHED)
-        for words, arguments in (
-                (r"There is no volume 'nosuch'\. See .*volume list", ['nosuch']),
-                (r'status must be available.*\(HTTP 400\)\. Change .*attachment tree',
-                 [volume.id]),
-                ('--initiator describes the host to connect: give --host too',
-                 [volume.id, '--initiator', f'{IQN}h']),
-                ('--multipath describes the host', [volume.id, '--multipath']),
-                ("Compute knows no single server 'web', or cannot be asked",
-                 [volume.id, '--server', 'web'])):
-            with self.subTest(arguments):
-                self.assert_refused(words, 'direct', 'create', *arguments)
-
-    def test_a_name_of_two_volumes(self):
-        for _ in range(2):
-            self.volume('twin')
-        self.assert_refused("Several volumes have the name 'twin'", 'direct', 'create', 'twin')
-
-
-class DirectDeleteTest(AttachmentCommandsTestCase):
-
-    def test_some(self):
-        volume = self.volume()
-        made = [self.connected(volume)['ID'] for _ in range(2)]
-        self.output('direct', 'delete', *made)
-        self.assertEqual([], self.ids('--volume', volume.id))
-        self.assertEqual(['', ''], [query for method, _, query in self.between.asked
-                                    if method == 'DELETE'])
-
-    def test_by_force(self):
-        volume = self.volume()
-        made = self.attachment(volume, _State.ERROR_DETACHING)
-        self.output('direct', 'delete', '--force', made.id)
-        self.assertEqual([], self.ids('--volume', volume.id))
-        self.assertIn(('DELETE', None, 'force=true'), self.between.asked)
-
-    def test_one_that_is_not_there_keeps_no_other(self):
-        volume = self.volume()
-        made, absent = self.connected(volume)['ID'], str(uuid.uuid4())
-        self.assert_refused(
-            rf'Cannot delete attachment {absent}: .*HTTP 404.*1 of 2 attachments were not deleted',
-            'direct', 'delete', absent, made)
-        self.assertEqual([], self.ids('--volume', volume.id))
-
-    def test_a_repeat_finds_it_deleted(self):
-        made = self.connected(self.volume())['ID']
-        self.between.answers = [(504, {'Retry-After': '1'}), (404, {})]
-        done = self.run_command('direct', 'delete', made, '--wait')
-        self.assertEqual(0, done.status, done.errors)
-        self.assertRegex(done.errors, rf'attachment {made}: not yet \(Come again\)\n'
-                                      rf' *\d+ s  attachment {made}: deleted\n')
-
-
-class InputTest(AttachmentCommandsTestCase):
+class InputTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_what_is_no_input(self):
         for words, arguments in (
@@ -472,23 +255,7 @@ class InputTest(AttachmentCommandsTestCase):
         self.assertRegex(done.output, "cmds_volume_attachment_direct_create='[^']*--wait")
 
 
-class ServerNamesTest(AttachmentCommandsTestCase):
-
-    def test_compute_is_asked_for_a_name(self):
-        compute = self.enterContext(nova.NovaStandIn())
-        compute.publish('block-storage', self.service.endpoint)
-        server = str(uuid.uuid4())
-        compute.run(server, 'web')
-        made = self.attachment(self.volume(), _State.RESERVED, instance_uuid=server)
-        done = commands.run('openstack', [
-            '--os-auth-type', 'v3password', '--os-auth-url', f'{compute.keystone_url}/v3',
-            '--os-user-id', 'somebody', '--os-password', 'x', '--os-project-id',
-            test_clients.PROJECT, 'volume', 'attachment', 'detail', 'list', '--all-projects',
-            '--server', 'web', '-f', 'value', '-c', 'ID'], {'NO_PROXY': '127.0.0.1'})
-        self.assertEqual((0, f'{made.id}\n'), (done.status, done.output), done.errors)
-
-
-class PageTest(AttachmentCommandsTestCase):
+class PageTest(attachment_commands.AttachmentCommandsTestCase):
     """doc/source/user/command_line.rst."""
 
     def setUp(self):
