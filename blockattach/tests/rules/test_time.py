@@ -8,7 +8,7 @@ import unittest
 
 from blockattach.tests.rules import sources
 
-CLOCKS = ('blockattach/clock.py', 'blockattach/db/engine/clock.py')
+CLOCKS = ('blockattach/clock.py', 'blockattach/db/engine/clock.py', 'blockattachclient/clock.py')
 
 FORBIDDEN = (
     'time.time', 'time.time_ns', 'time.monotonic', 'time.monotonic_ns', 'time.perf_counter',

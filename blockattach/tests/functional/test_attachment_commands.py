@@ -1,0 +1,286 @@
+"""The plugin of openstackclient as it is typed: what lists attachments, the names of all its
+commands, what is no input, and their page.
+"""
+import csv
+import importlib.metadata
+import io
+import json
+import re
+import sys
+import unittest
+import uuid
+
+import yaml
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import served
+from blockattach.tests.functional import attachment_commands
+from blockattach.tests.functional import commands
+from blockattach.tests.rules import sources
+
+GROUP = 'openstack.blockattach.v1'
+NO_COMMANDS = ('openstack.cli.base', 'openstack.cli.extension')
+"""Groups that name the plugins themselves."""
+LIST = ['ID', 'Volume ID', 'Server ID', 'Host', 'Status', 'Mode', 'Age']
+TREE = ['Volume Name', 'Volume ID', 'Volume Status', 'Host', 'Server ID', 'Attachment ID', 'Mode',
+        'Mode Enforced By', 'Status', 'Age', 'Last Error']
+_State = attachment_lifecycle.State
+
+
+def names(groups):
+    """The commands of groups of entry points, as they are typed."""
+    return {entry.name.replace('_', ' ') for group in groups
+            for entry in importlib.metadata.entry_points(group=group)}
+
+
+def clashes(ours, theirs):
+    """Commands that hide another one: the same words, or one begins with all words of another."""
+    return {(one, other) for one in ours for other in theirs
+            if f'{one} '.startswith(f'{other} ') or f'{other} '.startswith(f'{one} ')}
+
+
+class NamesTest(unittest.TestCase):
+
+    def setUp(self):
+        self.ours = names([GROUP])
+        self.theirs = names({group for group in importlib.metadata.entry_points().groups
+                             if group.startswith('openstack.')} - {GROUP, *NO_COMMANDS})
+
+    def test_none_clashes_with_what_is_installed_beside(self):
+        self.assertLessEqual({'volume attachment list', 'server list', 'volume list'},
+                             self.theirs)
+        self.assertEqual(set(), clashes(self.ours, self.theirs))
+
+    def test_a_clash_is_found(self):
+        for name in ('volume attachment list', 'volume attachment list more', 'volume attachment'):
+            with self.subTest(name):
+                self.assertNotEqual(set(), clashes({name}, self.theirs))
+        self.assertEqual(set(), clashes({'volume attachment lister'}, self.theirs))
+
+    def test_all_are_in_the_tree_of_the_stock_client(self):
+        self.assertEqual({'volume attachment detail list', 'volume attachment direct create',
+                          'volume attachment direct delete', 'volume attachment tree'}, self.ours)
+
+
+def in_ascii():
+    """Let a command write to a terminal that can show no more."""
+    sys.stdout.reconfigure(encoding='ascii')
+
+
+def in_unicode():
+    """Let a command write to a terminal that can show all."""
+    sys.stdout.reconfigure(encoding='utf-8')
+
+
+class TreeTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_volumes_hosts_and_servers(self):
+        volume = self.volume('shared')
+        writer = self.attachment(volume, _State.ATTACHED, 'compute-2')
+        failed = self.attachment(volume, _State.ERROR_ATTACHING)
+        reserved = make.attachment(self.api.database, volume, _State.RESERVED)
+        self.between.change = self.at_a_known_age
+        self.between.date = 'Thu, 26 Nov 2026 11:01:59 GMT'
+        lines = self.output('tree', 'shared', '--all-projects',
+                            prepare=in_unicode).splitlines()
+        self.assertEqual([
+            f'shared ({volume.id}): in-use',
+            '├── compute-1',
+            f'│   └── server {failed.instance_uuid}, rw enforced by target, error_attaching',
+            f'│       ├── attachment {failed.id}',
+            '│       └── last error: refused by the test',
+            '├── compute-2',
+            f'│   └── server {writer.instance_uuid}, rw enforced by target, attached, 1 h 1 min',
+            f'│       └── attachment {writer.id}',
+            '└── no host yet',
+            f'    └── server {reserved.instance_uuid}, no mode, reserved',
+            f'        └── attachment {reserved.id}'], lines)
+
+    def at_a_known_age(self, _method, body):
+        for one in body['attachments']:
+            if one['status'] == 'attached':
+                one['attached_at'] = '2026-11-26T10:00:00.000000'
+        return body
+
+    def test_terminals_without_lines(self):
+        volume = self.volume()
+        self.attachment(volume, _State.ATTACHED)
+        text = self.output('tree', volume.id, '--all-projects',
+                           prepare=in_ascii)
+        self.assertIn('`-- compute-1\n    `-- server ', text)
+
+    def test_what_would_move_the_cursor_is_not_printed(self):
+        volume = self.volume('a\x1b[31mb')
+        self.assertIn(f'a?[31mb ({volume.id}): available\n',
+                      self.output('tree', volume.id, prepare=in_ascii))
+
+    def test_a_list_by_every_formatter(self):
+        volume = self.volume('flat')
+        one = self.attachment(volume, _State.RESERVED)
+        expected = ['flat', volume.id, 'reserved', None, one.instance_uuid, one.id, None, None,
+                    'reserved', None, None]
+        of_volume = ('tree', volume.id, '--all-projects', '-f')
+        row = dict(zip(TREE, expected, strict=True))
+        self.assertEqual([row], json.loads(self.output(*of_volume, 'json')))
+        self.assertEqual([row], yaml.safe_load(self.output(*of_volume, 'yaml')))
+        self.assertEqual([TREE, ['' if cell is None else cell for cell in expected]],
+                         list(csv.reader(io.StringIO(self.output(*of_volume, 'csv')))))
+        self.assertEqual([str(cell) for cell in expected],
+                         self.output(*of_volume, 'value').split())
+        self.assertIn('| Volume Name | Volume ID ', self.output(*of_volume, 'table'))
+        self.assertEqual(f'{one.id}\n', self.output(*of_volume, 'value', '-c', 'Attachment ID'))
+
+    def test_only_volumes_with_attachments_unless_they_are_named(self):
+        used, unused = self.volume(), self.volume()
+        self.attachment(used, _State.ATTACHED)
+        every = self.output('tree', '--all-projects')
+        self.assertIn(used.id, every)
+        self.assertNotIn(unused.id, every)
+        named = self.output('tree', unused.id, prepare=in_ascii)
+        self.assertEqual(f'{unused.name} ({unused.id}): available\n`-- no attachments\n', named)
+        self.assertEqual('', self.output('tree', unused.id, used.id, '--all-projects', '--stuck'))
+
+    def test_more_volumes_than_are_read_one_by_one(self):
+        volumes = [self.volume() for _ in range(21)]
+        for volume in volumes:
+            self.attachment(volume, _State.ATTACHED, 'compute-many')
+        found = json.loads(self.output('tree', '--all-projects', '--host', 'compute-many',
+                                       '-f', 'json'))
+        self.assertEqual(sorted((one.name, one.id) for one in volumes),
+                         [(row['Volume Name'], row['Volume ID']) for row in found])
+
+
+class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_columns(self):
+        volume = self.volume()
+        made = self.attachment(volume, _State.ATTACHED, 'compute-columns')
+        [row] = self.shown('detail', 'list', '--volume', volume.name, '--all-projects')
+        self.assertEqual(LIST, list(row))
+        self.assertEqual((made.id, volume.id, made.instance_uuid, 'compute-columns', 'attached',
+                          'rw'), tuple(row[title] for title in LIST[:-1]))
+        self.assertGreaterEqual(row['Age'], 0)
+        [row] = self.shown('detail', 'list', '--volume', volume.id, '--all-projects', '--long')
+        self.assertEqual([*LIST, 'Mode Enforced By', 'Mount Point', 'Project ID',
+                          'Shared Connections', 'Last Error'], list(row))
+        self.assertEqual(('target', volume.project_id, []), tuple(
+            row[title] for title in ('Mode Enforced By', 'Project ID', 'Shared Connections')))
+
+    def test_filters(self):
+        volume = self.volume()
+        first = self.attachment(volume, _State.ATTACHED, 'compute-8')
+        second = self.attachment(volume, _State.RESERVED)
+        of_volume = ('--volume', volume.id)
+        self.assertEqual([second.id, first.id], self.ids(*of_volume))
+        self.assertEqual([first.id], self.ids('--host', 'compute-8'))
+        self.assertEqual([second.id], self.ids('--server', second.instance_uuid))
+        self.assertEqual([second.id], self.ids(*of_volume, '--state', 'reserved'))
+        self.assertEqual([], self.ids(*of_volume, '--state', 'detaching'))
+
+    def test_stuck(self):
+        volume = self.volume()
+        made = {state: self.attachment(volume, state, state.value) for state in (
+            _State.ATTACHED, _State.CONNECTED, _State.ERROR_ATTACHING, _State.ERROR_DETACHING)}
+        of_volume = ('--volume', volume.id, '--stuck')
+        errors = {made[_State.ERROR_ATTACHING].id, made[_State.ERROR_DETACHING].id}
+        self.between.date = 'Thu, 26 Nov 2026 11:00:00 GMT'
+        self.between.change = self.begun('2026-11-26T10:50:01.000000')
+        self.assertEqual(errors, set(self.ids(*of_volume)))
+        self.between.change = self.begun('2026-11-26T10:50:00.000000')
+        self.assertEqual(errors | {made[_State.CONNECTED].id}, set(self.ids(*of_volume)))
+
+    def begun(self, when):
+        def change(_method, body):
+            for one in body['attachments']:
+                one['attached_at'] = when
+            return body
+        return change
+
+    def test_more_than_a_page(self):
+        volume = self.volume()
+        made = [self.attachment(volume, _State.RESERVED).id for _ in range(3)]
+        self.between.page = 2
+        self.assertEqual(made[::-1], self.ids('--volume', volume.id))
+        self.assertEqual(3, len(self.between.asked))
+
+
+class InputTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_what_is_no_input(self):
+        for words, arguments in (
+                ("invalid choice: 'bad'", ['detail', 'list', '--state', 'bad']),
+                ('--host: it must not be empty', ['tree', '--host', '']),
+                ("'x' is no ID of an attachment; see ", ['direct', 'delete', 'x']),
+                ("'../volumes' is no ID", ['direct', 'delete', '../volumes']),
+                ("'0' is no positive number", ['direct', 'create', 'v', '--timeout', '0']),
+                ("'soon' is no positive number", ['direct', 'delete', str(uuid.uuid4()),
+                                                  '--timeout', 'soon']),
+                ("invalid choice: 'w'", ['direct', 'create', 'v', '--mode', 'w']),
+                ('arguments are required: <attachment>', ['direct', 'delete'])):
+            with self.subTest(arguments):
+                self.assert_refused(words, *arguments, status=2)
+
+    def test_a_service_without_the_extension_is_changed_by_nothing(self):
+        volume = self.volume()
+        made = self.attachment(volume, _State.ATTACHED)
+        stock = self.enterContext(served.Served(self.without_the_extension))
+        whole, self.service = self.service, stock
+        self.addCleanup(setattr, self, 'service', whole)
+        for arguments in (['tree'], ['detail', 'list'], ['direct', 'create', volume.id],
+                          ['direct', 'delete', '--force', made.id]):
+            with self.subTest(arguments):
+                self.assert_refused('does not answer with the extension "blockattach"', *arguments)
+        self.service = whole
+        self.assertEqual([made.id], self.ids('--volume', volume.id))
+
+    def without_the_extension(self, environ, start_response):
+        environ['HTTP_OPENSTACK_API_VERSION'] = environ.get(
+            'HTTP_OPENSTACK_API_VERSION', '').partition(',')[0]
+        return self.api(environ, start_response)
+
+    def test_no_service(self):
+        gone = served.Served(self.api)
+        gone.close()
+        self.service = gone
+        self.assert_refused('The service cannot be reached: .*Check that it is running', 'tree')
+
+    def test_completion_knows_every_command(self):
+        done = commands.run('openstack', ['complete'], {'NO_PROXY': '127.0.0.1'})
+        self.assertEqual(0, done.status, done.errors)
+        for name in sorted(names([GROUP])):
+            with self.subTest(name):
+                before, _, last = name.rpartition(' ')
+                self.assertRegex(done.output, rf"cmds_{before.replace(' ', '_')}='[^']*\b{last}\b")
+        self.assertRegex(done.output, "cmds_volume_attachment_direct_create='[^']*--wait")
+
+
+class PageTest(attachment_commands.AttachmentCommandsTestCase):
+    """doc/source/user/command_line.rst."""
+
+    def setUp(self):
+        super().setUp()
+        self.page = (sources.ROOT / 'doc' / 'source' / 'user' / 'command_line.rst').read_text()
+
+    def test_every_command_and_every_option_is_there(self):
+        for name in sorted(names([GROUP])):
+            self.assertIn(f'``openstack {name}``', self.page)
+            section = self.page.partition(f'\n{name.removeprefix("volume attachment ")}\n---')[2]
+            section = re.split(r'\n---+\n', section)[0]
+            help_text = commands.run('openstack', ['help', *name.split()],
+                                     {'NO_PROXY': '127.0.0.1'}).output
+            options = help_text.partition('\noptions:')[2].partition('\noutput formatters:')[0]
+            found = set(re.findall(r'^  (--[\w-]+)', options, re.M))
+            self.assertNotEqual(set(), found)
+            for option in sorted(found):
+                with self.subTest(f'{name} {option}'):
+                    self.assertRegex(section, rf'``{option}[ `]')
+
+    def test_every_column_is_there(self):
+        volume = self.volume()
+        made = self.connected(volume)
+        rows = (made, *self.shown('tree', volume.id),
+                *self.shown('detail', 'list', '--long', '--volume', volume.id))
+        for title in sorted({title for row in rows for title in row}):
+            with self.subTest(title):
+                self.assertIn(f'``{title}``', self.page)

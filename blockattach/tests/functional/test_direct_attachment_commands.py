@@ -1,0 +1,156 @@
+"""`openstack volume attachment direct create` and `direct delete` as they are typed: outcomes,
+progress, and errors with what to do.
+"""
+import json
+import uuid
+
+from blockattach.domain import attachment_lifecycle
+from blockattach.tests.fixtures import nova
+from blockattach.tests.functional import attachment_commands
+from blockattach.tests.functional import commands
+from blockattach.tests.functional import test_clients
+
+IQN = attachment_commands.IQN
+_State = attachment_lifecycle.State
+
+
+class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_a_reservation(self):
+        volume, server = self.volume(), str(uuid.uuid4())
+        made = self.shown('direct', 'create', volume.name, '--server', server, '--mode', 'ro')
+        self.assertEqual((volume.id, server, 'reserved', 'ro', None), tuple(
+            made[title] for title in ('Volume ID', 'Server ID', 'Status', 'Mode', 'Host')))
+        self.assertEqual(volume.id, json.loads(self.output(
+            'show', made['ID'], '-f', 'json'))['Volume ID'])
+
+    def test_a_host(self):
+        made = self.connected(self.volume(), '--mountpoint', '/dev/vdb', '--multipath')
+        self.assertEqual(('attaching', 'compute-1', 'rw', 'target'), tuple(
+            made[title] for title in ('Status', 'Host', 'Mode', 'Mode Enforced By')))
+        self.assertEqual('iscsi', made['Properties']['driver_volume_type'])
+        self.output('complete', made['ID'])
+        self.assertEqual([made['ID']], self.ids('--state', 'attached', '--volume',
+                                                made['Volume ID']))
+
+    def test_progress_until_it_is_connected(self):
+        volume = self.volume()
+        self.between.answers = [(503, {'Retry-After': '1'})]
+        done = self.run_command('direct', 'create', volume.id, '--host', 'h', '--initiator',
+                                f'{IQN}h', '--wait', '-f', 'value', '-c', 'ID')
+        self.assertEqual(0, done.status, done.errors)
+        self.assertRegex(done.errors, r's  attachment: not yet \(Come again\)\n *\d+ s  '
+                                      rf'attachment {done.output.strip()}: attaching, connected')
+        first, again = self.between.asked[:2]
+        self.assertEqual('POST', first[0])
+        self.assertIsNotNone(first[1])
+        self.assertEqual(first, again)
+
+    def test_without_wait_nothing_is_repeated(self):
+        self.between.answers = [(503, {'Retry-After': '1'})]
+        self.assert_refused(r'Come again \(HTTP 503\)\. The condition is temporary: .*--wait',
+                            'direct', 'create', self.volume().id)
+        self.assertEqual(1, len(self.between.asked))
+
+    def test_waiting_ends_with_an_error_state(self):
+        volume = self.volume()
+
+        def change(method, body):
+            if method == 'GET':
+                body['attachment'] |= {'status': 'error_attaching', 'last_error': 'no such path'}
+            return body
+
+        self.between.change = change
+        self.assert_refused(
+            'is error_attaching: no such path. Remove it, .*direct delete', 'direct', 'create',
+            volume.id, '--host', 'h', '--initiator', f'{IQN}h', '--wait')
+
+    def test_waiting_ends_when_it_is_gone(self):
+        self.between.change = self.gone
+        self.assert_refused('is gone: it was refused or deleted', 'direct', 'create',
+                            self.volume().id, '--wait')
+
+    def gone(self, _method, body):
+        self.between.change = None
+        self.between.answers = [(404, {})]
+        return body
+
+    def test_waiting_has_an_end(self):
+        def change(method, body):
+            body['attachment']['attached_at'] = ''
+            return body
+
+        self.between.change = change
+        self.assert_refused(
+            '0 s attachment .*: attaching .* is still attaching after 1 s', 'direct', 'create',
+            self.volume().id, '--host', 'h', '--initiator', f'{IQN}h', '--wait', '--timeout', '1')
+
+    def test_what_is_refused(self):
+        volume = self.volume(kind='single')
+        self.attachment(volume, _State.ATTACHED)
+        for words, arguments in (
+                (r"There is no volume 'nosuch'\. See .*volume list", ['nosuch']),
+                (r'status must be available.*\(HTTP 400\)\. Change .*attachment tree',
+                 [volume.id]),
+                ('--initiator describes the host to connect: give --host too',
+                 [volume.id, '--initiator', f'{IQN}h']),
+                ('--multipath describes the host', [volume.id, '--multipath']),
+                ("Compute knows no single server 'web', or cannot be asked",
+                 [volume.id, '--server', 'web'])):
+            with self.subTest(arguments):
+                self.assert_refused(words, 'direct', 'create', *arguments)
+
+    def test_a_name_of_two_volumes(self):
+        for _ in range(2):
+            self.volume('twin')
+        self.assert_refused("Several volumes have the name 'twin'", 'direct', 'create', 'twin')
+
+
+class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_some(self):
+        volume = self.volume()
+        made = [self.connected(volume)['ID'] for _ in range(2)]
+        self.output('direct', 'delete', *made)
+        self.assertEqual([], self.ids('--volume', volume.id))
+        self.assertEqual(['', ''], [query for method, _, query in self.between.asked
+                                    if method == 'DELETE'])
+
+    def test_by_force(self):
+        volume = self.volume()
+        made = self.attachment(volume, _State.ERROR_DETACHING)
+        self.output('direct', 'delete', '--force', made.id)
+        self.assertEqual([], self.ids('--volume', volume.id))
+        self.assertIn(('DELETE', None, 'force=true'), self.between.asked)
+
+    def test_one_that_is_not_there_keeps_no_other(self):
+        volume = self.volume()
+        made, absent = self.connected(volume)['ID'], str(uuid.uuid4())
+        self.assert_refused(
+            rf'Cannot delete attachment {absent}: .*HTTP 404.*1 of 2 attachments were not deleted',
+            'direct', 'delete', absent, made)
+        self.assertEqual([], self.ids('--volume', volume.id))
+
+    def test_a_repeat_finds_it_deleted(self):
+        made = self.connected(self.volume())['ID']
+        self.between.answers = [(504, {'Retry-After': '1'}), (404, {})]
+        done = self.run_command('direct', 'delete', made, '--wait')
+        self.assertEqual(0, done.status, done.errors)
+        self.assertRegex(done.errors, rf'attachment {made}: not yet \(Come again\)\n'
+                                      rf' *\d+ s  attachment {made}: deleted\n')
+
+
+class ServerNamesTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_compute_is_asked_for_a_name(self):
+        compute = self.enterContext(nova.NovaStandIn())
+        compute.publish('block-storage', self.service.endpoint)
+        server = str(uuid.uuid4())
+        compute.run(server, 'web')
+        made = self.attachment(self.volume(), _State.RESERVED, instance_uuid=server)
+        done = commands.run('openstack', [
+            '--os-auth-type', 'v3password', '--os-auth-url', f'{compute.keystone_url}/v3',
+            '--os-user-id', 'somebody', '--os-password', 'x', '--os-project-id',
+            test_clients.PROJECT, 'volume', 'attachment', 'detail', 'list', '--all-projects',
+            '--server', 'web', '-f', 'value', '-c', 'ID'], {'NO_PROXY': '127.0.0.1'})
+        self.assertEqual((0, f'{made.id}\n'), (done.status, done.output), done.errors)

@@ -1,0 +1,177 @@
+"""Requests of the Block Storage API with the extension, over the connection of openstacksdk."""
+import datetime
+import email.utils
+import urllib.parse
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+from keystoneauth1 import exceptions as keystone_exceptions
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+
+from blockattachclient import clock
+from blockattachclient import faults
+
+VERSIONS = 'volume 3.54, blockattach 1.0'
+"""What each request asks for: the oldest versions that have all that is printed."""
+PAGE = 1000
+FEW = 20
+"""So many volumes are read one by one; of more the list of all is read."""
+TEMPORARY = (409, 503, 504)
+"""Statuses that mean, with ``Retry-After``: repeat the same request."""
+_HEADER = 'OpenStack-API-Version'
+
+
+class Answer(NamedTuple):
+    """An answer, whatever it is. ``status`` 0: there is none, and ``text`` says why."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+    text: str = ''
+
+    @property
+    def retry_after(self) -> int | None:
+        """After how many seconds the same request is to be repeated; None: it is not."""
+        if self.status == 0:
+            return 1
+        seconds = self.headers.get('Retry-After', '')
+        return int(seconds) if self.status in TEMPORARY and seconds.isdigit() else None
+
+    @property
+    def answered_at(self) -> datetime.datetime:
+        """When, by the clock of the service if it says so: ages are counted by its times."""
+        try:
+            found = email.utils.parsedate_to_datetime(self.headers.get('Date', ''))
+        except ValueError:
+            return clock.utcnow()
+        return found.replace(tzinfo=None)
+
+    def checked(self) -> 'Answer':
+        """The same, if it is a success.
+
+        :raises CommandError: it is none, or is not from this service
+        """
+        if self.status == 0:
+            raise exceptions.CommandError(faults.NO_ANSWER % self.text)
+        if self.status >= 400:
+            raise faults.of_answer(self.status, self.body,
+                                   self.headers.get('x-openstack-request-id'))
+        if 'blockattach' not in self.headers.get(_HEADER, ''):
+            raise exceptions.CommandError(faults.NO_EXTENSION)
+        return self
+
+
+class Api:
+    """The operations that the commands need."""
+
+    def __init__(self, connection: Any) -> None:
+        """
+        :param connection: an ``openstack.connection.Connection``
+        """
+        self._connection = connection
+
+    @property
+    def _storage(self) -> Any:
+        """Block Storage of the connection.
+
+        :raises CommandError: it does not answer at the address that the catalog has
+        """
+        try:
+            return self._connection.block_storage
+        except (keystone_exceptions.DiscoveryFailure,
+                sdk_exceptions.ServiceDiscoveryException) as exc:
+            raise exceptions.CommandError(faults.NO_ANSWER % str(exc).rstrip('.')) from None
+
+    def ask(self, method: str, path: str, *, query: Mapping[str, Any] | None = None,
+            body: Any = None, headers: Mapping[str, str] | None = None,
+            seconds: float | None = None) -> Answer:
+        """Send one request; its answer is not checked.
+
+        :param seconds: how long to wait for the answer; None: as long as it takes
+        """
+        more: dict[str, Any] = {} if seconds is None else {'timeout': seconds}
+        if body is not None:
+            more['json'] = body
+        try:
+            # Without a microversion, as it would write the header that is written here.
+            found = self._storage.request(
+                path, method, microversion=None, params=dict(query or {}),
+                headers={**(headers or {}), _HEADER: VERSIONS}, **more)
+        except (keystone_exceptions.ConnectFailure,
+                keystone_exceptions.DiscoveryFailure) as exc:
+            return Answer(0, None, {}, str(exc).rstrip('.'))
+        try:
+            content = found.json() if found.content else None
+        except ValueError:
+            content = None
+        return Answer(found.status_code, content, found.headers)
+
+    def require_extension(self) -> None:
+        """Change nothing on a service that would not understand what is asked.
+
+        :raises CommandError: it has not got the extension
+        """
+        self.ask('GET', '/attachments', query={'limit': 0}).checked()
+
+    def attachments(self, query: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any],
+                                                                     datetime.datetime]]:
+        """All attachments that match, newest first, each with the time of the answer."""
+        marker: dict[str, str] = {}
+        while True:
+            answer = self.ask('GET', '/attachments/detail',
+                              query={**query, 'limit': PAGE, **marker}).checked()
+            page = answer.body['attachments']
+            for one in page:
+                yield one, answer.answered_at
+            if not page:
+                return
+            marker = {'marker': page[-1]['id']}
+
+    def volume(self, name_or_id: str, all_projects: bool = False) -> Any:
+        """One volume.
+
+        :raises CommandError: there is none, or several have this name
+        """
+        try:
+            return self._storage.find_volume(
+                name_or_id, ignore_missing=False, all_projects=all_projects)
+        except sdk_exceptions.NotFoundException:
+            raise exceptions.CommandError(
+                f'There is no volume {name_or_id!r}. See what there is: "openstack volume list".',
+            ) from None
+        except sdk_exceptions.DuplicateResource:
+            raise exceptions.CommandError(
+                f'Several volumes have the name {name_or_id!r}. Give the id of one: '
+                '"openstack volume list".') from None
+
+    def volumes(self, ids: Collection[str], all_projects: bool = False) -> dict[str, Any]:
+        """Those of these volumes that there are, by ID."""
+        if len(ids) > FEW:
+            query = {'all_projects': True} if all_projects else {}
+            return {str(one.id): one for one in self._storage.volumes(details=True, **query)
+                    if one.id in ids}
+        found = (self._storage.find_volume(one, ignore_missing=True, all_projects=all_projects)
+                 for one in ids)
+        return {str(one.id): one for one in found if one is not None}
+
+    def server_id(self, name: str) -> str:
+        """The id of a server that is given by its name, which Compute knows.
+
+        :raises CommandError: Compute does not answer, or knows no or several such servers
+        """
+        try:
+            found = self._connection.compute.find_server(name, ignore_missing=False)
+        except (sdk_exceptions.SDKException, keystone_exceptions.ClientException):
+            raise exceptions.CommandError(
+                f'Compute knows no single server {name!r}, or cannot be asked. Give the id of '
+                'the server: it needs no Compute.') from None
+        return str(found.id)
+
+
+def attachment_path(attachment_id: str) -> str:
+    """The path of one attachment."""
+    return f'/attachments/{urllib.parse.quote(attachment_id, safe="")}'

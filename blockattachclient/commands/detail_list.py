@@ -1,0 +1,35 @@
+"""``openstack volume attachment detail list``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib.command import command
+
+from blockattachclient import columns
+from blockattachclient import selection
+
+
+class ListAttachmentDetails(command.Lister):
+    """List attachments with their hosts and modes, by host, server, volume or state."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--volume', metavar='<volume>', type=selection.text,
+                            help='Only attachments of this volume (name or ID)')
+        selection.add_options(parser)
+        parser.add_argument('--long', action='store_true',
+                            help='Also who enforces the mode, mount point, project, shared '
+                                 'connections and last error')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """The columns and their rows, newest first."""
+        service = selection.client(self)
+        table = columns.LIST_LONG if parsed_args.long else columns.LIST
+        volume_id = None
+        if parsed_args.volume:
+            volume_id = service.volume(parsed_args.volume, parsed_args.all_projects).id
+        found = list(selection.attachments(service, parsed_args, volume_id))
+        return columns.titles(table), [columns.row(table, one) for one in found]

@@ -1,0 +1,111 @@
+"""``openstack volume attachment direct create``."""
+import argparse
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import columns
+from blockattachclient import selection
+from blockattachclient import waiting
+
+CONNECTOR = ('initiator', 'ip', 'multipath', 'mountpoint')
+"""What describes a host besides its name: options and keys of the connector."""
+_FAILED = ('error_attaching', 'error_detaching', 'detaching')
+
+
+class CreateAttachment(command.ShowOne):
+    """Create an attachment without asking Compute.
+
+    Without --host the volume is reserved. With --host (and --initiator) its access is granted, and
+    the output says how the host reaches the volume; "openstack volume attachment complete" marks
+    the volume as in use.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('volume', metavar='<volume>', type=selection.text,
+                            help='Volume to attach (name or ID)')
+        parser.add_argument('--server', metavar='<server>', type=selection.text,
+                            help='Server that the attachment is for: its ID, which is not '
+                                 'checked, or its name, for which Compute is asked')
+        parser.add_argument('--mode', choices=('rw', 'ro'),
+                            help='Access mode (default: rw)')
+        parser.add_argument('--host', metavar='<host>', type=selection.text,
+                            help='Name of the host to connect')
+        parser.add_argument('--initiator', metavar='<initiator>', type=selection.text,
+                            help='IQN of the initiator of the host')
+        parser.add_argument('--ip', metavar='<ip>', type=selection.text,
+                            help='IP address of the host')
+        parser.add_argument('--mountpoint', metavar='<mountpoint>', type=selection.text,
+                            help='Where the volume will appear, such as /dev/vdb')
+        parser.add_argument('--multipath', action='store_true',
+                            help='The host can use several paths')
+        waiting.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[Any]]:
+        """Create it, wait if asked to, and show it."""
+        selection.all_or_nothing(parsed_args, 'host', CONNECTOR)
+        service = selection.client(self)
+        service.require_extension()
+        wanted = _wanted(service, parsed_args)
+        waiter = waiting.Waiter(parsed_args, self.app.stderr)
+        # By this name a repeat finds what the first request has made.
+        key = {'Idempotency-Key': str(uuid.uuid4())}
+        answer = waiter.answer('attachment', lambda seconds: service.ask(
+            'POST', '/attachments', body={'attachment': wanted}, headers=key,
+            seconds=seconds)).checked()
+        made: dict[str, Any] = answer.body['attachment']
+        if parsed_args.wait:
+            made = _outcome(service, waiter, made['id'], 'connector' in wanted)
+        return columns.titles(columns.SHOW), columns.row(columns.SHOW, made)
+
+
+def _wanted(service: api.Api, given: argparse.Namespace) -> dict[str, Any]:
+    """The attachment as it is asked for."""
+    wanted: dict[str, Any] = {'volume_uuid': service.volume(given.volume).id}
+    if given.server:
+        wanted['instance_uuid'] = selection.server_id(service, given.server)
+    if given.mode:
+        wanted['mode'] = given.mode
+    if given.host:
+        described = {name: getattr(given, name) for name in CONNECTOR if getattr(given, name)}
+        wanted['connector'] = {'host': given.host, **described}
+    return wanted
+
+
+def _outcome(service: api.Api, waiter: waiting.Waiter, attachment_id: str,
+             connected: bool) -> dict[str, Any]:
+    """The attachment once it is reserved or, with a connector, connected.
+
+    :raises CommandError: it goes to an error, is deleted, or does not come so far in time
+    """
+    subject = f'attachment {attachment_id}'
+    shown: dict[str, Any] = {}
+
+    def look() -> str | None:
+        answer = waiter.answer(subject, lambda seconds: service.ask(
+            'GET', api.attachment_path(attachment_id), seconds=seconds))
+        if answer.status == 404:
+            raise exceptions.CommandError(
+                f'{subject} is gone: it was refused or deleted. See the messages of the project: '
+                '"openstack volume message list".')
+        shown.clear()
+        shown.update(answer.checked().body['attachment'])
+        if shown['status'] in _FAILED:
+            raise exceptions.CommandError(
+                f'{subject} is {shown["status"]}: {shown["last_error"] or "no reason is known"}. '
+                f'Remove it, "openstack volume attachment direct delete {attachment_id}", and '
+                'create it again.')
+        done = shown['attached_at'] if connected else True
+        return None if done else str(shown['status'])
+
+    waiter.until(subject, look)
+    waiter.say(subject, f'{shown["status"]}, connected' if connected else shown['status'])
+    return shown

@@ -1,0 +1,82 @@
+"""Waiting for an outcome, with progress on standard error and an end."""
+import argparse
+from collections.abc import Callable
+from typing import TextIO
+
+from osc_lib import exceptions
+
+from blockattachclient import api
+from blockattachclient import clock
+from blockattachclient import faults
+from blockattachclient import selection
+
+TICK = 1.0
+SECONDS = 300
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """``--wait`` and ``--timeout``."""
+    parser.add_argument('--wait', action='store_true',
+                        help='Wait for the outcome, and repeat what failed for the moment only; '
+                             'progress is printed on standard error')
+    parser.add_argument('--timeout', metavar='<seconds>', type=selection.positive,
+                        default=SECONDS,
+                        help=f'How long to wait at most (default: {SECONDS})')
+
+
+class Waiter:
+    """Progress until an outcome is there or the time is over. Without ``--wait`` nothing waits."""
+
+    def __init__(self, given: argparse.Namespace, progress: TextIO) -> None:
+        self._waits = given.wait
+        self._seconds = given.timeout
+        self._began = clock.monotonic()
+        self._progress = progress
+        self._last = ''
+
+    def say(self, subject: str, state: str) -> None:
+        """Print how far something is, where that has changed."""
+        line = f'{subject}: {state}'
+        if self._waits and line != self._last:
+            self._last = line
+            elapsed = int(clock.monotonic() - self._began)
+            self._progress.write(f'{elapsed:>4} s  {line}\n')
+            self._progress.flush()
+
+    def answer(self, subject: str, ask: Callable[[float | None], api.Answer]) -> api.Answer:
+        """The answer to a request that may be repeated, once it is none that says to do so.
+
+        :param ask: sends it, and is given how many seconds there are for the answer
+        """
+        while True:
+            answer = ask(max(self._remaining(), TICK) if self._waits else None)
+            again = answer.retry_after
+            if again is None or not self._waits:
+                return answer
+            reason = faults.sentence(answer.body) or answer.text or f'HTTP {answer.status}'
+            self.say(subject, f'not yet ({reason})')
+            if not self._pause(max(again, TICK)):
+                return answer
+
+    def until(self, subject: str, look: Callable[[], str | None]) -> None:
+        """Wait until a look returns None rather than the state that something is in.
+
+        :raises CommandError: the time is over
+        """
+        while (state := look()) is not None:
+            self.say(subject, state)
+            if not self._pause(TICK):
+                raise exceptions.CommandError(
+                    f'{subject} is still {state} after {self._seconds} s. The service goes on: '
+                    'see "openstack volume attachment tree", or wait longer with --timeout.')
+
+    def _pause(self, seconds: float) -> bool:
+        """Pause; False: the time is over."""
+        remaining = self._remaining()
+        if remaining <= 0:
+            return False
+        clock.pause(min(seconds, remaining))
+        return True
+
+    def _remaining(self) -> float:
+        return self._began + self._seconds - clock.monotonic()
