@@ -39,10 +39,13 @@ class Case(base.DatabaseTestCase):
         self.path = pathlib.Path(folder.name) / 'seal.key'
         self.database.sealer = key_file.KeyFile(str(self.path))
         self.volume = make.volume(self.database, multiattach=True)
+        self.latest = None
 
     def process(self):
-        """Another one, with the same file."""
-        made = self.fixture.open()
+        """Another one, with the same file; the one before gives its connections back."""
+        if self.latest is not None:
+            self.latest.close()
+        made = self.latest = self.fixture.open()
         made.sealer = key_file.KeyFile(str(self.path))
         return made
 
