@@ -34,13 +34,17 @@ class Column(NamedTuple):
     format: type[columns.FormattableColumn] | None = None
 
 
-LIST = (
+_FIRST = (
     Column('ID', 'id'),
     Column('Volume ID', 'volume_id'),
     Column('Server ID', 'instance'),
     Column('Host', 'host'),
     Column('Status', 'status'),
     Column('Mode', 'mode'),
+)
+
+LIST = (
+    *_FIRST,
     Column('Age', 'age', Age),
 )
 """``volume attachment detail list``."""
@@ -71,12 +75,7 @@ TREE = (
 """``volume attachment tree`` with ``-f`` or ``-c``."""
 
 SHOW = (
-    Column('ID', 'id'),
-    Column('Volume ID', 'volume_id'),
-    Column('Server ID', 'instance'),
-    Column('Host', 'host'),
-    Column('Status', 'status'),
-    Column('Mode', 'mode'),
+    *_FIRST,
     Column('Mode Enforced By', 'mode_enforced_by'),
     Column('Last Error', 'last_error'),
     Column('Properties', 'connection_info', format_columns.DictColumn),

@@ -1,20 +1,18 @@
 """Which attachments a command is about: its options, and what it fetches by them."""
 import argparse
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from osc_lib import exceptions
-
 from blockattachclient import api
+from blockattachclient import arguments
 from blockattachclient import columns
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that lists of attachments have in common."""
-    parser.add_argument('--host', metavar='<host>', type=text,
+    parser.add_argument('--host', metavar='<host>', type=arguments.text,
                         help='Only attachments of this host')
-    parser.add_argument('--server', metavar='<server>', type=text,
+    parser.add_argument('--server', metavar='<server>', type=arguments.text,
                         help='Only attachments of this server: its ID, or its name, for which '
                              'Compute is asked')
     parser.add_argument('--state', metavar='<state>', choices=columns.STATES,
@@ -26,36 +24,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help='Attachments of all projects (administrators only)')
 
 
-def text(value: str) -> str:
-    """An argument that is not empty.
-
-    :raises ArgumentTypeError: it is
-    """
-    if not value.strip():
-        raise argparse.ArgumentTypeError('it must not be empty')
-    return value
-
-
-def identifier(value: str) -> str:
-    """An argument that is the ID of an attachment.
-
-    :raises ArgumentTypeError: it is none
-    """
-    if not is_id(value):
-        raise argparse.ArgumentTypeError(
-            f'{value!r} is no ID of an attachment; see "openstack volume attachment detail list"')
-    return value
-
-
-def is_id(value: str) -> bool:
-    """Whether a word has the form of an ID."""
-    try:
-        uuid.UUID(value)
-    except ValueError:
-        return False
-    return True
-
-
 def client(command: Any) -> api.Api:
     """The client of a command's application."""
     found = command.app.client_manager.blockattach
@@ -65,7 +33,7 @@ def client(command: Any) -> api.Api:
 
 def server_id(service: api.Api, given: str) -> str:
     """The ID of a server; of Compute only a name is asked."""
-    return given if is_id(given) else service.server_id(given)
+    return given if arguments.is_id(given) else service.server_id(given)
 
 
 def attachments(service: api.Api, given: argparse.Namespace,
@@ -85,26 +53,3 @@ def attachments(service: api.Api, given: argparse.Namespace,
 def is_narrowed(given: argparse.Namespace) -> bool:
     """Whether the options leave attachments out."""
     return bool(given.host or given.server or given.state or given.stuck)
-
-
-def positive(value: str) -> int:
-    """An argument that is a number of seconds.
-
-    :raises ArgumentTypeError: it is none
-    """
-    if not value.isdecimal() or not int(value):
-        raise argparse.ArgumentTypeError(f'{value!r} is no positive number of seconds')
-    return int(value)
-
-
-def all_or_nothing(given: argparse.Namespace, needed: str, others: tuple[str, ...]) -> None:
-    """Options that mean nothing without another one.
-
-    :raises CommandError: one is there without it
-    """
-    if getattr(given, needed) is None:
-        for name in others:
-            if getattr(given, name):
-                raise exceptions.CommandError(
-                    f'--{name} describes the host to connect: give --{needed} too, or leave '
-                    f'--{name} out to reserve the volume only.')

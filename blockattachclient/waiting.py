@@ -6,9 +6,9 @@ from typing import TextIO
 from osc_lib import exceptions
 
 from blockattachclient import api
+from blockattachclient import arguments
 from blockattachclient import clock
 from blockattachclient import faults
-from blockattachclient import selection
 
 TICK = 1.0
 SECONDS = 300
@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--wait', action='store_true',
                         help='Wait for the outcome, and repeat what failed for the moment only; '
                              'progress is printed on standard error')
-    parser.add_argument('--timeout', metavar='<seconds>', type=selection.positive,
+    parser.add_argument('--timeout', metavar='<seconds>', type=arguments.positive,
                         default=SECONDS,
                         help=f'How long to wait at most (default: {SECONDS})')
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from osc_lib.command import command
 
+from blockattachclient import arguments
 from blockattachclient import columns
 from blockattachclient import selection
 
@@ -15,7 +16,7 @@ class ListAttachmentDetails(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('--volume', metavar='<volume>', type=selection.text,
+        parser.add_argument('--volume', metavar='<volume>', type=arguments.text,
                             help='Only attachments of this volume (name or ID)')
         selection.add_options(parser)
         parser.add_argument('--long', action='store_true',

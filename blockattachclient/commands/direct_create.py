@@ -8,6 +8,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from blockattachclient import api
+from blockattachclient import arguments
 from blockattachclient import columns
 from blockattachclient import selection
 from blockattachclient import waiting
@@ -28,20 +29,20 @@ class CreateAttachment(command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('volume', metavar='<volume>', type=selection.text,
+        parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to attach (name or ID)')
-        parser.add_argument('--server', metavar='<server>', type=selection.text,
+        parser.add_argument('--server', metavar='<server>', type=arguments.text,
                             help='Server that the attachment is for: its ID, which is not '
                                  'checked, or its name, for which Compute is asked')
         parser.add_argument('--mode', choices=('rw', 'ro'),
                             help='Access mode (default: rw)')
-        parser.add_argument('--host', metavar='<host>', type=selection.text,
+        parser.add_argument('--host', metavar='<host>', type=arguments.text,
                             help='Name of the host to connect')
-        parser.add_argument('--initiator', metavar='<initiator>', type=selection.text,
+        parser.add_argument('--initiator', metavar='<initiator>', type=arguments.text,
                             help='IQN of the initiator of the host')
-        parser.add_argument('--ip', metavar='<ip>', type=selection.text,
+        parser.add_argument('--ip', metavar='<ip>', type=arguments.text,
                             help='IP address of the host')
-        parser.add_argument('--mountpoint', metavar='<mountpoint>', type=selection.text,
+        parser.add_argument('--mountpoint', metavar='<mountpoint>', type=arguments.text,
                             help='Where the volume will appear, such as /dev/vdb')
         parser.add_argument('--multipath', action='store_true',
                             help='The host can use several paths')
@@ -51,7 +52,7 @@ class CreateAttachment(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
         """Create it, wait if asked to, and show it."""
-        selection.all_or_nothing(parsed_args, 'host', CONNECTOR)
+        arguments.all_or_nothing(parsed_args, 'host', CONNECTOR)
         service = selection.client(self)
         service.require_extension()
         wanted = _wanted(service, parsed_args)

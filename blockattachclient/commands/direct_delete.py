@@ -5,6 +5,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from blockattachclient import api
+from blockattachclient import arguments
 from blockattachclient import selection
 from blockattachclient import waiting
 
@@ -20,7 +21,7 @@ class DeleteAttachment(command.Command):
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('attachments', metavar='<attachment>', nargs='+',
-                            type=selection.identifier, help='ID of an attachment to delete')
+                            type=arguments.identifier, help='ID of an attachment to delete')
         parser.add_argument('--force', action='store_true',
                             help='Whatever its state is and whatever its backend answers '
                                  '(administrators only)')

@@ -8,6 +8,7 @@ from typing import Any
 from osc_lib.command import command
 
 from blockattachclient import api
+from blockattachclient import arguments
 from blockattachclient import columns
 from blockattachclient import drawing
 from blockattachclient import selection
@@ -26,7 +27,7 @@ class ShowAttachmentTree(command.Lister):
         parser = super().get_parser(prog_name)
         # None until -f is given: then the tree is drawn.
         parser.set_defaults(formatter=None)
-        parser.add_argument('volumes', metavar='<volume>', nargs='*', type=selection.text,
+        parser.add_argument('volumes', metavar='<volume>', nargs='*', type=arguments.text,
                             help='Only these volumes (name or ID), also without attachments '
                                  'unless these are filtered (default: all volumes with '
                                  'attachments)')
