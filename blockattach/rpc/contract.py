@@ -29,6 +29,8 @@ from blockattach import errors
 Function = TypeVar('Function', bound=Callable[..., Any])
 
 _MARK = '_contract'
+UNFORESEEN = 'cannot tell how far %(method)s on %(server)s came: %(reason)s'
+"""What an error that is not ours becomes, at either end."""
 
 
 class Kind(enum.StrEnum):
@@ -148,7 +150,8 @@ def portable(error: errors.BlockattachError) -> errors.BlockattachError:
 
 def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
     """An error that is not ours: it is unknown how far the other side came."""
-    return errors.BackendUncertain(reason=f'cannot tell how far {name} on {server} came: {what}')
+    return errors.BackendUncertain(
+        reason=UNFORESEEN % {'method': name, 'server': server, 'reason': what})
 
 
 def parsed(version: str) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import oslo_messaging
 from kombu import exceptions as kombu_errors
 
 from blockattach import errors
+from blockattach.rpc import contract
 from blockattach.rpc.http import endpoints
 
 
@@ -69,7 +70,7 @@ ENDS = (
         remote=frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})),
     End('unforeseen', 'its server fails with an error that is not of the service', (),
         (oslo_messaging.RemoteError,), errors.BackendUncertain, Work.UNKNOWN,
-        'cannot tell how far %(method)s on %(server)s came: %(reason)s'),
+        contract.UNFORESEEN),
 )
 
 RAISED = tuple({error for end in ENDS for error in end.raised})
