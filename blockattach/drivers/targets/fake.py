@@ -34,6 +34,7 @@ class FakeTarget(base.ExportTarget):
         self.lock = threading.RLock()
         self._exports: dict[str, connection.Export] = {}
         self._grants: dict[tuple[str, str], _Grant] = {}
+        # By the name of the target: to look through all grants would cost more with each of them.
         self._holders: dict[str, str] = {}
         self._reservations: dict[str, reservation.Reservations] = {}
 
