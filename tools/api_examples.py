@@ -233,7 +233,8 @@ def _attachments(player: Player, volume: dict[str, str]) -> None:
         'mode': 'ro', 'connector': _OTHER_CONNECTOR}}, member=True, keep=False)
     player.ask('GET /attachments', member=True)
     player.ask('GET /attachments/detail', query='?host=host-a', version=_BOTH, member=True)
-    player.ask('GET /attachments/{id}', attachment, version=_BOTH, member=True)
+    for part in ('', '/history', '/explain'):
+        player.ask(f'GET /attachments/{{id}}{part}', attachment, version=_BOTH, member=True)
     player.ask('DELETE /attachments/{id}', attachment, version=_BOTH)
 
 
@@ -394,9 +395,7 @@ def _operations(player: Player) -> None:
     player.ask('PUT /os-services/disable-log-reason',
                body={**_SERVICE, 'disabled_reason': 'new disks'})
     player.ask('PUT /os-services/enable', body=_SERVICE, keep=False)
-    player.ask('PUT /os-services/freeze', body={'host': http.HOST})
-    player.ask('PUT /os-services/thaw', body={'host': http.HOST})
-    for action in ('failover_host', 'failover'):
+    for action in ('freeze', 'thaw', 'failover_host', 'failover'):
         player.ask(f'PUT /os-services/{action}', body={'host': http.HOST})
     which = {'binary': 'cinder-volume', 'prefix': 'blockattach.volume.repair'}
     player.ask('PUT /os-services/set-log', body={**which, 'level': 'INFO'})

@@ -130,11 +130,16 @@ def page(call: operation.Call, sort_keys: Collection[str], most: int) -> paging.
     :param most: the most items that one page has
     :raises InvalidInput: a parameter is malformed
     """
-    return paging.Page(limit=_limit(call, most), marker=call.query.get('marker'),
+    return paging.Page(limit=limit(call, most), marker=call.query.get('marker'),
                        offset=_offset(call), sort=_sort(call, sort_keys))
 
 
-def _limit(call: operation.Call, most: int) -> int:
+def limit(call: operation.Call, most: int) -> int:
+    """How many items a page may have.
+
+    :param most: where the call does not say, and at most
+    :raises InvalidInput: it is no number, or below zero
+    """
     text = call.query.get('limit')
     if text is None:
         return most

@@ -7,6 +7,7 @@ from blockattach import context
 from blockattach.conf import api as api_conf
 from blockattach.conf import resource_filters
 from blockattach.control import attachments
+from blockattach.control import explaining
 from blockattach.control import extending
 from blockattach.control import images
 from blockattach.control import legacy
@@ -35,6 +36,7 @@ class ApiServices:
     managing: managing.ManageControl
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
+    explaining: explaining.ExplainControl
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
     project_check: Callable[[context.RequestContext, str], None]

@@ -89,6 +89,7 @@ EXTENSION_HISTORY = (
     (V(1, 1), 'An attachment shows what its host has reserved.'),
     (V(1, 2), 'A volume service shows what it has repaired.'),
     (V(1, 3), 'Quotas of attachments are shown and set.'),
+    (V(1, 4), 'The history of an attachment, an explanation of it, and a dry run of a new one.'),
 )
 
 MINIMUM = HISTORY[0][0]

@@ -15,6 +15,7 @@ POOL_SIZE = 15
 than a whole request: those beyond are for a rush only."""
 OVERFLOW = 20
 POOL_TIMEOUT = 30
+HISTORY_DAYS = 30
 
 OPTS = (
     *db_options.database_opts,
@@ -24,6 +25,10 @@ OPTS = (
              '(PREPARE), not each time. The server holds as many as max_prepared_stmt_count says; '
              'where it takes no more, texts are sent. To be turned off where a proxy lends one '
              'connection to several clients. MySQL and PostgreSQL are always sent texts.'),
+    cfg.IntOpt(
+        'attachment_history_days', default=HISTORY_DAYS, min=0,
+        help='For how many days each move of an attachment is kept: when, what, by whom and why. '
+             'Schedulers remove what is older. 0: none is written, and nothing can be watched.'),
 )
 
 
@@ -39,6 +44,7 @@ class DatabaseSettings:
     max_retries: int = 0
     retry_interval: int = 10
     prepare_statements: bool = True
+    attachment_history_days: int = HISTORY_DAYS
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:

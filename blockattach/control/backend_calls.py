@@ -50,7 +50,7 @@ class BackendCalls:
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
         """Reserve the volume for a new attachment; see `attachments.reserve`."""
-        made = attachments.reserve(self.database, wish, self.seconds, within)
+        made = attachments.reserve(self.database, wish, self.seconds, within, caller)
         self.notify.moved(caller, None, made)
         return made
 
@@ -68,7 +68,8 @@ class BackendCalls:
                event: attachment_lifecycle.Event, facts: attachments.Facts | None,
                generation: int | None) -> attachments.Moved:
         moved = attachments.move(self.database, row.volume_id, row.id, event,
-                                 facts or attachments.Facts(), generation, expected=row)
+                                 facts or attachments.Facts(), generation, expected=row,
+                                 caller=caller)
         self.notify.moved(caller, moved.old, moved.new)
         return moved
 

@@ -286,6 +286,32 @@ grants = _table(
     sa.Column('created_at', Timestamp, nullable=False),
     sa.UniqueConstraint('volume_id', 'alias'))
 
+# What happened to attachments: a row for each move, written in its transaction, never changed.
+# No foreign key: it outlives the attachment, as long as it is configured.
+attachment_events = _table(
+    'attachment_events',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,
+              autoincrement=True),
+    uuid_column('attachment_id', nullable=False),
+    # Of the attachment, after it: an event happens once.
+    sa.Column('generation', sa.Integer, nullable=False),
+    uuid_column('volume_id', nullable=False),
+    sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
+    uuid_column('instance_uuid'),
+    sa.Column('host', sa.String(NAME_LENGTH)),
+    sa.Column('event', sa.String(32), nullable=False),
+    # NULL: it was made.
+    sa.Column('old_state', sa.String(32)),
+    sa.Column('new_state', sa.String(32), nullable=False),
+    # Who asked for it; NULL: the service itself.
+    sa.Column('user_id', sa.String(NAME_LENGTH)),
+    sa.Column('request_id', sa.String(NAME_LENGTH)),
+    sa.Column('reason', LongText),
+    sa.Column('created_at', Timestamp, nullable=False),
+    # Where it stands in the one order that all who watch see, given after the commit; NULL: not
+    # yet. Ids are no such order: transactions commit in another one.
+    sa.Column('position', sa.BigInteger, unique=True),
+    sa.UniqueConstraint('attachment_id', 'generation'))
 
 # Since when an attachment waits for its consumer, in database time.
 # No foreign key: it would hold rows that are purged, and what is left of those is harmless.

@@ -130,6 +130,12 @@ def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> re
     return dataclasses.replace(before, **changed, volume=None)
 
 
+def attachment_event(row: Any) -> records.AttachmentEvent:
+    """One row of ``attachment_events``."""
+    return record(records.AttachmentEvent, row, old_state=_STATES[row.old_state],
+                  new_state=_STATES[row.new_state])
+
+
 def qos_specs(row: sa.Row[Any]) -> records.QosSpecs:
     """One row of ``qos_specs``."""
     return record(records.QosSpecs, row, specs=from_json(row.specs))

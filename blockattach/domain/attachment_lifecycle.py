@@ -55,6 +55,10 @@ class Event(enum.StrEnum):
     """An earlier try ended nobody knows how, and the last one was refused finally."""
 
 
+CREATE = 'create'
+"""What the history says of an attachment that is new, which is no move."""
+
+
 class Writer(enum.StrEnum):
     """Which part of the service makes a move."""
 

@@ -242,6 +242,29 @@ class VolumeFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AttachmentEvent:
+    """A move of an attachment: when, what, and by whom. ``user_id`` None: the service itself."""
+
+    attachment_id: str
+    generation: int
+    """Of the attachment, after it."""
+    volume_id: str
+    project_id: str
+    instance_uuid: str | None
+    host: str | None
+    event: str
+    """`attachment_lifecycle.CREATE`, or an `attachment_lifecycle.Event`."""
+    old_state: attachment_lifecycle.State | None
+    new_state: attachment_lifecycle.State
+    user_id: str | None
+    request_id: str | None
+    reason: str | None
+    created_at: datetime.datetime
+    position: int | None = None
+    """In the one order of all; None: it has none yet."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
     """One attachment row. ``mode`` None: not known yet."""
 

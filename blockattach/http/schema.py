@@ -104,7 +104,7 @@ class View:
         # All of them in one call: a list has thousands.
         self._read = _reader(tuple(attributes.values()))
 
-    def show(self, record: Any, **given: Any) -> dict[str, Any]:
+    def show(self, record: Any, /, **given: Any) -> dict[str, Any]:
         """The object that shows a record."""
         shown = self._nothing.copy()
         shown.update(zip(self._attributes, self._read(record), strict=True))

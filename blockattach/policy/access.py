@@ -71,6 +71,18 @@ def attachment(caller: context.RequestContext, database: engine.Database,
     return found
 
 
+def attachment_even_gone(caller: context.RequestContext, database: engine.Database,
+                         attachment_id: str) -> records.Attachment:
+    """The same, live or gone, as long as its row is kept.
+
+    :raises AttachmentNotFound: there is none that the caller may see
+    """
+    found = attachment_queries.get_even_deleted(database, attachment_id)
+    if found.legacy_reservation or not is_visible(caller, found.project_id):
+        raise errors.AttachmentNotFound(attachment_id=attachment_id)
+    return found
+
+
 def message(caller: context.RequestContext, database: engine.Database,
             message_id: str) -> records.Message:
     """A message of the caller's project, or of any for an administrator.

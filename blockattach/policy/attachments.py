@@ -33,6 +33,13 @@ SECRETS = base.Rule(
     'by its own token or by one that it adds to that of the user. Others see the attachment '
     'without it.',
     f'GET {_ONE}', 'GET /attachments/detail', 'POST /attachments', f'PUT {_ONE}', _INITIALIZE)
+HISTORY = base.Rule(
+    'blockattach:attachment_history', base.READER, 'See each move of an attachment: when, by whom '
+    'and why. For clients of blockattach 1.4.', f'GET {_ONE}/history')
+EXPLAIN = base.Rule(
+    'blockattach:attachment_explain', base.READER, 'See why an attachment is as it is, and what '
+    'its target says of it. Its backend is shown to those who may see that of a volume. For '
+    'clients of blockattach 1.4.', f'GET {_ONE}/explain')
 CONSUME = base.Rule(
     'blockattach:attachments_over_bus', 'role:service or service_roles:service', 'Ask for '
     'attachments over the message bus (blockattach-control) rather than over HTTP. The rules of '

@@ -77,6 +77,16 @@ class VolumeInterface(contract.Interface):
         :raises BackendError: it could, but does not
         """
 
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
+    @abc.abstractmethod
+    def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
+        """What the target says of a volume now, read from the target itself.
+
+        :returns: ``exported``, and ``grants``: a list of ``initiator``, ``mode``, ``sessions`` and
+            ``intact``
+        :raises BackendError: it cannot say
+        """
+
     @contract.call(since='1.0')
     @abc.abstractmethod
     def list_manageable(self, ctxt: context.RequestContext,

@@ -8,8 +8,7 @@ from blockattach import log
 from blockattach import periodic
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
-from blockattach.db import idempotency
-from blockattach.db import messages
+from blockattach.db import expired
 from blockattach.db.engine import engine
 from blockattach.db.services import services
 from blockattach.rpc import serving
@@ -39,7 +38,7 @@ class SchedulerService:
                                           scheduler_settings.waiting_interval, clock, begin)
         self._tasks = (
             self._heartbeat,
-            periodic.Periodic('scheduler-housekeeping', functools.partial(_purge, database),
+            periodic.Periodic('scheduler-housekeeping', functools.partial(expired.purge, database),
                               _HOUSEKEEPING_SECONDS, clock, begin),
             self._waiting)
 
@@ -63,9 +62,3 @@ class SchedulerService:
         for task in self._tasks:
             task.stop()
         LOG.info('Scheduler has stopped%s', log.fields(host=self._host))
-
-
-def _purge(database: engine.Database) -> None:
-    """Remove expired messages and request names; any scheduler may, several at once too."""
-    messages.purge(database)
-    idempotency.purge(database)

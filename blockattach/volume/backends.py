@@ -193,6 +193,10 @@ class KeptBackend:
                 sizes = None
         return dataclasses.replace(made, discard=discard, block_sizes=sizes, limits=volume.limits)
 
+    def actual_export(self, volume_id: str) -> base.ActualExport | None:
+        """A volume as the target offers it now; None: it does not."""
+        return next((one for one in self.target.exports() if one.volume_id == volume_id), None)
+
     def host_reservation(self, volume_id: str,
                          initiator: str) -> reservation.HostReservation | None:
         """What an initiator holds of a volume; None where the target cannot report it."""

@@ -128,7 +128,7 @@ class Converger:
         """
         moved = attachments.move(self.database, row.volume_id, row.id, event, facts,
                                  row.generation,
-                                 None if held is None else held.giving_back, row)
+                                 None if held is None else held.giving_back, row, caller)
         self.notify.moved(caller, moved.old, moved.new)
         return moved
 

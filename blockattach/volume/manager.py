@@ -94,6 +94,13 @@ class VolumeManager(volume_rpc.VolumeInterface):
         """What an initiator holds of a volume."""
         return self.backend.host_reservation(volume_id, initiator)
 
+    def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
+        """What the target says of a volume."""
+        found = self.backend.actual_export(volume_id)
+        return {'exported': found is not None, 'grants': [
+            {'initiator': one.initiator, 'mode': one.mode.value, 'sessions': one.sessions,
+             'intact': one.intact} for one in (found.grants if found else ())]}
+
     def list_manageable(self, ctxt: context.RequestContext,
                         noun: str) -> Sequence[Mapping[str, Any]]:
         """What lies on the backend that could be managed."""

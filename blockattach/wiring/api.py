@@ -11,6 +11,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import scheduler as scheduler_conf
+from blockattach.control import explaining
 from blockattach.control import extending
 from blockattach.control import legacy
 from blockattach.control import log_levels
@@ -96,6 +97,7 @@ def build_handling(base: dependencies.Dependencies,
         policy=policy,
         attachments=attaching,
         legacy=legacy.LegacyControl(attaching),
+        explaining=explaining.ExplainControl(base.database, volume_services),
         reservations=reservations.ReservationControl(base.database, volume_services,
                                                      base.service.service_down_time),
         logs=log_levels.LogControl(base.database,

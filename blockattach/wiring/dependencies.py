@@ -253,7 +253,8 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
         sealer = open_sealer(conf, core, db_engine, check_sealed)
         database = engine.Database(db_engine, sealer, time or clock.Clock(),
                                    quota_conf.settings(conf), telemetry,
-                                   opening.open_readers(_settings(conf)))
+                                   opening.open_readers(_settings(conf)),
+                                   conf.database.attachment_history_days)
         if check_sealed:
             _check_sealed(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():

@@ -142,6 +142,20 @@ def shared_connections(database: engine.Database,
     return found
 
 
+def of_pair(database: engine.Database, volume_id: str, initiator: str,
+            except_for: str | None = None) -> list[records.PairAttachment]:
+    """The live attachments of a pair, oldest first.
+
+    :param except_for: the id of one that is left out
+    """
+    query = sa.select(_rows.c.id, _rows.c.mode, _rows.c.legacy_reservation).where(
+        _rows.c.volume_id == volume_id, pairs.LIVE, _rows.c.initiator == initiator,
+    ).order_by(_rows.c.created_at, _rows.c.id)
+    with database.reader() as connection:
+        return [records.PairAttachment(row.id, rows.MODES[row.mode], row.legacy_reservation)
+                for row in connection.execute(query) if row.id != except_for]
+
+
 def interrupted(database: engine.Database, host: str, owner: str | None = None,
                 shared: bool = False) -> list[records.Attachment]:
     """Rows of one ``host@backend`` that the service works on and whose deadline has passed.

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from blockattach import context
 from blockattach import errors
 from blockattach.db import rows
 from blockattach.db.attachments import pairs
@@ -18,7 +19,13 @@ _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
 DETACHED = volume_lifecycle.RANK_STATUSES[None].attach_status
 """How a volume without live attachments is shown."""
+_OF_EVENT = ('attachment_id', 'generation', 'volume_id', 'project_id', 'instance_uuid', 'host',
+             'created_at')
 _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
+
+
+Caller = context.RequestContext | None
+"""Who asks for it; None: the service itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,16 +78,18 @@ class Change:
     """What an event writes: columns of the row, columns of its volume (only what differs).
 
     :ivar reads_others: whether it depends on other rows of the volume
+    :ivar event: the row of the history
     """
 
     values: dict[str, Any]
     of_volume: dict[str, Any]
     derived: volume_lifecycle.Derived
     reads_others: bool
+    event: dict[str, Any]
 
 
 def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float,
-                  now: datetime.datetime, new_id: str) -> Change:
+                  now: datetime.datetime, new_id: str, caller: Caller = None) -> Change:
     """A new row.
 
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses
@@ -104,11 +113,13 @@ def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float
         values |= _connector_values(volume, wish.connector, admission.mode)
         values |= _lease_values(volume, lease_seconds)
     return _change(volume, values, None, volume.detach_announced, now,
-                   _metadata_of_attach(volume, wish.attached), expected.reads_others)
+                   _metadata_of_attach(volume, wish.attached), expected.reads_others,
+                   _event({**values, 'attachment_id': new_id}, attachment_lifecycle.CREATE, None,
+                          caller))
 
 
 def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
-                  now: datetime.datetime) -> Change:
+                  now: datetime.datetime, caller: Caller = None) -> Change:
     """A move of a row that was read with its volume.
 
     :raises InvalidTransition: not from its state
@@ -126,7 +137,11 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
     return _change(
         volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
         max(volume.detach_announced - leaves, 0), now,
-        _metadata_of_move(volume, old, event, facts), event is _Event.ATTACH)
+        _metadata_of_move(volume, old, event, facts), event is _Event.ATTACH,
+        _event({'attachment_id': old.id, 'volume_id': old.volume_id,
+                'project_id': old.project_id, 'instance_uuid': old.instance_uuid,
+                'host': old.host, 'created_at': now, **values}, event.value, old.state, caller,
+               facts.error))
 
 
 def connected(row: records.Attachment, connection: Mapping[str, Any],
@@ -141,11 +156,12 @@ def connected(row: records.Attachment, connection: Mapping[str, Any],
 
 def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,
             announced: int, now: datetime.datetime, metadata: Mapping[str, Any],
-            reads_others: bool) -> Change:
+            reads_others: bool, event: dict[str, Any]) -> Change:
     """What a volume gets of a row that gets these values.
 
     :param before: the rank that the row had; None: it is new
     :param reads_others: the values depend on other rows; what the volume gets may as well
+    :param event: the row of the history
     """
     lowest_before, after = volume.lowest_rank, values['rank']
     not_the_lowest = (lowest_before is not None and before is not None
@@ -163,7 +179,21 @@ def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | N
     written |= metadata
     if written:
         written['updated_at'] = now
-    return Change(values, written, derived, reads_others or not (not_the_lowest or lowers))
+    return Change(values, written, derived, reads_others or not (not_the_lowest or lowers), event)
+
+
+def _event(after: Mapping[str, Any], event: str, old_state: _State | None, caller: Caller,
+           reason: str | None = None) -> dict[str, Any]:
+    """The row of the history.
+
+    :param after: columns of the attachment's row after it
+    """
+    return {
+        **{name: after.get(name) for name in _OF_EVENT},
+        'event': event, 'old_state': old_state.value if old_state else None,
+        'new_state': after['state'], 'reason': reason,
+        'user_id': caller.user_id if caller else None,
+        'request_id': caller.request_id if caller else None}
 
 
 def _initial_state(wish: Wish) -> _State:

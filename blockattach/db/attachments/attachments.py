@@ -39,6 +39,7 @@ LOG = logging.getLogger(__name__)
 Attached = attachment_values.Attached
 Facts = attachment_values.Facts
 Wish = attachment_values.Wish
+Caller = attachment_values.Caller
 connected = attachment_values.connected
 
 _rows = models.attachments
@@ -104,10 +105,12 @@ class _Conflict(Exception):
 
 @engine.retried
 def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
-            within: Callable[[sa.Connection, str], None] | None = None) -> records.Attachment:
+            within: Callable[[sa.Connection, str], None] | None = None,
+            caller: Caller = None) -> records.Attachment:
     """Hold the volume for a new attachment, or refuse it.
 
     :param within: called in the same transaction with the new row's id: all of it or nothing
+    :param caller: who asks for it; None: the service itself
     :raises VolumeNotFound: no such live volume
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses; nothing was changed
     :raises NotAuthorized: `blockattach.domain.multiattach.admit` refuses; nothing was changed
@@ -115,7 +118,7 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     :raises QuotaExceeded: the project has as many as it may
     """
     made = _retry(wish.expected, functools.partial(
-        _reserve, database, wish, lease_seconds, within))
+        _reserve, database, wish, lease_seconds, within, caller))
     log.step(LOG, 'Attachment is reserved', attachment_id=made.id, volume_id=made.volume_id,
              instance_uuid=made.instance_uuid, state=made.state)
     return made
@@ -125,12 +128,14 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
 def move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
          facts: Facts = _NO_FACTS, generation: int | None = None,
          within: Callable[[sa.Connection], None] | None = None,
-         expected: records.Attachment | None = None) -> Moved:
+         expected: records.Attachment | None = None,
+         caller: Caller = None) -> Moved:
     """Apply an event to an attachment.
 
     :param generation: the one that the caller has read; None: any
     :param within: called in the same transaction: all of it or nothing
     :param expected: the row as it was read just before, with its volume
+    :param caller: who asks for it; None: the service itself
     :raises AttachmentNotFound: it is deleted, or never existed
     :raises StaleGeneration: it has moved since; nothing was changed
     :raises InvalidTransition: not from its state; nothing was changed
@@ -138,7 +143,7 @@ def move(database: engine.Database, volume_id: str, attachment_id: str, event: _
     if expected is not None and expected.volume is None:
         expected = None
     moved = _retry(expected, functools.partial(
-        _move, database, volume_id, attachment_id, event, facts, generation, within))
+        _move, database, volume_id, attachment_id, event, facts, generation, within, caller))
     log.step(LOG, 'Attachment has moved', attachment_id=attachment_id, volume_id=volume_id,
              event=event, old=moved.old.state, new=moved.new.state,
              generation=moved.new.generation, volume_status=moved.volume_status)
@@ -164,6 +169,7 @@ def _retry(expected: _Expected | None,
 
 def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
              within: Callable[[sa.Connection, str], None] | None,
+             caller: Caller,
              expected: pairs.Precondition | None, lock: bool) -> records.Attachment:
     new_id = database.new_id()
     wanted = (wish.volume_id, wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
@@ -177,7 +183,7 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
             read = expected or pairs.precondition(database, *wanted)
         try:
             change = attachment_values.insert_values(
-                read, wish, lease_seconds, database.clock.utcnow(), new_id)
+                read, wish, lease_seconds, database.clock.utcnow(), new_id, caller)
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
@@ -212,7 +218,8 @@ def _insert(connection: sa.Connection, database: engine.Database, read: pairs.Pr
             made = grants.new(database, read.volume.id, initiator, taken)
             sealed = grants.credential_of(made)
             steps.append(statements.inserting(models.grants, made))
-    if not statements.together(connection, *steps, statements.inserting(_rows, change.values)):
+    steps += [statements.inserting(_rows, change.values), *_recording(database, change)]
+    if not statements.together(connection, *steps):
         raise _Conflict
     if made is not None:
         grants.check_sealed_by(database, made['key_id'])
@@ -221,7 +228,7 @@ def _insert(connection: sa.Connection, database: engine.Database, read: pairs.Pr
 
 def _move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
           facts: Facts, generation: int | None, within: Callable[[sa.Connection], None] | None,
-          expected: records.Attachment | None, lock: bool) -> Moved:
+          caller: Caller, expected: records.Attachment | None, lock: bool) -> Moved:
     values: dict[str, Any] = {'id': attachment_id}
 
     def happened(again: sa.Connection) -> bool:
@@ -237,7 +244,8 @@ def _move(database: engine.Database, volume_id: str, attachment_id: str, event: 
         try:
             if generation not in (None, old.generation):
                 raise errors.StaleGeneration(noun='attachment', id=old.id, generation=generation)
-            change = attachment_values.update_values(old, event, facts, database.clock.utcnow())
+            change = attachment_values.update_values(old, event, facts, database.clock.utcnow(),
+                                                     caller)
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
@@ -275,7 +283,7 @@ def _plan(database: engine.Database, event: _Event, old: records.Attachment,
                     else grants.dropping(old.volume_id, dropped, old.id))
     # No other decision depends on a host that is connected: several at once do not conflict.
     alone = event is _Event.CONNECTED and not (change.of_volume or unneeded or also)
-    return _Writing(not alone, also, made, initiator, unneeded)
+    return _Writing(not alone, also + _recording(database, change), made, initiator, unneeded)
 
 
 def _write(connection: sa.Connection, database: engine.Database, old: records.Attachment,
@@ -302,6 +310,13 @@ def _write(connection: sa.Connection, database: engine.Database, old: records.At
     if writing.unneeded:
         grants.drop_unused(connection, old.volume_id, writing.unneeded)
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
+
+
+def _recording(database: engine.Database, change: attachment_values.Change,
+               ) -> list[statements.Step]:
+    """Write down what happened, where that is kept."""
+    return [statements.inserting(models.attachment_events, change.event)
+            ] if database.history_days else []
 
 
 def _check_again(refusal: errors.BlockattachError, expected: object) -> None:

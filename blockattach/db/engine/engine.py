@@ -25,6 +25,7 @@ from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
+from blockattach.conf import database as database_conf
 from blockattach.conf import quota as quota_conf
 from blockattach.db import models
 from blockattach.db.engine import sqlite
@@ -63,10 +64,12 @@ class Database:
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
                  quota: quota_conf.QuotaSettings = quota_conf.NONE,
                  telemetry: acts.Telemetry | None = None,
-                 readers: sa.Engine | None = None) -> None:
+                 readers: sa.Engine | None = None,
+                 history_days: int = database_conf.HISTORY_DAYS) -> None:
         """
         :param quota: what a project may have that was given no limits of its own
         :param readers: what `opening.open_readers` has opened; None: readers use the writers' pool
+        :param history_days: for how long it is kept what happened to attachments; 0: it is not
         """
         self.engine = engine
         self._readers = readers or engine
@@ -74,6 +77,7 @@ class Database:
         self.sealer = sealer
         self.clock = clock
         self.quota = quota
+        self.history_days = history_days
         self.limit_source: Callable[[str], Mapping[str, int]] | None = None
         """What a project may have, by name, where that is kept elsewhere; None: it is here."""
         self.counted: dict[tuple[str, str], tuple[int, Iterator[bool]]] = {}

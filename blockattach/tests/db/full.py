@@ -42,6 +42,7 @@ def fill(database):
                             ('snapshot_metadata', _metadata('snapshot')),
                             ('work', _work()),
                             ('attachments', _attachments()), ('grants', _grants(sealed)),
+                            ('attachment_events', _attachment_events()),
                             ('messages', _messages()), ('idempotency_keys', _keys()),
                             ('waits', _waits()), ('volume_types', _types()),
                             ('quotas', _quotas())):
@@ -140,6 +141,15 @@ def _attachments():
                'generation': 3, 'created_at': _when(number), 'updated_at': _when(number),
                'deadline': START if connecting else None,
                'deleted': gone, 'deleted_at': _when(number) if gone else None}
+
+
+def _attachment_events():
+    for number in range(VOLUMES * 3):
+        yield {'attachment_id': name('attachment', number), 'generation': 1,
+               'volume_id': name('volume', (number + 1) % VOLUMES),
+               'project_id': f'project-{number % PROJECTS}', 'event': 'create',
+               'new_state': 'reserved', 'created_at': LATER,
+               'position': number + 1 if number < VOLUMES * 2 else None}
 
 
 def _waits():

@@ -7,6 +7,7 @@ from blockattach.db import work
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
 from blockattach.db.attachments import grants
+from blockattach.db.attachments import history
 from blockattach.db.attachments import pairs
 from blockattach.db.attachments import waits
 from blockattach.db.engine import paging
@@ -99,7 +100,19 @@ class PlanTest(base.DatabaseTestCase):
             'wait': lambda: waits.note(self.database, HOST, LIMITS, 10),
             'wait too long': lambda: waits.overdue(self.database, HOST, LIMITS, 10),
             'wait no more': lambda: waits.forget(self.database, LIMITS, 10),
+            'pair of one': lambda: attachment_queries.of_pair(
+                self.database, self.volume.id, 'iqn.a'),
             'counts': lambda: attachment_queries.counts(self.database, [self.volume.id])})
+
+    def test_the_history_of_attachments(self):
+        self.check({
+            'history': lambda: history.of_attachment(self.database, self.row.id),
+            'last': lambda: history.last_of_attachment(self.database, self.row.id),
+            'number': lambda: history.number(self.database),
+            'after': lambda: history.after(self.database, 1)})
+        if self.KIND != database.SQLITE:
+            # Which would call the way along the key a scan.
+            self.check({'purge': lambda: history.purge(self.database)})
 
     def test_an_overview(self):
         # All work that there is, and no more, is under way.

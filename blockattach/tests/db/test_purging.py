@@ -6,6 +6,7 @@ from concurrent import futures
 import sqlalchemy as sa
 
 from blockattach import clock as clocks
+from blockattach.db import expired
 from blockattach.db import idempotency
 from blockattach.db import messages
 from blockattach.db import models
@@ -86,8 +87,10 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual([], self.purge())
         self.later(2)
         self.assertEqual([('attachments', 1), ('volumes', 1), ('volume_types', 1)], self.purge())
-        self.assertEqual({'pools': 1}, self.more())
+        self.assertEqual({'attachment_events': 6, 'pools': 1}, self.more())
         self.assertEqual([], self.purge())
+        expired.purge(self.db)
+        self.assertEqual({'pools': 1}, self.more())
 
     def test_what_is_not_deleted_stays(self):
         volume = make.volume(self.db, multiattach=True, metadata={'key': 'value'})

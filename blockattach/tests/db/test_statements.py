@@ -21,14 +21,17 @@ CHANGES = re.compile(r'\b(UPDATE|INSERT INTO|DELETE FROM) (\w+)(, \w+)?')
 BOTH = 'UPDATE volumes, UPDATE attachments'
 """One statement on the servers; SQLite has none like it, and is in this process: two there."""
 
+EVENT = 'INSERT attachment_events'
+"""Of each move: what happened, for as long as it is kept."""
+
 CONNECT = [
     ('SELECT volumes', 'manager: the volume, the rows of the initiator and its credential'),
-    ('UPDATE attachments', 'manager: the connection; other hosts learn nothing by it'),
+    (f'UPDATE attachments, {EVENT}', 'manager: the connection; other hosts learn nothing by it'),
 ]
 
 DELETE = [
     ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-    (BOTH, 'the intent, if what was read still holds'),
+    (f'{BOTH}, {EVENT}', 'the intent, if what was read still holds'),
     ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
 ]
 
@@ -36,51 +39,53 @@ DELETE = [
 REQUESTS = {
     'create': (['volume connect'], [
         ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
-        ('UPDATE volumes, INSERT grants, INSERT attachments',
+        (f'UPDATE volumes, INSERT grants, INSERT attachments, {EVENT}',
          'one more move, if what was read still holds; the words; the credential of a host that '
          'is new to the volume; the row, with its intent'),
         *CONNECT]),
     'create beside others': (['volume connect'], [
         ('SELECT volumes', 'the same'),
-        ('UPDATE volumes, INSERT grants, INSERT attachments', 'the same'),
+        (f'UPDATE volumes, INSERT grants, INSERT attachments, {EVENT}', 'the same'),
         *CONNECT]),
     'reserve': ([], [
         ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
-        ('UPDATE volumes, INSERT attachments',
+        (f'UPDATE volumes, INSERT attachments, {EVENT}',
          'one more move, if what was read still holds; the words; the row')]),
     'update': (['volume connect'], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-        (f'{BOTH}, INSERT grants', 'the intent, if what was read still holds; the credential of a '
-                                   'host that is new to the volume'),
+        (f'{BOTH}, INSERT grants, {EVENT}',
+         'the intent, if what was read still holds; the credential of a host that is new to the '
+         'volume'),
         *CONNECT]),
     'update beside others': (['volume connect'], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-        (BOTH, 'the intent, if what was read still holds'),
+        (f'{BOTH}, {EVENT}', 'the intent, if what was read still holds'),
         ('SELECT volumes', 'whether the host has a credential, and which names are free'),
         ('INSERT grants', 'the credential of a host that is new to the volume'),
         *CONNECT]),
     'update again': (['volume connect'], [
         ('SELECT attachments', 'the row with its volume and its credential'),
-        (BOTH, 'the intent, if what was read still holds'),
+        (f'{BOTH}, {EVENT}', 'the intent, if what was read still holds'),
         CONNECT[0],
         ('SELECT volumes', 'manager: the same with rows that had the initiator before; only while '
                            'a row gets another connector is there one'),
         CONNECT[1]]),
     'complete': ([], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-        (BOTH, 'the state, if what was read still holds')]),
+        (f'{BOTH}, {EVENT}', 'the state, if what was read still holds')]),
     'show attachment': ([], [
         ('SELECT attachments', 'the row with the credential of its connection')]),
     'delete': (['volume disconnect'], [
         *DELETE,
-        (f'{BOTH}, DELETE grants', 'manager: the end, which says whether anything remains on the '
-                                   'volume; the credential, unless another row needs it')]),
+        (f'{BOTH}, DELETE grants, {EVENT}',
+         'manager: the end, which says whether anything remains on the volume; the credential, '
+         'unless another row needs it')]),
     'delete a reserved one': ([], [
         ('SELECT attachments', 'the row with its volume: visible, allowed, checked'),
-        (BOTH, 'the end; it says that nothing remains on the volume')]),
+        (f'{BOTH}, {EVENT}', 'the end; it says that nothing remains on the volume')]),
     'delete beside others': (['volume disconnect'], [
         *DELETE,
-        (BOTH, 'manager: the end'),
+        (f'{BOTH}, {EVENT}', 'manager: the end'),
         ('DELETE grants', 'manager: the credential, unless a row needs it that has come since'),
         ('SELECT attachments', 'the answer: what remains on the volume')]),
     'show volume': ([], [

@@ -22,6 +22,8 @@ _GENERAL = {
     'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
+    'db.dry_runs.reserve.*': 'it makes nothing: tests/api/test_history.py',
+    'db.history._number.*': 'nothing is watched here: tests/db/test_history.py',
     'db.key_rotation.renew.*': 'secrets check --forget: tests/db/test_key_rotation.py',
     'db.rpc_endpoints.*': 'where processes listen is played (direct.py): '
                           'tests/db/test_rpc_endpoints.py, tests/unit/wiring/test_rpc_site.py',
@@ -29,8 +31,9 @@ _GENERAL = {
                   'tests/system/test_abandoned.py',
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
     'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
+    'rpc.volume.actual_grants.*': 'explain only reads: tests/api/test_history.py',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
-    'rpc.volume.ping.*': 'asked by nobody but probes of a release to come',
+    'rpc.volume.ping.*': 'asked by a dry run, which only reads: tests/api/test_history.py',
 }
 REASONS = {**_GENERAL, **{pattern: reason for noun in nouns.NOUNS
                           for pattern, reason in noun.unreached.items()}}

@@ -4,6 +4,7 @@ from typing import Any
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api.resources.attachments import handlers
+from blockattach.api.resources.attachments import history
 from blockattach.api.resources.attachments import views
 from blockattach.http import operation
 from blockattach.http.operation import Operation
@@ -25,9 +26,17 @@ OPERATIONS = (
               target=access.attachment, facts=handlers.facts, answer=_DETAIL,
               extended=views.SHOWN_EXTENDED,
               summary='Show an attachment.'),
+    Operation('GET', '/attachments/{id}/history', history.show, since=_SINCE,
+              extension=history.SINCE, policy=policies.HISTORY,
+              target=access.attachment_even_gone, answer={_SINCE: history.HISTORY},
+              parameters=history.PAGE, summary='Show what happened to an attachment.'),
+    Operation('GET', '/attachments/{id}/explain', history.explain, since=_SINCE,
+              extension=history.SINCE, policy=policies.EXPLAIN,
+              target=access.attachment_even_gone, answer={_SINCE: history.EXPLAINED},
+              summary='Explain why an attachment is as it is.'),
     Operation('POST', '/attachments', handlers.create, since=_SINCE, policy=policies.CREATE,
               body={_SINCE: views.CREATE, operation.V(3, 54): views.CREATE_WITH_MODE},
-              answer=_DETAIL, extended=views.ONE_EXTENDED,
+              answer=_DETAIL, extended=views.ONE_EXTENDED, parameters=views.CREATION,
               faults=(*answers.ATTACHING, *answers.REPEATED, errors.QuotaExceeded),
               summary='Reserve a volume, and with a connector connect its host.'),
     Operation('PUT', '/attachments/{id}', handlers.update, since=_SINCE, policy=policies.UPDATE,

@@ -17,6 +17,7 @@ from blockattach.policy import access
 from blockattach.policy import attachments as policies
 
 _WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
+_DRY_RUNS = min(views.CREATION)
 _STATUS = ('status', 'attach_status')
 # Filters by their names, and the columns that they mean.
 _COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
@@ -67,8 +68,19 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
         connection.AccessMode(wish['mode']) if 'mode' in wish else None, _connector(wish),
         forbidden_by=access.forbidden_by(services.policy, call.context, volume),
         expected=expected)
+    if call.extension is not None and call.extension >= _DRY_RUNS and listing.flag(
+            call, views.DRY_RUN):
+        return _dry_run(services, call, asked)
     made = services.attachments.create(call.context, volume, asked, call.named())
     return _detail(services, call, made)
+
+
+def _dry_run(services: api_services.ApiServices, call: operation.Call,
+             asked: attachments.Wish) -> dict[str, Any]:
+    row = services.explaining.dry_run(call.context, asked)
+    pair = [] if row.initiator is None else attachment_queries.of_pair(
+        services.database, row.volume_id, row.initiator)
+    return {'attachment': views.details([row], {row.id: row.connection_info(None)}, [pair])[0]}
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:

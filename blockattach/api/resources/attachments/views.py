@@ -83,7 +83,11 @@ FILTERS = {FIRST: {'host': {
 DELETION = {FIRST: {FORCE: {
     'type': 'boolean', 'description': f'whatever its state is and whatever its backend answers; '
                                       f'needs ``{policies.FORCE_DELETE}``'}}}
-"""What the extension adds to the query strings of lists, and of a delete."""
+DRY_RUN = 'dry_run'
+CREATION = {operation.V(1, 4): {DRY_RUN: {
+    'type': 'boolean', 'description': 'only say what would be made, or why it would be refused; '
+                                      'its id is all zeros'}}}
+"""What the extension adds to the query strings of lists, of a delete and of a create."""
 
 _ADDED = schema.View(_MORE).keys
 ONE_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachment')}

@@ -338,6 +338,6 @@ NOUN = operations.Noun(
         'db.*managing.cancelled.*': 'work cancel: tests/functional/test_manage_faults.py',
         'db.snapshots.manage_cancelled.*': 'the same',
     },
-    seeds=((51, 400), (75, 400), (731, 200)),
+    seeds=((51, 400), (75, 400), (1000, 200)),
     needs=(snapshots.NOUN.name,),
 )

@@ -29,7 +29,7 @@ FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
     ('process', '1.0'): 'fa9e15303938f4ee',
     ('scheduler', '1.0'): '4962762a0e524e47',
-    ('volume', '1.0'): '1867ad196b43373a',
+    ('volume', '1.0'): 'c9942cd77ea5d0c5',
 }
 
 

@@ -1,0 +1,100 @@
+"""What ``blockattach 1.4`` shows of how an attachment came to be as it is: its history, and an
+explanation.
+"""
+from typing import Any
+
+from blockattach import errors
+from blockattach.api import answers
+from blockattach.api import listing
+from blockattach.api import services as api_services
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.attachments import history
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import explanation
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.policy import volumes as volume_policies
+
+SINCE = operation.V(1, 4)
+_STATES = [state.value for state in attachment_lifecycle.State]
+_EVENTS = [attachment_lifecycle.CREATE, *(event.value for event in attachment_lifecycle.Event)]
+_AFTER = 'after'
+PAGE = {SINCE: {
+    _AFTER: {'type': 'integer', 'description': 'only what came after this generation'},
+    'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
+
+EVENT = schema.View({
+    'at': (answers.TIME, 'created_at'),
+    'generation': answers.INTEGER,
+    'event': {'enum': _EVENTS},
+    'from': ({'enum': [*_STATES, None]}, 'old_state'),
+    'to': ({'enum': _STATES}, 'new_state'),
+    'user_id': answers.NULLABLE_TEXT,
+    'request_id': answers.NULLABLE_TEXT,
+    'reason': answers.NULLABLE_TEXT,
+})
+"""A move. ``user_id`` null: the service itself."""
+HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
+
+_RECORD = schema.View({
+    'state': {'enum': _STATES},
+    'mode': {'enum': ['rw', 'ro', None]},
+    'host': answers.NULLABLE_TEXT,
+    'initiator': answers.NULLABLE_TEXT,
+    'last_error': answers.NULLABLE_TEXT,
+    'last_move': ({'anyOf': [EVENT.whole, answers.NULL]}, schema.GIVEN),
+})
+_TARGET = schema.View({
+    'reason': answers.NULLABLE_TEXT,
+    'exported': {'type': ['boolean', 'null']},
+    'mode': {'enum': ['rw', 'ro', None]},
+    'sessions': answers.INTEGER,
+})
+_EXPLANATION = schema.View({
+    'attachment_id': (schema.UUID, schema.GIVEN),
+    'volume_id': (schema.UUID, schema.GIVEN),
+    'backend': (answers.NULLABLE_TEXT, schema.GIVEN),
+    'record': (_RECORD.whole, schema.GIVEN),
+    'target': (_TARGET.whole, schema.GIVEN),
+    'session_shared_with': (schema.array(schema.UUID), schema.GIVEN),
+    'difference': {'enum': [*(one.name for one in explanation.DIFFERENCES), None]},
+    'found': answers.TEXT,
+    'next': answers.TEXT,
+    'advice': schema.array(answers.TEXT),
+})
+EXPLAINED = schema.wrapped('explanation', _EXPLANATION.whole)
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show what happened to an attachment, live or gone.
+
+    :raises InvalidInput: ``after`` or ``limit`` is no number
+    """
+    most = listing.limit(call, services.settings.osapi_max_limit)
+    found = history.of_attachment(services.database, call.target.id, _generation(call), most)
+    return {'history': [EVENT.show(one) for one in found]}
+
+
+def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Explain an attachment: record, target, what comes next, and what a person can do."""
+    row = call.target
+    last = history.last_of_attachment(services.database, row.id)
+    others = () if row.initiator is None else attachment_queries.of_pair(
+        services.database, row.volume_id, row.initiator, row.id)
+    said = services.explaining.at_target(call.context, row)
+    found = explanation.explain(row, others, said)
+    sees_backend = services.policy.allowed(call.context, volume_policies.HOST_ATTRIBUTE,
+                                           row.project_id)
+    return {'explanation': _EXPLANATION.show(
+        found, attachment_id=row.id, volume_id=row.volume_id,
+        backend=said.backend if sees_backend else None,
+        record=_RECORD.show(row, last_move=EVENT.show(last) if last else None),
+        target=_TARGET.show(said),
+        session_shared_with=[one.id for one in others if not one.legacy_reservation])}
+
+
+def _generation(call: operation.Call) -> int:
+    text = call.query.get(_AFTER, '0')
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not a generation.")
+    return int(text)

@@ -1,0 +1,27 @@
+"""What a new attachment would be, without making it."""
+from blockattach.db import quotas
+from blockattach.db import rows
+from blockattach.db.attachments import attachment_values
+from blockattach.db.attachments import pairs
+from blockattach.db.engine import engine
+from blockattach.domain import quotas as domain_quotas
+from blockattach.domain import records
+
+NO_ID = '00000000-0000-0000-0000-000000000000'
+"""The id of what was not made."""
+
+
+@engine.retried
+def reserve(database: engine.Database, wish: attachment_values.Wish) -> records.Attachment:
+    """What `attachments.reserve` would make now, or why it would refuse, with its errors; nothing
+    is held, and so it may be refused later.
+    """
+    instance_uuid = wish.attached.instance_uuid if wish.attached else wish.instance_uuid
+    read = wish.expected or pairs.precondition(database, wish.volume_id, instance_uuid,
+                                               wish.connector)
+    change = attachment_values.insert_values(read, wish, 0, database.clock.utcnow(), NO_ID)
+    limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
+                                      read.class_limit)
+    with database.writer() as connection:
+        quotas.check(connection, database, limits, domain_quotas.attachment())
+    return rows.made_attachment(change.values)

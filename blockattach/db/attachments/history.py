@@ -1,0 +1,107 @@
+"""What happened to attachments: a row for each move, kept as long as it is configured.
+
+A move writes its row in its own transaction. So rows become visible in another order than that of
+their ids, and a reader that remembers an id would miss those that come late. A reader that follows
+them numbers what is there first (`number`): a row that comes late gets a late position, and
+positions have no gap that could be filled later.
+"""
+import datetime
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.db import models
+from blockattach.db import rows
+from blockattach.db.engine import engine
+from blockattach.db.engine import statements
+from blockattach.domain import records
+
+_events = models.attachment_events
+_PART = 1000
+"""How many are numbered, or removed, in one transaction."""
+
+_OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
+    _events.c.attachment_id == statements.value('attachment_id'),
+    _events.c.generation > statements.value('after')).order_by(_events.c.generation).limit(
+        statements.value('most', sa.Integer())))
+_LAST_OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
+    _events.c.attachment_id == statements.value('attachment_id')).order_by(
+        _events.c.generation.desc()).limit(1))
+_LAST = statements.Statement(lambda dialect: sa.select(
+    sa.func.max(_events.c.position).label('last')))
+_AFTER = statements.Statement(lambda dialect: _events.select().where(
+    _events.c.position > statements.value('position')).order_by(
+        _events.c.position).limit(_PART))
+_NOT_NUMBERED = statements.Statement(lambda dialect: sa.select(_events.c.id).where(
+    _events.c.position.is_(None)).order_by(_events.c.id).limit(_PART))
+
+
+def of_attachment(database: engine.Database, attachment_id: str, after: int = 0,
+                  most: int = _PART) -> list[records.AttachmentEvent]:
+    """What happened to an attachment, live or gone, the oldest first.
+
+    :param after: only what came after this generation
+    :param most: how many at most
+    """
+    return [rows.attachment_event(row) for row in _OF_ATTACHMENT.rows(
+        database, attachment_id=attachment_id, after=after, most=most)]
+
+
+def last_of_attachment(database: engine.Database,
+                       attachment_id: str) -> records.AttachmentEvent | None:
+    """What happened to an attachment last; None: nothing is kept."""
+    row = _LAST_OF_ATTACHMENT.first(database, attachment_id=attachment_id)
+    return None if row is None else rows.attachment_event(row)
+
+
+def last_position(database: engine.Database) -> int:
+    """Of all that have one; 0: none has."""
+    return _LAST.rows(database)[0][0] or 0
+
+
+def after(database: engine.Database, position: int) -> list[records.AttachmentEvent]:
+    """The next ones in the one order, up to a thousand."""
+    return [rows.attachment_event(row) for row in _AFTER.rows(database, position=position)]
+
+
+def number(database: engine.Database) -> int:
+    """Give each row that has none the next position; returns how many got one, up to a thousand.
+
+    Where another process does the same at this moment it may be 0, though there are some.
+    """
+    if not _NOT_NUMBERED.first(database):
+        return 0
+    try:
+        return _number(database)
+    except db_exception.DBDuplicateEntry:
+        return 0
+
+
+@engine.retried
+def _number(database: engine.Database) -> int:
+    with database.writer() as connection:
+        last = _LAST.rows(connection)[0][0] or 0
+        numbered = [{'which': row.id, 'next': last + place}
+                    for place, row in enumerate(_NOT_NUMBERED.rows(connection), 1)]
+        if numbered:
+            connection.execute(_events.update().where(
+                _events.c.id == sa.bindparam('which')).values(
+                    position=sa.bindparam('next')), numbered)
+    return len(numbered)
+
+
+@engine.retried
+def purge(database: engine.Database) -> int:
+    """Remove what is older than it is configured; returns how many."""
+    before = database.clock.utcnow() - datetime.timedelta(days=database.history_days)
+    removed = 0
+    while True:
+        oldest = sa.select(_events.c.id, _events.c.created_at).order_by(
+            _events.c.id).limit(_PART)
+        with database.writer() as connection:
+            found = [row.id for row in connection.execute(oldest) if row.created_at < before]
+            if found:
+                connection.execute(_events.delete().where(_events.c.id.in_(found)))
+        removed += len(found)
+        if len(found) < _PART:
+            return removed

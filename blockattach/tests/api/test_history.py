@@ -1,0 +1,192 @@
+"""History, explanation and dry run of attachments, for clients of ``blockattach 1.4``."""
+from blockattach.domain import connection
+from blockattach.drivers import faults
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+
+ASKED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.4'}
+OLDER = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.3'}
+
+
+class Case(base.ApiTestCase):
+
+    def send(self, method, path, body=None, client=None, headers=ASKED):
+        return (client or self.http.as_member).send(method, path, body, None, headers)
+
+    def read(self, path, name):
+        reply = self.send('GET', path)
+        self.assert_status(200, reply)
+        return reply.body[name]
+
+
+class HistoryTest(Case):
+
+    def history(self, attachment_id, query=''):
+        return self.read(f'/attachments/{attachment_id}/history{query}', 'history')
+
+    def test_each_move_is_shown(self):
+        attachment_id = self.attached(self.volume())
+        self.assertLess(self.http.as_member.delete(f'/attachments/{attachment_id}').status, 300)
+        found = self.history(attachment_id)
+        self.assertEqual(
+            [('create', None, 'reserved'), ('connect', 'reserved', 'connecting'),
+             ('connected', 'connecting', 'connected'), ('complete', 'connected', 'attached'),
+             ('disconnect', 'attached', 'disconnecting'),
+             ('disconnected', 'disconnecting', 'gone')],
+            [(one['event'], one['from'], one['to']) for one in found])
+
+    def test_it_says_by_whom_and_by_which_request(self):
+        made = self.send('POST', '/attachments', {'attachment': {
+            'volume_uuid': self.volume(), 'instance_uuid': base.SERVER}})
+        [found] = self.history(made.body['attachment']['id'])
+        self.assertEqual(made.headers['x-openstack-request-id'], found['request_id'])
+        self.assertIsNotNone(found['user_id'])
+
+    def test_it_says_why(self):
+        attachment_id = self.reserve(self.volume())
+        self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
+        self.assertEqual(500, self.http.as_member.put(f'/attachments/{attachment_id}', {
+            'attachment': {'connector': make.connector()}}).status)
+        last = self.history(attachment_id)[-1]
+        self.assertEqual(('refused', 'reserved'), (last['event'], last['to']))
+        self.assertTrue(last['reason'])
+
+    def test_in_parts(self):
+        attachment_id = self.attached(self.volume())
+        self.assertEqual([1, 2], [one['generation'] for one in self.history(
+            attachment_id, '?limit=2')])
+        self.assertEqual([3, 4], [one['generation'] for one in self.history(
+            attachment_id, '?limit=2&after=2')])
+        for query in ('?after=x', '?after=-1', '?limit=x', '?limit=-1', '?after=99999999999'):
+            self.assert_status(400, self.send(
+                'GET', f'/attachments/{attachment_id}/history{query}'))
+
+    def test_who_does_not_ask_for_it_finds_nothing(self):
+        attachment_id = self.reserve(self.volume())
+        for noun in ('history', 'explain'):
+            self.assert_status(404, self.send('GET', f'/attachments/{attachment_id}/{noun}',
+                                              headers=OLDER))
+            self.assert_status(404, self.send('GET', f'/attachments/{base.new_id()}/{noun}'))
+
+
+class ExplainTest(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.volume_id = self.volume(multiattach=True)
+        self.host = make.connector()
+        self.attachment_id = self.attached(self.volume_id, connector=self.host)
+        self.target = self.http.manager.backend.fake_target
+
+    def explain(self, attachment_id=None):
+        return self.read(f'/attachments/{attachment_id or self.attachment_id}/explain',
+                         'explanation')
+
+    def test_all_is_well(self):
+        info = self.http.as_member.get(
+            f'/attachments/{self.attachment_id}').body['attachment']['connection_info']
+        self.target.log_in(self.volume_id, self.host['initiator'], connection.Credential(
+            info['auth_username'], info['auth_password']))
+        found = self.explain()
+        self.assertEqual((None, 'Record and target agree.'),
+                         (found['difference'], found['found']))
+        self.assertEqual({'reason': None, 'exported': True, 'mode': 'rw', 'sessions': 1},
+                         found['target'])
+        self.assertEqual(('attached', 'complete'),
+                         (found['record']['state'], found['record']['last_move']['event']))
+
+    def test_a_host_without_a_session(self):
+        found = self.explain()
+        self.assertEqual(('idle', 0), (found['difference'], found['target']['sessions']))
+        self.assertIn('iscsiadm', found['advice'][0])
+
+    def test_a_target_that_has_lost_it(self):
+        self.target.lose_everything()
+        found = self.explain()
+        self.assertEqual(('missing', False, None), (
+            found['difference'], found['target']['exported'], found['target']['mode']))
+
+    def test_a_target_that_cannot_be_asked(self):
+        self.target.faults.plan('exports', faults.Fault.REFUSED)
+        self.assertEqual('unknown', self.explain()['difference'])
+        self.http.managers.remove(http.HOST)
+        found = self.explain()
+        self.assertEqual('unknown', found['difference'])
+        self.assertTrue(found['target']['reason'])
+
+    def test_a_session_that_is_shared(self):
+        other = self.attached(self.volume_id, base.OTHER_SERVER, self.host)
+        self.assertEqual([other], self.explain()['session_shared_with'])
+
+    def test_one_that_waits_and_one_that_is_gone(self):
+        found = self.explain(self.reserve(self.volume()))
+        self.assertEqual(('reserved', None, None), (
+            found['record']['state'], found['difference'], found['target']['exported']))
+        self.assertLess(self.http.as_member.delete(
+            f'/attachments/{self.attachment_id}').status, 300)
+        found = self.explain()
+        self.assertEqual(('gone', None), (found['record']['state'], found['difference']))
+
+    def test_only_an_administrator_sees_the_backend(self):
+        self.assertIsNone(self.explain()['backend'])
+        reply = self.send('GET', f'/attachments/{self.attachment_id}/explain',
+                          client=self.http.as_admin)
+        self.assertEqual(http.HOST, reply.body['explanation']['backend'])
+
+
+class DryRunTest(Case):
+
+    def dry_run(self, volume_id, headers=ASKED, **more):
+        return self.send('POST', '/attachments?dry_run=true', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.SERVER, **more}}, headers=headers)
+
+    def rows(self):
+        return self.http.as_admin.get('/attachments?all_tenants=1').body['attachments']
+
+    def test_it_says_what_would_be_made_and_makes_nothing(self):
+        volume_id = self.volume()
+        before = self.shown(volume_id)
+        reply = self.dry_run(volume_id, mode='ro', connector=make.connector(host='compute-1'))
+        self.assert_status(200, reply)
+        shown = reply.body['attachment']
+        self.assertEqual(
+            ('00000000-0000-0000-0000-000000000000', 'attaching', 'ro', 'target', 'compute-1', {}),
+            tuple(shown[name] for name in ('id', 'status', 'mode', 'mode_enforced_by', 'host',
+                                           'connection_info')))
+        self.assertEqual([], self.rows())
+        self.assertEqual(before, self.shown(volume_id))
+        self.reserve(volume_id)
+
+    def test_what_would_be_refused_is_refused(self):
+        plain = self.volume()
+        self.attached(plain)
+        self.assert_status(400, self.dry_run(plain, instance_uuid=base.OTHER_SERVER))
+        self.assert_status(404, self.dry_run(base.new_id()))
+        free = self.volume()
+        self.assert_status(400, self.dry_run(free, connector={'host': 'compute-1'}))
+        self.http.managers.remove(http.HOST)
+        self.assertGreaterEqual(self.dry_run(free, connector=make.connector()).status, 500)
+        self.assert_status(200, self.dry_run(free))
+        self.assertEqual(1, len(self.rows()))
+
+    def test_a_quota_that_would_be_exceeded(self):
+        self.assert_status(200, self.send('PUT', f'/os-quota-sets/{make.PROJECT}', {
+            'quota_set': {'attachments': 0}}, client=self.http.as_admin))
+        self.assert_status(413, self.dry_run(self.volume()))
+
+    def test_a_session_that_would_be_shared(self):
+        volume_id, host = self.volume(multiattach=True), make.connector()
+        there = self.attached(volume_id, connector=host)
+        shown = self.dry_run(volume_id, mode='ro', connector=host).body['attachment']
+        self.assertEqual(([there], 'consumer'),
+                         (shown['shared_connections'], shown['mode_enforced_by']))
+
+    def test_neither_true_nor_false(self):
+        self.assert_status(400, self.send('POST', '/attachments?dry_run=perhaps', {
+            'attachment': {'volume_uuid': self.volume()}}))
+        self.assertEqual([], self.rows())
+
+    def test_it_is_made_for_who_did_not_ask_for_the_extension(self):
+        self.assert_status(200, self.dry_run(self.volume(), headers=OLDER))
+        self.assertEqual(1, len(self.rows()))

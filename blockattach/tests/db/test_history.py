@@ -1,0 +1,154 @@
+"""The history of attachments: a row for each move, and the one order in which all are read."""
+import datetime
+import threading
+
+from blockattach import context
+from blockattach import errors
+from blockattach.db import expired
+from blockattach.db import models
+from blockattach.db.attachments import attachments
+from blockattach.db.attachments import history
+from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import polling
+
+E, S = lifecycle.Event, lifecycle.State
+CALLER = context.RequestContext(overwrite=False, user_id='alice', request_id='req-1')
+CONNECTOR = {'initiator': 'iqn.2026-01.example:host-1', 'host': 'host-1'}
+MOVES = [('create', None, S.RESERVED), (E.CONNECT, S.RESERVED, S.CONNECTING),
+         (E.CONNECTED, S.CONNECTING, S.CONNECTED), (E.COMPLETE, S.CONNECTED, S.ATTACHED),
+         (E.DISCONNECT, S.ATTACHED, S.DISCONNECTING), (E.DISCONNECTED, S.DISCONNECTING, S.GONE)]
+
+
+class Case(base.DatabaseTestCase):
+
+    def reserve(self, volume_id=None, **more):
+        return attachments.reserve(self.database, attachments.Wish(
+            volume_id or make.volume(self.database).id, make.PROJECT), 3600, **more)
+
+    def move(self, row, event, facts=None, **more):
+        return attachments.move(self.database, row.volume_id, row.id, event,
+                                facts or attachments.Facts(), **more).new
+
+    def whole(self):
+        """An attachment that has come and gone."""
+        row = self.reserve(caller=CALLER)
+        self.move(row, E.CONNECT, attachments.Facts(connector=CONNECTOR, lease_seconds=3600),
+                  caller=CALLER)
+        self.move(row, E.CONNECTED, attachments.Facts(connection={}))
+        self.move(row, E.COMPLETE)
+        self.move(row, E.DISCONNECT, attachments.Facts(lease_seconds=3600))
+        self.move(row, E.DISCONNECTED)
+        return row
+
+    def numbered(self):
+        """All that have a position, by it."""
+        while history.number(self.database):
+            pass
+        return history.after(self.database, 0)
+
+
+@base.on_every_database
+class HistoryTest(Case):
+
+    def test_each_move_is_kept_in_its_order(self):
+        row = self.whole()
+        found = history.of_attachment(self.database, row.id)
+        self.assertEqual(MOVES, [(one.event, one.old_state, one.new_state) for one in found])
+        self.assertEqual([1, 2, 3, 4, 5, 6], [one.generation for one in found])
+        self.assertEqual({(row.id, row.volume_id, make.PROJECT)},
+                         {(one.attachment_id, one.volume_id, one.project_id) for one in found})
+        self.assertEqual([None, 'host-1'], [one.host for one in found[:2]])
+
+    def test_it_says_by_whom(self):
+        found = history.of_attachment(self.database, self.whole().id)
+        self.assertEqual([('alice', 'req-1')] * 2 + [(None, None)] * 4,
+                         [(one.user_id, one.request_id) for one in found])
+
+    def test_it_says_why(self):
+        row = self.reserve()
+        self.move(row, E.CONNECT, attachments.Facts(connector=CONNECTOR, lease_seconds=3600))
+        self.move(row, E.REFUSED, attachments.Facts(error='cannot grant: full'))
+        self.assertEqual([None, None, 'cannot grant: full'],
+                         [one.reason for one in history.of_attachment(self.database, row.id)])
+
+    def test_what_is_refused_leaves_none(self):
+        row = self.reserve()
+        with self.assertRaises(errors.InvalidTransition):
+            self.move(row, E.CONNECTED)
+        with self.assertRaises(errors.InvalidVolume):
+            self.reserve(row.volume_id)
+        self.assertEqual(1, len(self.numbered()))
+
+    def test_later_ones_only(self):
+        row = self.whole()
+        self.assertEqual([5, 6], [one.generation for one in history.of_attachment(
+            self.database, row.id, after=4)])
+
+    def test_none_is_kept_where_that_is_configured(self):
+        self.database.history_days = 0
+        row = self.whole()
+        self.assertEqual([], history.of_attachment(self.database, row.id))
+
+    def test_what_is_older_than_configured_is_removed(self):
+        old, new = self.whole(), self.whole()
+        with self.database.writer() as connection:
+            connection.execute(models.attachment_events.update().where(
+                models.attachment_events.c.attachment_id == old.id).values(
+                    created_at=self.database.clock.utcnow() - datetime.timedelta(days=31)))
+        expired.purge(self.database)
+        self.assertEqual([0, 6], [len(history.of_attachment(self.database, one.id))
+                                  for one in (old, new)])
+
+
+@base.on_every_database
+class OrderTest(Case):
+
+    def test_positions_follow_each_other(self):
+        self.whole()
+        self.assertEqual([1, 2, 3, 4, 5, 6], [one.position for one in self.numbered()])
+        self.whole()
+        self.assertEqual(list(range(1, 13)), [one.position for one in self.numbered()])
+        self.assertEqual(12, history.last_position(self.database))
+        self.assertEqual([12], [one.position for one in history.after(self.database, 11)])
+
+    def test_nothing_has_a_position_before_it_is_given(self):
+        row = self.whole()
+        self.assertEqual(0, history.last_position(self.database))
+        self.assertEqual([], history.after(self.database, 0))
+        self.assertEqual({None}, {one.position for one in history.of_attachment(
+            self.database, row.id)})
+
+    def test_several_number_at_once_and_each_row_once(self):
+        for _ in range(4):
+            self.whole()
+        outcomes = base.at_once(*[lambda: history.number(self.database)] * 4)
+        self.assertEqual([], [one for one in outcomes if isinstance(one, Exception)])
+        self.assertEqual(list(range(1, 25)), [one.position for one in self.numbered()])
+
+
+@base.on_every_server
+class LateTest(Case):
+    """A transaction that has begun before another one, and commits after it."""
+
+    def test_what_commits_late_is_not_missed(self):
+        first, second = self.reserve(), self.reserve()
+        seen = [one.attachment_id for one in self.numbered()]
+        wrote, others_are_read = threading.Event(), threading.Event()
+
+        def hold(connection):
+            wrote.set()
+            others_are_read.wait(polling.LIMIT)
+        late = threading.Thread(target=self.move, args=(first, E.COMPLETE), kwargs={
+            'within': hold})
+        late.start()
+        self.assertTrue(wrote.wait(polling.LIMIT))
+        self.move(second, E.COMPLETE)
+        before = self.numbered()
+        others_are_read.set()
+        late.join()
+        after = self.numbered()
+        self.assertEqual([*seen, second.id], [one.attachment_id for one in before])
+        self.assertEqual([*seen, second.id, first.id], [one.attachment_id for one in after])
+        self.assertEqual([1, 2, 3, 4], [one.position for one in after])
