@@ -244,7 +244,7 @@ class TgtTarget(base.ExportTarget):
         """Let one initiator more into a target that several share, and from now on only those."""
         with _unless(tgt_socket.Code.ACL_EXISTS):
             client.bind_initiator(target.tid, initiator)
-        # An address lets every name in: it goes once the names are told.
+        # An address admits every name: it goes once there is one of them.
         for address in set(target.initiators) - set(_names(target)):
             with _unless(tgt_socket.Code.NO_ACL):
                 client.unbind_address(target.tid, address)
