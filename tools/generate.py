@@ -21,6 +21,7 @@ import print_commands
 import print_dashboard
 import print_errors
 import print_failpoints
+import print_import
 import print_openapi
 import print_planted_bugs
 import print_rpc
@@ -60,6 +61,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
         print_commands.page, name) for name in print_commands.NAMES},
     'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,
     'doc/source/admin/call_ends.txt': print_rpc.call_ends,
+    'doc/source/admin/import_findings.txt': print_import.document,
     'doc/source/admin/log_fields.txt': print_telemetry.log_fields,
     'doc/source/admin/metrics.txt': print_telemetry.metrics_tables,
     'doc/source/admin/spans.txt': print_telemetry.spans,

@@ -98,6 +98,26 @@ NOUNS = {
             Argument('--batch', 'How many rows to remove in a transaction. Default: 200.',
                      {'type': int, 'default': 200, 'metavar': 'ROWS'}),
             Argument('--dry-run', 'Only print how many rows would be removed.', _YES)))}),
+    'import': Noun('Take over what another block storage service has.', {
+        'cinder': Command(
+            'Read a Cinder database and write its volumes, types, snapshots, limits and live '
+            'attachments here. Nothing is written while anything is refused. Safe to repeat: what '
+            'is here is left alone. Exit status 0: everything is here, or could be; 3: something '
+            'is refused.', 'manage_import.cinder', (
+                Argument('--connection', 'URL of the Cinder database, which is only read. "-": it '
+                                         'comes by standard input, as its password is a secret.',
+                         {'required': True, 'metavar': 'URL'}),
+                Argument('--dry-run', 'Only print what would be taken, changed and refused.',
+                         _YES),
+                Argument('--leave-refused', 'Take the rest, and leave there what is refused, with '
+                                            'all of its volume.', _YES),
+                Argument('--initiator', 'The name by which a host logs in whose connector Cinder '
+                                        'has not kept.', {
+                    'action': 'append', 'default': [], 'metavar': 'HOST=NAME'}),
+                Argument('--pool', 'Where the volumes lie that Cinder has on a host (or in a '
+                                   'cluster), if that is called otherwise here.', {
+                    'action': 'append', 'default': [], 'metavar': 'HOST=POOL'}),
+                Argument('--format', 'Output format. Default: text.', _FORMAT)))}),
     'reconcile': Noun('', {}, Command(
         'Finish interrupted operations and make each target match the database; safe while the '
         'service is running. Exit status 0: nothing is left to be done; 3: something is.',

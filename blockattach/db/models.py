@@ -283,6 +283,8 @@ grants = _table(
     sa.Column('sealed_password', sa.String(NAME_LENGTH), nullable=False),
     # `blockattach.secrets.Key.id` of the key that sealed it.
     sa.Column('key_id', sa.String(16), nullable=False, index=True),
+    # Taken over from another service: all of a volume share its one target and its credential.
+    sa.Column('adopted', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('created_at', Timestamp, nullable=False),
     sa.UniqueConstraint('volume_id', 'alias'))
 

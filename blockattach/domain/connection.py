@@ -94,7 +94,9 @@ class Grant:
     """The access of one initiator to one volume.
 
     ``alias`` is empty for the volume's first initiator and distinguishes later ones on backends
-    that need one target per initiator; it does not change while the grant exists.
+    that need one target per initiator; it does not change while the grant exists. ``adopted``: its
+    target was made by another service, for all initiators of the volume, who share a credential:
+    it has no alias, and is kept as it is, with its sessions.
     """
 
     volume_id: str
@@ -102,6 +104,7 @@ class Grant:
     mode: AccessMode
     credential: Credential
     alias: str = ''
+    adopted: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,7 +160,8 @@ class ActualGrant:
 
     Not ``intact`` is one that was made in part or tampered with (no credential required, several
     initiators on one target, ...): it is either granted again or revoked. ``account`` is the name
-    of its credential, None where the target does not report it.
+    of its credential, None where the target does not report it. ``shared``: others are granted by
+    the same target, with the same credential.
     """
 
     volume_id: str
@@ -166,6 +170,7 @@ class ActualGrant:
     sessions: int = 0
     intact: bool = True
     account: str | None = None
+    shared: bool = False
 
 
 def difference(wanted: Iterable[Grant],
@@ -180,6 +185,7 @@ def difference(wanted: Iterable[Grant],
 
 def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
     return (actual.intact and actual.mode == wanted.mode
+            and wanted.adopted >= actual.shared
             and actual.account in (None, wanted.credential.username))
 
 

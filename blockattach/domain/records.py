@@ -337,6 +337,15 @@ class PairAttachment(NamedTuple):
     legacy_reservation: bool
 
 
+class Pair(NamedTuple):
+    """What is known of the pair (volume and initiator) of an attachment: the other ones that it
+    has, and whether its connection was taken over from another service.
+    """
+
+    others: list[PairAttachment]
+    adopted: bool
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconciled:
     """What a volume service has repaired since its start, by the kinds of `metrics.DRIFTS`."""

@@ -20,6 +20,7 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 
 _rows = models.attachments
+_grants = models.grants
 _volumes = models.volumes
 _LIVE_VOLUMES = models.live(_volumes)
 _SLICE = 1000
@@ -118,18 +119,21 @@ def counts(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, in
 
 
 def shared_connections(database: engine.Database,
-                       attachment_ids: Iterable[str]) -> dict[str, list[records.PairAttachment]]:
-    """The others that share the connection of their pair (volume and initiator), oldest first, by
-    attachment, for those that have a connector and any other.
+                       attachment_ids: Iterable[str]) -> dict[str, records.Pair]:
+    """By attachment its pair (volume and initiator), the others that share its connection oldest
+    first; of those that have a connector.
 
     One query for a page of a list; a longer one is cut, so that every database takes the ids.
     """
     ids = sorted(set(attachment_ids))
-    found: dict[str, list[records.PairAttachment]] = {}
+    found: dict[str, records.Pair] = {}
     other = _rows.alias('other')
     query = (
-        sa.select(_rows.c.id.label('of'), other.c.id, other.c.mode, other.c.legacy_reservation)
-        .select_from(_rows.join(other, sa.and_(
+        sa.select(_rows.c.id.label('of'), _grants.c.adopted, other.c.id, other.c.mode,
+                  other.c.legacy_reservation)
+        .select_from(_rows.outerjoin(_grants, sa.and_(
+            _grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _rows.c.initiator,
+        )).outerjoin(other, sa.and_(
             other.c.volume_id == _rows.c.volume_id, other.c.deleted == sa.false(),
             other.c.initiator == _rows.c.initiator, other.c.id != _rows.c.id)))
         .order_by(other.c.created_at, other.c.id))
@@ -137,23 +141,31 @@ def shared_connections(database: engine.Database,
         for start in range(0, len(ids), _SLICE):
             for row in connection.execute(
                     query.where(_rows.c.id.in_(ids[start:start + _SLICE]))):
-                found.setdefault(row.of, []).append(records.PairAttachment(
-                    row.id, rows.MODES[row.mode], row.legacy_reservation))
+                pair = found.setdefault(row.of, records.Pair([], bool(row.adopted)))
+                if row.id is not None:
+                    pair.others.append(records.PairAttachment(
+                        row.id, rows.MODES[row.mode], row.legacy_reservation))
     return found
 
 
 def of_pair(database: engine.Database, volume_id: str, initiator: str,
-            except_for: str | None = None) -> list[records.PairAttachment]:
-    """The live attachments of a pair, oldest first.
+            except_for: str | None = None) -> records.Pair:
+    """A pair with its live attachments, oldest first.
 
     :param except_for: the id of one that is left out
     """
-    query = sa.select(_rows.c.id, _rows.c.mode, _rows.c.legacy_reservation).where(
+    query = sa.select(
+        _rows.c.id, _rows.c.mode, _rows.c.legacy_reservation, _grants.c.adopted,
+    ).outerjoin(_grants, sa.and_(
+        _grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _rows.c.initiator),
+    ).where(
         _rows.c.volume_id == volume_id, pairs.LIVE, _rows.c.initiator == initiator,
     ).order_by(_rows.c.created_at, _rows.c.id)
     with database.reader() as connection:
-        return [records.PairAttachment(row.id, rows.MODES[row.mode], row.legacy_reservation)
-                for row in connection.execute(query) if row.id != except_for]
+        found = connection.execute(query).all()
+    return records.Pair([
+        records.PairAttachment(row.id, rows.MODES[row.mode], row.legacy_reservation)
+        for row in found if row.id != except_for], any(row.adopted for row in found))
 
 
 def interrupted(database: engine.Database, host: str, owner: str | None = None,

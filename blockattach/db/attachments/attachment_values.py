@@ -11,6 +11,7 @@ from blockattach.db.attachments import pairs
 from blockattach.db.engine import clock
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
+from blockattach.domain import importing
 from blockattach.domain import multiattach
 from blockattach.domain import records
 from blockattach.domain import volume_lifecycle
@@ -152,6 +153,25 @@ def connected(row: records.Attachment, connection: Mapping[str, Any],
     """
     return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _connected_values(
         connection, at))
+
+
+def imported_values(attachment_id: str, volume_id: str, project_id: str,
+                    instance_uuid: str | None, taken: importing.Taken, slot: int | None,
+                    host: str | None, mountpoint: str | None,
+                    attached_at: datetime.datetime | None,
+                    created_at: datetime.datetime) -> dict[str, Any]:
+    """A row that another service has made; its volume follows from all of them."""
+    location = {'host': host, 'mountpoint': mountpoint} if taken.connector is None \
+        else _location_values(taken.connector)
+    return {
+        'id': attachment_id, 'volume_id': volume_id, 'project_id': project_id,
+        'instance_uuid': instance_uuid, 'state': taken.state.value, 'generation': 1,
+        'rank': attachment_lifecycle.rank_of(taken.state, False), 'slot': slot,
+        'mode': None if taken.mode is None else taken.mode.value, 'legacy_reservation': False,
+        'connector': rows.to_json(taken.connector), 'connection': rows.to_json(taken.connection),
+        'initiator': None if taken.connector is None
+        else connections.initiator_of(taken.connector),
+        **location, 'attached_at': attached_at, 'created_at': created_at}
 
 
 def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,

@@ -89,6 +89,21 @@ def new(database: engine.Database, volume_id: str, initiator: str,
         'created_at': database.clock.utcnow()}
 
 
+def adopted(database: engine.Database, volume_id: str,
+            credentials: Mapping[str, connections.Credential]) -> list[dict[str, Any]]:
+    """The columns of the grants that a volume was taken over with, as `new`.
+
+    :param credentials: by initiator
+    """
+    made: list[dict[str, Any]] = []
+    for initiator, credential in credentials.items():
+        one = new(database, volume_id, initiator, {row['alias'] for row in made})
+        sealed = database.sealer.sealed(credential.password)
+        made.append({**one, 'username': credential.username, 'sealed_password': sealed.text,
+                     'key_id': sealed.key_id, 'adopted': True})
+    return made
+
+
 def credential_of(made: Mapping[str, Any]) -> records.SealedCredential:
     """What a new grant holds."""
     return records.SealedCredential(made['username'], made['sealed_password'])
@@ -233,7 +248,7 @@ def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
     return volume_rows.with_limits(sa.select(
         _volumes.c.deleted, _volumes.c.size_gb, *pairs.FACTS, pairs.OTHERS,
         *(column.label(f'{_OF_ROW}{column.name}') for column in (*pairs.STORED, _rows.c.deleted)),
-        _grants.c.username, _grants.c.sealed_password, _grants.c.alias,
+        _grants.c.username, _grants.c.sealed_password, _grants.c.alias, _grants.c.adopted,
         leases.holder(_INITIATOR).label('leased_by'),
     ).join(_types, _types.c.id == _volumes.c.volume_type_id)).outerjoin(
         _grants, sa.and_(_grants.c.volume_id == _volumes.c.id, _grants.c.initiator == _INITIATOR),
@@ -262,9 +277,11 @@ def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Ro
     :param row: has the columns of its grant
     :param modes: of its attachments
     """
+    is_adopted = bool(row.adopted)
     return connections.Grant(
-        volume_id=volume_id, initiator=initiator, alias=row.alias,
-        mode=connections.widest(
+        volume_id=volume_id, initiator=initiator, alias=row.alias, adopted=is_adopted,
+        # Who knows the credential may log in by any of the names that share it.
+        mode=connections.AccessMode.RW if is_adopted else connections.widest(
             connections.AccessMode(mode or connections.AccessMode.RW) for mode in modes),
         credential=opened(database, records.SealedCredential(row.username, row.sealed_password)))
 

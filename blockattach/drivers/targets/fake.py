@@ -6,6 +6,7 @@ says, or until it is removed: so a backend of another process is made slow.
 `log_in` plays a real initiator, so that a test can see which ones have access, in which mode, and
 which sessions end.
 """
+import collections
 import dataclasses
 import os
 import threading
@@ -37,6 +38,15 @@ class FakeTarget(base.ExportTarget):
         # By the name of the target: to look through all grants would cost more with each of them.
         self._holders: dict[str, str] = {}
         self._reservations: dict[str, reservation.Reservations] = {}
+        # What another service offers to all: its credential, and how often each has logged in.
+        self._open: dict[str, tuple[connection.Credential, collections.Counter[str]]] = {}
+
+    def offer_to_all(self, export: connection.Export,
+                     credential: connection.Credential) -> None:
+        """Play another service, whose targets are open to every initiator with a credential."""
+        with self.lock:
+            self._exports[export.volume_id] = export
+            self._open[export.volume_id] = credential, collections.Counter()
 
     def lose_everything(self) -> None:
         """As after a crash of the target's process: no export, no grant, no session."""
@@ -45,12 +55,16 @@ class FakeTarget(base.ExportTarget):
             self._grants.clear()
             self._holders.clear()
             self._reservations.clear()
+            self._open.clear()
 
     def log_in(self, volume_id: str, initiator: str,
                credential: connection.Credential) -> connection.AccessMode | None:
         """Play an initiator: the mode it gets, None if it is refused."""
         with self.lock:
             held = self._grants.get((volume_id, initiator))
+            if volume_id in self._open and self._open[volume_id][0] == credential:
+                self._open[volume_id][1][initiator] += 1
+                return connection.AccessMode.RW
             if held is None or held.grant.credential != credential:
                 return None
             held.sessions += 1
@@ -87,6 +101,7 @@ class FakeTarget(base.ExportTarget):
     @faults.faulty
     def unexport(self, volume_id: str) -> None:
         self._exports.pop(volume_id, None)
+        self._open.pop(volume_id, None)
         for pair in [pair for pair in self._grants if pair[0] == volume_id]:
             self._remove(*pair)
         self._reservations.pop(volume_id, None)
@@ -94,10 +109,15 @@ class FakeTarget(base.ExportTarget):
     @faults.faulty
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         name = self._target_name(grant)
-        if self._holders.get(name, grant.initiator) != grant.initiator:
+        if not grant.adopted and self._holders.get(name, grant.initiator) != grant.initiator:
             raise errors.BackendRefused(reason=f'{name} is held by another initiator')
         self._exports[export.volume_id] = export
         held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
+        if grant.volume_id in self._open and grant.adopted:
+            # From now on only the names that are granted may log in.
+            held.sessions += self._open[grant.volume_id][1].pop(grant.initiator, 0)
+            if not self._open[grant.volume_id][1]:
+                del self._open[grant.volume_id]
         self._holders.pop(self._target_name(held.grant), None)
         self._holders[name] = grant.initiator
         held.grant = grant
@@ -106,6 +126,8 @@ class FakeTarget(base.ExportTarget):
     @faults.faulty
     def revoke(self, volume_id: str, initiator: str) -> None:
         self._remove(volume_id, initiator)
+        if volume_id in self._open:
+            self._open[volume_id][1].pop(initiator, None)
         held = self._reservations.pop(volume_id, None)
         if held is not None:
             self.hold_reservations(volume_id, held.registered - {initiator},
@@ -127,20 +149,25 @@ class FakeTarget(base.ExportTarget):
     @faults.faulty
     def exports(self) -> tuple[base.ActualExport, ...]:
         return tuple(
-            base.ActualExport(volume_id, tuple(
-                connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions,
-                                       account=held.grant.credential.username)
-                for (volume, initiator), held in sorted(self._grants.items())
-                if volume == volume_id))
+            base.ActualExport(volume_id, (
+                *(connection.ActualGrant(volume_id, initiator, held.grant.mode, held.sessions,
+                                         account=held.grant.credential.username)
+                  for (volume, initiator), held in sorted(self._grants.items())
+                  if volume == volume_id),
+                *(connection.ActualGrant(volume_id, initiator, connection.AccessMode.RW, count,
+                                         intact=False)
+                  for initiator, count in sorted(self._open[volume_id][1].items()
+                                                 if volume_id in self._open else ()))))
             for volume_id in sorted(self._exports))
 
     def _remove(self, volume_id: str, initiator: str) -> None:
         held = self._grants.pop((volume_id, initiator), None)
-        if held is not None:
-            self._holders.pop(self._target_name(held.grant), None)
+        if held is not None and self._holders.get(self._target_name(held.grant)) == initiator:
+            del self._holders[self._target_name(held.grant)]
 
     def _target_name(self, grant: connection.Grant) -> str:
-        return f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
+        alias = '' if grant.adopted else grant.alias
+        return f'{self._settings.target_prefix}volume-{grant.volume_id}{alias}'
 
     def _portals(self) -> tuple[str, ...]:
         settings = self._settings

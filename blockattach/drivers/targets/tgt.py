@@ -3,6 +3,9 @@
 tgt knows neither a mode nor an account per initiator, so each initiator gets a target of its own,
 with one name in its access list, one CHAP account and one logical unit over the same bytes.
 
+A target that was adopted from another service is the exception: all initiators that were adopted
+with it are in its access list, and share its account. It is kept as it was made.
+
 A target is built while it is *offline*, and opened last: no login succeeds before the credential
 and the mode are set, wherever the building stops. In tgt an account that is deleted while a target
 uses it leaves that target open to any initiator of the right name; so an account is deleted after
@@ -12,6 +15,7 @@ import contextlib
 import os
 import re
 import zlib
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 
@@ -37,6 +41,7 @@ _CLOSE_SECONDS = 10.0
 _TICK = 0.01
 # An iSCSI name (RFC 3720, 3.2.6) as initiators use it; nothing that tgtd could split.
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
+_INITIATOR = re.compile(r'(iqn|eui|naa)\.')
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
@@ -109,7 +114,8 @@ class TgtTarget(base.ExportTarget):
         if not _NAME.fullmatch(grant.initiator):
             raise errors.BackendRefused(
                 reason=f'{grant.initiator!r} is not an initiator name that tgt takes')
-        name = f'{self._settings.target_prefix}volume-{grant.volume_id}{grant.alias}'
+        alias = '' if grant.adopted else grant.alias
+        name = f'{self._settings.target_prefix}volume-{grant.volume_id}{alias}'
         client, number = self._client(), next(_numbers(name))
         # Neither its name nor its number is taken: the usual case.
         if _is_added(client, number, name):
@@ -152,6 +158,9 @@ class TgtTarget(base.ExportTarget):
         targets = client.targets()
         present = next((target for target in targets if target.name == name), None)
         if present is not None:
+            if grant.adopted and _is_shared(present, export, grant):
+                self._admit(client, present, grant.initiator)
+                return
             if any(initiator != grant.initiator for initiator in present.initiators):
                 raise errors.BackendRefused(reason=f'{name} is held by another initiator')
             if _as_promised(present, export, grant):
@@ -222,8 +231,41 @@ class TgtTarget(base.ExportTarget):
         client = self._client()
         targets = client.targets()
         for target in targets:
-            if self._volume_of(target.name) == volume_id and initiator in (None, *_known(target)):
+            if self._volume_of(target.name) != volume_id or initiator not in (
+                    None, *_known(target)):
+                continue
+            if initiator is not None and set(_names(target)) - {initiator}:
+                self._expel(client, target, initiator)
+            else:
                 self._remove(client, target, targets)
+
+    def _admit(self, client: tgt_socket.Client, target: tgt_socket.Target,
+               initiator: str) -> None:
+        """Let one initiator more into a target that several share, and from now on only those."""
+        with _unless(tgt_socket.Code.ACL_EXISTS):
+            client.bind_initiator(target.tid, initiator)
+        # An address admits every name: it goes once there is one of them.
+        for address in set(target.initiators) - set(_names(target)):
+            with _unless(tgt_socket.Code.NO_ACL):
+                client.unbind_address(target.tid, address)
+
+    def _expel(self, client: tgt_socket.Client, target: tgt_socket.Target,
+               initiator: str) -> None:
+        """End the access of one initiator to a target that others share."""
+        with _unless(tgt_socket.Code.NO_ACL, tgt_socket.Code.NO_TARGET):
+            client.unbind_initiator(target.tid, initiator)
+
+        def is_out() -> bool:
+            now = next((one for one in client.targets() if one.tid == target.tid), None)
+            of_it = {session.sid for session in now.sessions
+                     if session.initiator == initiator} if now else set()
+            if of_it:
+                self._cut(client, target.tid, of_it)
+            return not of_it
+
+        if not self._clock.until(is_out, _CLOSE_SECONDS, _TICK):
+            raise errors.BackendUncertain(
+                reason=f'sessions of {initiator} with target {target.name} do not end')
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:
@@ -253,11 +295,17 @@ class TgtTarget(base.ExportTarget):
         except tgt_socket.Rejected as exc:
             if exc.answer not in (tgt_socket.Code.TARGET_ACTIVE, tgt_socket.Code.LUN_ACTIVE):
                 raise
+        self._cut(client, number)
+        return False
+
+    def _cut(self, client: tgt_socket.Client, number: int,
+             sids: Collection[int] | None = None) -> None:
+        """Cut the connections of sessions; None: of all."""
         with _unless(tgt_socket.Code.NO_TARGET):
             for sid, cid in client.connections(number):
-                with _unless(tgt_socket.Code.NO_SESSION, tgt_socket.Code.NO_CONNECTION):
-                    client.close_connection(number, sid, cid)
-        return False
+                if sids is None or sid in sids:
+                    with _unless(tgt_socket.Code.NO_SESSION, tgt_socket.Code.NO_CONNECTION):
+                        client.close_connection(number, sid, cid)
 
 
 @contextlib.contextmanager
@@ -307,18 +355,34 @@ def _as_promised(target: tgt_socket.Target, export: connection.Export,
             and (bool(target.sessions) or abs(lun.size_mb - size_mb) <= 1))
 
 
+def _is_shared(target: tgt_socket.Target, export: connection.Export,
+               grant: connection.Grant) -> bool:
+    """Whether a target can be kept for an adopted grant: open, with its bytes and its account."""
+    return (target.ready and target.accounts == (grant.credential.username,)
+            and [lun.number for lun in target.luns] == [_LUN]
+            and os.path.realpath(target.luns[0].path) == os.path.realpath(export.device))
+
+
+def _names(target: tgt_socket.Target) -> tuple[str, ...]:
+    """The initiators in an access list, in which another service may have put addresses too."""
+    return tuple(one for one in target.initiators if _INITIATOR.match(one))
+
+
 def _known(target: tgt_socket.Target) -> set[str]:
     """The initiators of a target: those that may log in, and those that are."""
-    return {*target.initiators, *(session.initiator for session in target.sessions)}
+    return {*_names(target), *(session.initiator for session in target.sessions)}
 
 
 def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:
     """A target's grant, and whether it is intact: not made in part or tampered with."""
     readonly = bool(target.luns) and all(lun.readonly for lun in target.luns)
     mode = connection.AccessMode.RO if readonly else connection.AccessMode.RW
-    intact = (target.ready and len(target.initiators) == len(target.accounts) == 1
-              and [lun.number for lun in target.luns] == [_LUN])
+    names = _names(target)
+    whole = (target.ready and len(target.accounts) == 1 and names == target.initiators
+             and [lun.number for lun in target.luns] == [_LUN])
+    shared = len(target.initiators) != 1
     for initiator in sorted(_known(target)):
         sessions = sum(session.initiator == initiator for session in target.sessions)
-        yield connection.ActualGrant(volume_id, initiator, mode, sessions, intact,
-                                     ', '.join(target.accounts))
+        yield connection.ActualGrant(volume_id, initiator, mode, sessions,
+                                     whole and initiator in names, ', '.join(target.accounts),
+                                     shared)

@@ -41,6 +41,7 @@ class _Op(enum.IntEnum):
     DELETE = 1
     SHOW = 2
     BIND = 3
+    UNBIND = 4
     UPDATE = 5
 
 
@@ -196,6 +197,18 @@ class Client:
         """Allow logins of this initiator name."""
         self._call(_Mode.TARGET, _Op.BIND, f'bind {initiator} to target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
+
+    def unbind_initiator(self, tid: int, initiator: str) -> None:
+        """Allow logins of this initiator name no longer; its sessions stay."""
+        self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {initiator} from target {tid}',
+                   f'initiator-name={_fit(initiator)}', tid)
+
+    def unbind_address(self, tid: int, address: str) -> None:
+        """Allow logins from this address no longer, whatever the initiator's name; ``ALL``: from
+        everywhere.
+        """
+        self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {address} from target {tid}',
+                   f'initiator-address={_fit(address)}', tid)
 
     def add_account(self, username: str, password: str) -> None:
         """Make a CHAP account; names are global in one tgtd."""

@@ -2,6 +2,7 @@
 import contextlib
 import functools
 
+from blockattach.db import models
 from blockattach.tests.api import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make
@@ -51,6 +52,12 @@ class AttachmentTest(ExtensionTestCase):
              'connector': {**connector, 'mode': 'rw'}, 'mode': 'rw',
              'mode_enforced_by': 'target', 'last_error': None, 'shared_connections': []},
             {key: shown[key] for key in FIELDS})
+
+    def test_the_target_cannot_enforce_a_mode_for_one_that_was_adopted(self):
+        attachment_id = self.attached(self.volume())
+        with self.http.database.writer() as connection:
+            connection.execute(models.grants.update().values(adopted=True))
+        self.assertEqual('consumer', self.show(attachment_id)['mode_enforced_by'])
 
     def test_without_a_connector(self):
         shown = self.show(self.reserve(self.volume()))

@@ -5,7 +5,9 @@ import os
 from blockattach import units
 from blockattach.conformance import scsi as kit_scsi
 from blockattach.conformance import target
+from blockattach.domain import connection
 from blockattach.drivers.targets import tgt
+from blockattach.drivers.targets import tgt_socket
 from blockattach.drivers.targets import tgtd
 from blockattach.testing import initiator
 from blockattach.testing import scsi
@@ -49,6 +51,86 @@ class Tgt(target.TargetBase):
     def commander(self) -> scsi.KitScsi:
         settings.outside_program(self, scsi.available(), 'libiscsi')
         return scsi.KitScsi()
+
+
+class TgtAdoptionTest(Tgt):
+    """A target of another service, open to all who know its credential, is adopted."""
+
+    def setUp(self):
+        super().setUp()
+        settings.outside_program(self, initiator.available(), initiator.PROGRAM)
+        self.client = self.target._client()
+        self.offered = self.an_export()
+        self.credential = connection.Credential('someone', 'a-shared-secret')
+        name = f'{self.settings.target_prefix}volume-{self.offered.volume_id}'
+        self.client.add_target(1, name)
+        self.client.add_account(*dataclasses.astuple(self.credential))
+        self.client.bind_account(1, self.credential.username)
+        self.client.add_lun(1, 1, self.offered.device)
+        # As tgt-admin does it for Cinder.
+        self.client._call(tgt_socket._Mode.TARGET, tgt_socket._Op.BIND, 'let all in',
+                          'initiator-address=ALL', 1)
+        self.found = connection.Connection('iscsi', self.portals(), name, 1)
+        self.wanted = [dataclasses.replace(
+            self.a_grant(self.offered, number), credential=self.credential, adopted=True)
+            for number in range(2)]
+        self.sessions = [self.open(grant.initiator) for grant in self.wanted]
+
+    def open(self, name):
+        session = initiator.Initiator(name, timeout=60.0).open({
+            **self.found.to_dict(), 'auth_method': 'CHAP',
+            'auth_username': self.credential.username,
+            'auth_password': self.credential.password})
+        self.addCleanup(session.close)
+        return session
+
+    def seen(self):
+        """The sessions as tgtd numbers them."""
+        return {session.initiator: session.sid for target in self.client.targets()
+                for session in target.sessions}
+
+    def differences(self, *wanted):
+        return connection.difference(wanted, [
+            grant for export in self.target.exports() for grant in export.grants])
+
+    def test_sessions_go_on_and_nobody_else_gets_in(self):
+        before = self.seen()
+        self.assertEqual(2, len(self.differences(*self.wanted)[0]))
+        for grant in self.wanted:
+            for _ in range(2):
+                self.assertEqual(self.found, self.target.grant(self.offered, grant))
+        self.assertEqual((set(), set()), self.differences(*self.wanted))
+        for number, session in enumerate(self.sessions):
+            session.write(4096 * number, 4096, 0x11)
+        self.assertEqual(before, self.seen())
+        self.assertRaises(initiator.LoginRefused, self.open, 'iqn.2026-01.org.example:other')
+
+    def test_one_that_goes_leaves_the_other(self):
+        for grant in self.wanted:
+            self.target.grant(self.offered, grant)
+        first, second = self.wanted
+        self.target.revoke(self.offered.volume_id, first.initiator)
+        self.sessions[1].write(0, 4096, 0x22)
+        self.assertEqual({second.initiator}, set(self.granted(self.offered)))
+        self.assertEqual((set(), set()), self.differences(second))
+        self.target.revoke(self.offered.volume_id, second.initiator)
+        self.assertEqual((), self.client.targets())
+
+    def test_a_new_host_has_a_target_of_its_own(self):
+        self.target.grant(self.offered, self.wanted[0])
+        new = self.a_grant(self.offered, 7)
+        made = self.target.grant(self.offered, new)
+        self.assertNotEqual(self.found.target_name, made.target_name)
+        self.sessions[0].write(0, 4096, 0x33)
+
+    def test_what_is_lost_is_made_anew_under_its_name(self):
+        for grant in self.wanted:
+            self.target.grant(self.offered, grant)
+        self.target.unexport(self.offered.volume_id)
+        for grant in self.wanted:
+            self.assertEqual(self.found, self.target.grant(self.offered, grant))
+            self.open(grant.initiator).write(0, 4096, 0x44)
+        self.assertEqual((set(), set()), self.differences(*self.wanted))
 
 
 class TgtTargetTest(Tgt, target.TargetContract):

@@ -135,7 +135,7 @@ QUERIES = {
     'volumes in use': (lambda db: attachment_queries.volumes_in_use(db, HOST), {
         'volumes': ON_HOST, 'attachments': OF_VOLUME}),
     'shared connections': (lambda db: attachment_queries.shared_connections(db, [ROW]), {
-        'attachments': (ONE_ATTACHMENT, *OF_VOLUME)}),
+        'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'grants': ONE_GRANT}),
     'counts': (lambda db: attachment_queries.counts(db, [VOLUME]), {'attachments': OF_VOLUME}),
     'overview': (work.overview, {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),

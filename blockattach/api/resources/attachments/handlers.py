@@ -78,7 +78,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 def _dry_run(services: api_services.ApiServices, call: operation.Call,
              asked: attachments.Wish) -> dict[str, Any]:
     row = services.explaining.dry_run(call.context, asked)
-    pair = [] if row.initiator is None else attachment_queries.of_pair(
+    pair = records.Pair([], False) if row.initiator is None else attachment_queries.of_pair(
         services.database, row.volume_id, row.initiator)
     return {'attachment': views.details([row], {row.id: row.connection_info(None)}, [pair])[0]}
 

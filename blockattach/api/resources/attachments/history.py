@@ -79,8 +79,8 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
     """Explain an attachment: record, target, what comes next, and what a person can do."""
     row = call.target
     last = history.last_of_attachment(services.database, row.id)
-    others = () if row.initiator is None else attachment_queries.of_pair(
-        services.database, row.volume_id, row.initiator, row.id)
+    others = [] if row.initiator is None else attachment_queries.of_pair(
+        services.database, row.volume_id, row.initiator, row.id).others
     said = services.explaining.at_target(call.context, row)
     found = explanation.explain(row, others, said)
     sees_backend = services.policy.allowed(call.context, volume_policies.HOST_ATTRIBUTE,

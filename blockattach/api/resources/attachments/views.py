@@ -99,8 +99,8 @@ REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
 what a delete leaves."""
 
 
-Pairs = Sequence[Sequence[records.PairAttachment]] | None
-"""For each of several attachments, the other ones of its pair, which only the extension shows."""
+Pairs = Sequence[records.Pair] | None
+"""For each of several attachments, its pair, which only the extension shows."""
 
 
 def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
@@ -112,9 +112,9 @@ def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
     if pairs is None:
         return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
     return [_EXTENDED.show(one, connection_info=infos[one.id],
-                           mode_enforced_by=_enforced_by(one, others),
-                           shared_connections=_ids(others))
-            for one, others in zip(attachments, pairs, strict=True)]
+                           mode_enforced_by=_enforced_by(one, pair),
+                           shared_connections=_ids(pair.others))
+            for one, pair in zip(attachments, pairs, strict=True)]
 
 
 def remaining(services: api_services.ApiServices, call: operation.Call,
@@ -123,8 +123,8 @@ def remaining(services: api_services.ApiServices, call: operation.Call,
     shown = [SUMMARY.show(one) for one in attachments]
     pairs = of_pair(services, call, attachments)
     if pairs is not None:
-        for row, one, others in zip(shown, attachments, pairs, strict=True):
-            row |= _REMAINING.show(one, shared_connections=_ids(others))
+        for row, one, pair in zip(shown, attachments, pairs, strict=True):
+            row |= _REMAINING.show(one, shared_connections=_ids(pair.others))
     return shown
 
 
@@ -143,19 +143,20 @@ def of_pair(services: api_services.ApiServices, call: operation.Call,
         return None
     found = attachment_queries.shared_connections(
         services.database, [one.id for one in attachments if one.initiator is not None])
-    return [found.get(one.id, ()) for one in attachments]
+    return [found.get(one.id, records.Pair([], False)) for one in attachments]
 
 
-def _enforced_by(attachment: records.Attachment,
-                 others: Sequence[records.PairAttachment]) -> str | None:
+def _enforced_by(attachment: records.Attachment, pair: records.Pair) -> str | None:
     """What enforces the mode of a read-only attachment.
 
     The target knows initiators, not attachments: one that may write by another attachment of the
-    same connection can be held back by its own host only.
+    same connection can be held back by its own host only. So can one whose credential others have.
     """
     if attachment.connector is None:
         return None
-    modes = [one.mode or connection.AccessMode.RW for one in others]
+    if pair.adopted:
+        return CONSUMER
+    modes = [one.mode or connection.AccessMode.RW for one in pair.others]
     own = attachment.mode or connection.AccessMode.RW
     return TARGET if connection.widest([own, *modes]) == own else CONSUMER
 

@@ -1,0 +1,1 @@
+"""Take over what a Cinder database says."""

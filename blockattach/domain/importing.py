@@ -1,0 +1,265 @@
+"""What becomes of what a Cinder database says: what is taken as it is, what is changed, what is
+refused and what is left there, as tables; and how its attachments are read.
+"""
+import dataclasses
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+from blockattach import errors
+from blockattach.domain import attachment_lifecycle
+from blockattach.domain import connection
+from blockattach.domain import volume_lifecycle
+
+_Own = volume_lifecycle.OwnStatus
+_State = attachment_lifecycle.State
+
+
+class Remark(NamedTuple):
+    """Why something is not taken as it is.
+
+    :ivar remedy: what an operator does about it; empty: nothing is needed
+    """
+
+    noun: str
+    text: str
+    remedy: str = ''
+
+
+REFUSED: Mapping[str, Remark] = {
+    'in_work': Remark(
+        'volume', 'Cinder is at work on it (its status, or its migration status, says so)',
+        'Wait until it has ended, or end it there: cinder reset-state.'),
+    'no_pool': Remark(
+        'volume', 'its host does not name a backend and a pool (host@backend#pool)',
+        '--pool HOST=host@backend#pool'),
+    'no_type': Remark(
+        'volume', 'its volume type is gone',
+        'Give it another one there: cinder retype.'),
+    'other_name': Remark(
+        'volume', 'its bytes are called by another id since it was migrated (_name_id)',
+        'Migrate it once more there without attachments, or copy it.'),
+    'encrypted': Remark(
+        'volume', 'its consumer encrypts it with a key of a key manager, which nobody keeps here',
+        'Copy it to a volume of a type without encryption.'),
+    'replicated': Remark('volume', 'it is replicated', 'Disable its replication there.'),
+    'many_holders': Remark(
+        'volume', 'it is attached to several servers and is not multiattach',
+        'Delete the attachments there that are not in use.'),
+    'unknown_holder': Remark(
+        'volume', 'its status says that it is used, but no attachment says by whom',
+        'Detach it from whatever uses it, and then: cinder reset-state --state available.'),
+    'snapshot_in_work': Remark(
+        'snapshot', 'Cinder is at work on it (its status says so)',
+        'Wait until it has ended, or end it there: cinder snapshot-reset-state.'),
+    'no_initiator': Remark(
+        'attachment', 'nobody has written down the name by which its host logs in',
+        '--initiator HOST=NAME, as /etc/iscsi/initiatorname.iscsi of that host says it'),
+    'bad_connector': Remark(
+        'attachment', 'its connector is not one that a host can have',
+        'Detach it there.'),
+    'no_chap': Remark(
+        'attachment', 'its target asks for no credential (CHAP)', 'Detach it there.'),
+    'not_iscsi': Remark(
+        'attachment', 'its host reaches it by another protocol than iSCSI', 'Detach it there.'),
+    'other_target': Remark(
+        'attachment', "its target is not called by the volume's id, or nothing says how its host "
+        'reaches it', 'Detach it there.'),
+    'name_taken': Remark(
+        'volume type', 'another one of this name is here, and has volumes',
+        'Rename one of them.'),
+}
+"""What is not taken: nothing is written while there is any, unless it is to be left there."""
+
+CHANGED: Mapping[str, Remark] = {
+    'default_replaced': Remark(
+        'volume type', 'the one of this name that was made here with the database, and never '
+        'used, gives way'),
+    'status': Remark(
+        'volume', 'its status follows from its attachments, which say something else'),
+    'no_longer_offered': Remark(
+        'volume', 'it is offered to another project no longer: the key of that cannot be taken'),
+    'group_left': Remark('volume', 'it is in no group any more'),
+    'counted': Remark('volume', 'it counts for the quota of its project from now on'),
+    'default_type': Remark('volume', 'it had no type, and has the default one'),
+    'unconnected': Remark(
+        'attachment', 'it was being connected without a connection: it is a reservation'),
+    'detaching': Remark('attachment', 'its detach was cut off: it is attached'),
+    'consumer_enforces': Remark(
+        'attachment', 'it is adopted with the credential that all hosts of its volume share: the '
+        'target cannot hold it to its mode, until it is attached anew'),
+}
+"""What is taken, and is not quite what it was."""
+
+LEFT: Mapping[str, Remark] = {
+    'backups': Remark('backup', 'there are no backups here'),
+    'groups': Remark('group', 'there are no groups here'),
+    'quotas': Remark('quota', 'it limits what is not here'),
+}
+"""What is counted and stays behind."""
+
+_AVAILABLE = ('available', 'in-use', 'attaching', 'detaching', 'reserved', 'awaiting-transfer')
+OWN_STATUSES: Mapping[str, volume_lifecycle.OwnStatus] = {
+    **dict.fromkeys(_AVAILABLE, _Own.AVAILABLE),
+    **{one.value: one for one in (
+        _Own.ERROR, _Own.ERROR_DELETING, _Own.ERROR_EXTENDING, _Own.ERROR_RESTORING,
+        _Own.ERROR_BACKING_UP, _Own.ERROR_MANAGING, _Own.MAINTENANCE)}}
+"""What is true of a volume by its status in Cinder; any other one says that there is work."""
+
+SNAPSHOT_STATUSES = frozenset({'available', 'error', 'error_deleting'})
+SETTLED_MIGRATIONS = frozenset({None, '', 'none', 'success', 'error'})
+"""Migration statuses of a volume that is not being moved."""
+
+OFFERED = 'awaiting-transfer'
+HELD = frozenset({'in-use', 'detaching'})
+"""A volume with such a status is somebody's."""
+_DETACHING = 'detaching'
+_CONNECTION_KEYS = ('target_discovered', 'target_portal', 'target_iqn', 'target_lun',
+                    'target_portals', 'target_iqns', 'target_luns', 'discard',
+                    'logical_block_size', 'physical_block_size', 'qos_specs')
+_LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>\d+)')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choices:
+    """What an operator says besides.
+
+    :ivar initiators: the names of hosts whose connectors Cinder has not kept
+    :ivar pools: ``host@backend#pool`` instead of what Cinder calls the host of a volume
+    """
+
+    initiators: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    pools: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """An attachment as Cinder has it; ``mode`` None: it says none.
+
+    :ivar location: ``provider_location`` of its volume
+    """
+
+    id: str
+    volume_id: str
+    instance_uuid: str | None
+    host: str | None
+    mountpoint: str | None
+    status: str | None
+    mode: str | None
+    connector: Mapping[str, Any] | None
+    info: Mapping[str, Any] | None
+    location: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """An attachment as it is here."""
+
+    state: attachment_lifecycle.State
+    mode: connection.AccessMode | None
+    connector: dict[str, Any] | None = None
+    connection: dict[str, Any] | None = None
+    changed: str | None = None
+
+
+class Refused(Exception):
+    """It cannot be taken; the text is a key of `REFUSED`."""
+
+
+def pool_of(host: str | None, choices: Choices) -> str | None:
+    """Where a volume lies; None: its host does not say so."""
+    pool = choices.pools.get(host or '', host or '')
+    backend, mark, name = pool.partition('#')
+    return pool if mark and name and '@' in backend else None
+
+
+def attachment(found: Found, choices: Choices) -> Taken:
+    """What an attachment is here.
+
+    :raises Refused: its host has a session that could not be kept
+    """
+    mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
+    state, changed = _state(found)
+    if state is _State.RESERVED or not (found.host or found.connector or found.info):
+        return Taken(state, mode, changed=changed)
+    connector = _connector(found, mode, choices)
+    return Taken(state, mode or connection.AccessMode.RW, connector, _connection(found), changed)
+
+
+def credential(provider_auth: str | None,
+               infos: Iterable[Mapping[str, Any] | None]) -> connection.Credential | None:
+    """What the hosts of a volume must prove, all of them the same; None: nothing.
+
+    :param infos: the connection information of its attachments
+    """
+    words = (provider_auth or '').split(' ')
+    if len(words) == 3 and words[0] == 'CHAP':
+        return connection.Credential(*words[1:])
+    for info in infos:
+        data = _flat(info)
+        if data.get('auth_method') == 'CHAP':
+            return connection.Credential(data['auth_username'], data['auth_password'])
+    return None
+
+
+def _state(found: Found) -> tuple[attachment_lifecycle.State, str | None]:
+    if found.status == 'reserved':
+        return _State.RESERVED, None
+    if found.status == 'attaching':
+        if found.connector and found.info:
+            return _State.CONNECTED, None
+        return _State.RESERVED, 'unconnected'
+    if found.status in ('error_attaching', 'error_detaching'):
+        return _State(found.status), None
+    return _State.ATTACHED, 'detaching' if found.status == _DETACHING else None
+
+
+def _connector(found: Found, mode: connection.AccessMode | None,
+               choices: Choices) -> dict[str, Any]:
+    made = dict(found.connector or {})
+    host = made.get('host') or found.host
+    made['initiator'] = made.get('initiator') or choices.initiators.get(host or '')
+    if not made['initiator']:
+        raise Refused('no_initiator')
+    made |= {'host': host, 'mode': (mode or connection.AccessMode.RW).value}
+    if found.mountpoint:
+        made['mountpoint'] = found.mountpoint
+    made = {key: value for key, value in made.items() if value is not None}
+    try:
+        connection.check_connector(made)
+        connection.initiator_of(made)
+    except (errors.InvalidInput, errors.ConnectorUnusable) as exc:
+        raise Refused('bad_connector') from exc
+    return connection.masked(made)
+
+
+def _connection(found: Found) -> dict[str, Any]:
+    info = _flat(found.info) or _located(found.location)
+    if info.get('driver_volume_type', 'iscsi') != 'iscsi':
+        raise Refused('not_iscsi')
+    if not str(info.get('target_iqn', '')).endswith(f':volume-{found.volume_id}'):
+        raise Refused('other_target')
+    return {'driver_volume_type': 'iscsi', 'target_discovered': False,
+            **{key: info[key] for key in _CONNECTION_KEYS if info.get(key) is not None}}
+
+
+def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Older releases keep what a driver says one level deeper."""
+    found = dict(info or {})
+    inner = found.pop('data', None)
+    return {**(inner if isinstance(inner, Mapping) else {}), **found}
+
+
+def _located(location: str | None) -> dict[str, Any]:
+    """``portal[;portal],group name number``, as a discovery says it."""
+    found = _LOCATION.fullmatch(location or '')
+    if found is None:
+        return {}
+    portals, name, lun = found['portals'].split(';'), found['iqn'], int(found['lun'])
+    made: dict[str, Any] = {'target_portal': portals[0], 'target_iqn': name, 'target_lun': lun}
+    if len(portals) > 1:
+        made |= {'target_portals': portals, 'target_iqns': [name] * len(portals),
+                 'target_luns': [lun] * len(portals)}
+    return made

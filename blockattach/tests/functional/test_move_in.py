@@ -1,0 +1,112 @@
+"""Attachments of Cinder are taken over while their hosts are logged in; and the command that does
+it, as an operator runs it.
+"""
+import json
+import tempfile
+
+from blockattach.db.attachments import attachment_queries
+from blockattach.db.importing import importer
+from blockattach.db.importing import source
+from blockattach.domain import connection
+from blockattach.domain import importing
+from blockattach.drivers import base as drivers
+from blockattach.tests.fixtures import cinder
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
+from blockattach.tests.functional import instances
+from blockattach.tests.functional import test_manage
+
+CREDENTIAL = connection.Credential('someone', 'a-shared-secret')
+HOSTS = ('compute-1', 'compute-2')
+
+
+class AdoptionTest(instances.WorldTestCase):
+
+    def setUp(self):
+        super().setUp()
+        there = database.DatabaseFixture(migrated=False)
+        self.addCleanup(there.close)
+        peer = cinder.Cinder(there.database.engine)
+        volume_id = peer.volume(status='in-use', host=instances.POOL, multiattach=True)
+        for host in HOSTS:
+            peer.attachment(volume_id, host)
+        self.world.store.create(drivers.StoredVolume(
+            volume_id, f'volume-{volume_id}', 1, 'pool'))
+        self.world.target.offer_to_all(connection.Export(
+            volume_id, f'volume-{volume_id}', f'/dev/fake/volume-{volume_id}', 1), CREDENTIAL)
+        for host in HOSTS:
+            self.world.target.log_in(volume_id, instances.initiator_of(host), CREDENTIAL)
+        read = source.Source(there.url)
+        self.addCleanup(read.close)
+        importer.Importer(self.world.database, read, importing.Choices(), '__DEFAULT__').run()
+        self.rows = {row.host: row for row in attachment_queries.of_volume(
+            self.world.database, volume_id)}
+        self.volume_id = volume_id
+
+    def sessions(self):
+        return {grant.initiator.rpartition(':')[2]: grant.sessions
+                for export in self.world.target.exports() for grant in export.grants}
+
+    def test_sessions_go_on_through_a_start_and_each_look(self):
+        self.world.start_instance()
+        for _ in range(3):
+            self.world.instance.look()
+            self.assertEqual(dict.fromkeys(HOSTS, 1), self.sessions())
+        self.assert_agree()
+
+    def test_one_that_is_deleted_leaves_the_other(self):
+        self.world.instance.look()
+        self.world.delete(self.rows['compute-1'])
+        self.assertEqual({'compute-2': 1}, self.sessions())
+        self.world.delete(self.rows['compute-2'])
+        for _ in range(3):
+            self.world.instance.look()
+        self.assertEqual({}, self.sessions())
+        self.assert_agree()
+
+    def test_the_same_connector_again_gets_the_same_connection(self):
+        self.world.instance.look()
+        before = self.rows['compute-1']
+        again = self.world.update(before, 'compute-1')
+        self.assertEqual(before.connection['target_iqn'], again.connection['target_iqn'])
+        self.assertEqual(CREDENTIAL, make.credential(
+            self.world.database, self.volume_id, before.initiator))
+        self.assertEqual(dict.fromkeys(HOSTS, 1), self.sessions())
+
+
+class CommandTest(test_manage.ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        there = database.DatabaseFixture(migrated=False)
+        self.addCleanup(there.close)
+        self.peer = cinder.Cinder(there.database.engine)
+        self.wrong = self.peer.volume(status='deleting')
+        self.right = self.peer.volume()
+        self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
+        self.arguments = ('import', 'cinder', '--connection', there.url)
+        self.check(0, 'db', 'sync')
+
+    def asked(self, status, *more):
+        self.check(status, *self.arguments, '--format', 'json', *more)
+        return json.loads(self.said)
+
+    def test_nothing_is_written_while_anything_is_refused(self):
+        self.check(3, *self.arguments)
+        self.assertIn(self.wrong, self.said)
+        self.assertIn('Nothing was written.', self.said)
+        said = self.asked(3, '--dry-run')
+        self.assertEqual([{'code': 'in_work', 'id': self.wrong}], said['refused'])
+        self.assertEqual((False, 2, 0), (said['written'], said['found']['volumes'],
+                                         said['there']['volumes']))
+
+    def test_what_is_refused_may_be_left(self):
+        said = self.asked(3, '--leave-refused')
+        self.assertEqual((True, 1), (said['written'], said['taken']['volumes']))
+        said = self.asked(3, '--leave-refused')
+        self.assertEqual((1, 0), (said['there']['volumes'], sum(said['taken'].values())))
+
+    def test_what_is_no_cinder_database(self):
+        self.refused('its revision is', 'import', 'cinder', '--connection',
+                     f'sqlite:///{self.state_dir}/blockattach.sqlite')
+        self.refused('--pool must be HOST=VALUE', *self.arguments, '--pool', 'a')
