@@ -108,6 +108,7 @@ class Repeating(base.Cases):
     def test_terminating_is_repeated(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
+        self.act(volume, 'os-initialize_connection', {'connector': base.connector()}, 200)
         for _ in range(2):
             self.act(volume, 'os-terminate_connection', {'connector': base.connector()})
         self.has_status(volume, 'available')
