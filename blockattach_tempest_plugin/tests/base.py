@@ -8,13 +8,12 @@ from blockattach_tempest_plugin import client
 from blockattach_tempest_plugin import clouds
 
 CONF = config.CONF
-SERVICE, READER = 'service', 'reader'
 
 
 class CasesTest(test.BaseTestCase):
     """Before the cases of a group: what they run on."""
 
-    credentials = ['primary', 'alt', 'admin', ['reader', READER]]
+    credentials = ['primary', 'alt', 'admin']
     cloud: clouds.Cloud
 
     @classmethod
