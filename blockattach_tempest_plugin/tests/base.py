@@ -13,7 +13,7 @@ CONF = config.CONF
 class CasesTest(test.BaseTestCase):
     """Before the cases of a group: what they run on."""
 
-    credentials = ['primary', 'alt', 'admin']
+    credentials: list[Any] = ['primary', 'alt', 'admin']
     cloud: clouds.Cloud
 
     @classmethod
