@@ -29,7 +29,7 @@ FUNCTION_LINES = 50
 INTERNAL_IMPORTS = 12
 
 PACKAGE = 'blockattach'
-PACKAGES = (PACKAGE, 'blockattachclient')
+PACKAGES = (PACKAGE, 'blockattachclient', 'blockattach_tempest_plugin')
 FOLDERS = (*PACKAGES, 'tools', 'doc/source', 'releasenotes/source', '.ci', 'devstack')
 SUFFIXES = ('.py', '.sh', '.yaml', '')
 
@@ -39,6 +39,7 @@ MAY_IMPORT_MORE = ('blockattach/api/resources/volumes/__init__.py',
                    'blockattach/api/routes.py', 'blockattach/api/services.py',
                    'blockattach/conf/options.py', 'blockattach/policy/rules.py',
                    'blockattach/cmd/manage_work.py',
+                   'blockattach_tempest_plugin/cases/__init__.py',
                    'blockattach/wiring/', 'blockattach/tests/')
 
 NO_PRODUCTION = ('tests', 'testing', 'conformance')

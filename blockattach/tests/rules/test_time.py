@@ -8,7 +8,8 @@ import unittest
 
 from blockattach.tests.rules import sources
 
-CLOCKS = ('blockattach/clock.py', 'blockattach/db/engine/clock.py', 'blockattachclient/clock.py')
+CLOCKS = ('blockattach/clock.py', 'blockattach/db/engine/clock.py', 'blockattachclient/clock.py',
+          'blockattach_tempest_plugin/clock.py')
 
 FORBIDDEN = (
     'time.time', 'time.time_ns', 'time.monotonic', 'time.monotonic_ns', 'time.perf_counter',

@@ -1,0 +1,56 @@
+"""`blockattach-sanity` as it is typed: every case against the service, and what may go wrong."""
+import json
+import pathlib
+import tempfile
+
+from blockattach.tests.fixtures import polling
+from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
+
+PROJECT = '00000000000000000000000000000002'
+OTHER = '00000000000000000000000000000003'
+# There is no Nova to say that a server does not use a volume: only a service ends its attachment.
+SETTINGS = '[nova]\ndetach_rule = on\n'
+
+
+class SanityTest(base.StackTestCase):
+
+    def sanity(self, service, *arguments):
+        return commands.run('blockattach-sanity', [
+            '--endpoint', f'{service.endpoint}/{PROJECT}',
+            '--token', f'u1:{PROJECT}:member,reader',
+            '--other-token', f'u2:{OTHER}:member,reader', '--reader-token', f'u3:{PROJECT}:reader',
+            '--admin-token', f'a1:{PROJECT}', '--service-token', f'nova:{PROJECT}:service',
+            *arguments], {'NO_PROXY': '127.0.0.1'})
+
+    def test_every_case_passes_and_everything_is_removed(self):
+        service = self.a_stack(settings=SETTINGS)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / 'outcomes.json'
+            done = self.sanity(service, '--json', str(file))
+            found = json.loads(file.read_text(encoding='utf-8'))['cases']
+        self.assertEqual([], [one for one in found if one['status'] != 'passed'],
+                         done.output)
+        self.assertEqual(0, done.status, done.errors)
+        listed = commands.run('blockattach-sanity', ['--list'], {}).output
+        self.assertTrue(listed.endswith(f'\n{len(found)} cases\n'))
+        api = base.Api(f'{service.endpoint}/{PROJECT}')
+        self.assertTrue(polling.until(lambda: not api.list('volumes')))
+        self.assertEqual([], [kind['name'] for kind in api.list('volume_types', '/types')
+                              if kind['name'].startswith('sanity-')])
+
+    def test_what_cannot_be_tried_is_said_in_a_line(self):
+        for arguments, words in (
+                ((), 'name a cloud'), (('--only', '('), 'regular expression'),
+                (('--only', 'no such case'), 'no case'),
+                (('--endpoint', 'http://127.0.0.1:1/v3', '--token', 't'), 'no answer')):
+            with self.subTest(words):
+                done = commands.run('blockattach-sanity', arguments, {})
+                self.assertEqual(2, done.status)
+                self.assertIn(words, done.errors)
+                self.assertEqual('', done.output)
+
+    def test_sentences_are_listed(self):
+        done = commands.run('blockattach-sanity', ['--list', '--only', 'join at once'], {})
+        self.assertEqual(0, done.status)
+        self.assertIn('  Sixteen hosts join at once\n', done.output)

@@ -1,0 +1,22 @@
+"""The cases, in groups. Each is a method whose name says, as a sentence, what is so."""
+from blockattach_tempest_plugin.cases import base
+from blockattach_tempest_plugin.cases import extension
+from blockattach_tempest_plugin.cases import isolation
+from blockattach_tempest_plugin.cases import joins
+from blockattach_tempest_plugin.cases import legacy
+from blockattach_tempest_plugin.cases import lifecycle
+from blockattach_tempest_plugin.cases import listing
+from blockattach_tempest_plugin.cases import modes
+from blockattach_tempest_plugin.cases import races
+from blockattach_tempest_plugin.cases import refusals
+from blockattach_tempest_plugin.cases import repeating
+from blockattach_tempest_plugin.cases import servers
+from blockattach_tempest_plugin.cases import statuses
+
+GROUPS: tuple[type[base.Cases], ...] = (
+    lifecycle.Lifecycle, statuses.Statuses, modes.Modes, joins.Joins, races.Races,
+    repeating.Repeating, refusals.RefusedCreates, refusals.RefusedUpdates,
+    refusals.RefusedVersions, refusals.RefusedStates, listing.Lists, isolation.Isolation,
+    isolation.Readers, servers.Moves, servers.ServiceTokens, legacy.LegacyActions,
+    legacy.LegacyRefusals, legacy.OldAndNew, extension.Extension)
+"""In the order in which they are run and reported."""

@@ -1,0 +1,119 @@
+"""Projects do not see each other, and who may only read changes nothing."""
+from typing import Any
+
+from blockattach_tempest_plugin.cases import base
+
+
+class Isolation(base.Cases):
+    """Two projects on one service."""
+
+    def setUp(self) -> None:
+        """Without another project there is nothing to see."""
+        super().setUp()
+        self.stranger = self.needs_other()
+
+    def test_an_attachment_of_another_project_is_not_shown(self) -> None:
+        self.refused(self.stranger.show(self.attach(self.volume())), 404)
+
+    def test_an_attachment_of_another_project_is_not_listed(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        found = self.answered(self.stranger.get(f'/attachments?volume_id={volume}'))
+        self.assertEqual([], found['attachments'])
+
+    def test_all_projects_are_not_listed_for_a_user(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        found = self.answered(self.stranger.get(f'/attachments?all_tenants=1&volume_id={volume}'))
+        self.assertEqual([], found['attachments'])
+
+    def test_a_volume_of_another_project_is_not_attached(self) -> None:
+        volume = self.volume()
+        self.refused(self.stranger.create(volume), 404)
+        self.has_status(volume, 'available')
+
+    def test_an_attachment_of_another_project_is_not_updated(self) -> None:
+        attachment = self.reserve(self.volume())
+        self.refused(self.stranger.update(attachment, base.connector('stranger')), 404)
+        self.assertEqual('reserved', self.shown(attachment)['status'])
+
+    def test_an_attachment_of_another_project_is_not_completed(self) -> None:
+        attachment = self.connect(self.volume())
+        self.refused(self.stranger.complete(attachment), 404)
+        self.assertEqual('attaching', self.shown(attachment)['status'])
+
+    def test_an_attachment_of_another_project_is_not_deleted(self) -> None:
+        attachment = self.attach(self.volume())
+        self.refused(self.stranger.delete(attachment), 404)
+        self.assertEqual('attached', self.shown(attachment)['status'])
+
+    def test_a_volume_of_another_project_is_not_reserved(self) -> None:
+        volume = self.volume()
+        self.refused(self.stranger.act(volume, 'os-reserve'), 404)
+        self.has_status(volume, 'available')
+
+    def test_a_volume_of_another_project_is_not_initialized(self) -> None:
+        answer = self.stranger.act(self.volume(), 'os-initialize_connection',
+                                   {'connector': base.connector('stranger')})
+        self.refused(answer, 404)
+
+    def test_a_volume_of_another_project_is_not_detached(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        self.refused(self.stranger.act(volume, 'os-detach', {}), 404)
+        self.has_status(volume, 'in-use')
+
+    def test_a_volume_of_another_project_does_not_begin_to_detach(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        self.refused(self.stranger.act(volume, 'os-begin_detaching'), 404)
+        self.has_status(volume, 'in-use')
+
+    def test_an_attachment_of_another_project_is_no_marker(self) -> None:
+        attachment = self.reserve(self.volume())
+        self.refused(self.stranger.get(f'/attachments?marker={attachment}'), 404)
+
+    def test_an_administrator_lists_all_projects(self) -> None:
+        admin = self.needs_admin()
+        volume = self.volume(self.stranger)
+        made = self.answered(self.stranger.create(volume))['attachment']['id']
+        found = self.answered(admin.get(f'/attachments?all_tenants=1&volume_id={volume}'))
+        self.assertEqual([made], [one['id'] for one in found['attachments']])
+
+
+class Readers(base.Cases):
+    """A user who may only read."""
+
+    def setUp(self) -> None:
+        """Without one there is nothing to see."""
+        super().setUp()
+        self.reader = self.needs(self.cloud.reader, 'user who may only read')
+
+    def forbids(self, answer: Any, rule: str) -> None:
+        """It is forbidden, and the rule is named."""
+        self.refused(answer, 403, rule)
+
+    def test_a_reader_sees_an_attachment(self) -> None:
+        attachment = self.reserve(self.volume())
+        self.answered(self.reader.show(attachment))
+
+    def test_a_reader_attaches_nothing(self) -> None:
+        self.forbids(self.reader.create(self.volume()), 'volume:attachment_create')
+
+    def test_a_reader_updates_nothing(self) -> None:
+        attachment = self.reserve(self.volume())
+        self.forbids(self.reader.update(attachment, base.connector()),
+                     'volume:attachment_update')
+
+    def test_a_reader_completes_nothing(self) -> None:
+        attachment = self.reserve(self.volume())
+        self.forbids(self.reader.complete(attachment), 'volume:attachment_complete')
+
+    def test_a_reader_deletes_nothing(self) -> None:
+        attachment = self.reserve(self.volume())
+        self.forbids(self.reader.delete(attachment), 'volume:attachment_delete')
+
+    def test_a_user_does_not_detach_by_force(self) -> None:
+        if self.cloud.admin is self.api:
+            self.skipTest('the user is an administrator')
+        self.refused(self.api.act(self.volume(), 'os-force_detach', {}), 403)

@@ -1,0 +1,112 @@
+"""Who may write: what was asked, what is kept and what the host is allowed."""
+from typing import Any
+
+from blockattach_tempest_plugin.cases import base
+
+
+class Modes(base.Cases):
+    """rw and ro."""
+
+    def setUp(self) -> None:
+        """A mode of its own came with 3.54."""
+        super().setUp()
+        self.needs_version('3.54')
+
+    def mode(self, attachment: str) -> Any:
+        """What is shown of it."""
+        return self.shown(attachment)['attach_mode']
+
+    def access(self, attachment: str) -> Any:
+        """What the host is allowed."""
+        return self.shown(attachment)['connection_info']['access_mode']
+
+    def updated(self, volume: str, host: str = 'one', said: dict[str, str] | None = None,
+                **fields: Any) -> str:
+        """An attachment that got its connector by an update."""
+        attachment = self.reserve(volume, **fields)
+        self.answered(self.api.update(attachment, base.connector(host, **(said or {}))))
+        return attachment
+
+    def test_an_attachment_keeps_the_mode_ro(self) -> None:
+        self.assertEqual('ro', self.mode(self.reserve(self.volume(), mode='ro')))
+
+    def test_an_attachment_keeps_the_mode_rw(self) -> None:
+        self.assertEqual('rw', self.mode(self.reserve(self.volume(), mode='rw')))
+
+    def test_a_reservation_without_a_mode_shows_null_as_text(self) -> None:
+        self.assertEqual('null', self.mode(self.reserve(self.volume())))
+
+    def test_an_update_without_a_mode_makes_it_rw(self) -> None:
+        self.assertEqual('rw', self.mode(self.updated(self.volume())))
+
+    def test_an_update_takes_the_mode_of_the_connector(self) -> None:
+        self.assertEqual('ro', self.mode(self.updated(self.volume(), said={'mode': 'ro'})))
+
+    def test_a_mode_that_was_asked_first_counts_more_than_the_connectors(self) -> None:
+        attachment = self.updated(self.volume(), said={'mode': 'rw'}, mode='ro')
+        self.assertEqual('ro', self.mode(attachment))
+
+    def test_creating_with_a_connector_keeps_the_mode(self) -> None:
+        self.assertEqual('ro', self.mode(self.connect(self.volume(), mode='ro')))
+
+    def test_creating_with_a_connector_without_a_mode_makes_it_rw(self) -> None:
+        self.assertEqual('rw', self.mode(self.connect(self.volume())))
+
+    def test_creating_takes_the_mode_of_the_connector(self) -> None:
+        attachment = self.reserve(self.volume(), connector=base.connector(mode='ro'))
+        self.assertEqual('ro', self.mode(attachment))
+
+    def test_the_mode_of_a_connector_is_taken_before_3_54(self) -> None:
+        attachment = self.reserve(self.volume(), version='3.27')
+        self.answered(self.api.update(attachment, base.connector(mode='ro'), '3.27'))
+        self.assertEqual('ro', self.mode(attachment))
+
+    def test_the_mode_outlasts_completing(self) -> None:
+        attachment = self.updated(self.volume(), mode='ro')
+        self.answered(self.api.complete(attachment), 204)
+        self.assertEqual('ro', self.mode(attachment))
+
+    def test_a_host_that_may_write_is_allowed_to(self) -> None:
+        self.assertEqual('rw', self.access(self.updated(self.volume(), mode='rw')))
+
+    def test_a_host_that_may_only_read_is_not_allowed_to_write(self) -> None:
+        self.assertEqual('ro', self.access(self.updated(self.volume(), mode='ro')))
+
+    def test_hosts_of_different_modes_share_a_volume(self) -> None:
+        volume = self.shared_volume()
+        writes, reads = self.attach(volume, 'one', mode='rw'), self.attach(volume, 'two',
+                                                                         mode='ro')
+        self.assertEqual(('rw', 'ro'), (self.mode(writes), self.mode(reads)))
+
+    def test_a_reader_is_not_allowed_to_write_beside_a_writer(self) -> None:
+        volume = self.shared_volume()
+        self.attach(volume, 'one', mode='rw')
+        self.assertEqual('ro', self.access(self.attach(volume, 'two', mode='ro')))
+
+    def test_two_hosts_may_both_write(self) -> None:
+        volume = self.shared_volume()
+        made = [self.updated(volume, host, mode='rw') for host in ('one',)]
+        self.answered(self.api.complete(made[0]), 204)
+        made.append(self.updated(volume, 'two', mode='rw'))
+        self.assertEqual(['rw', 'rw'], [self.mode(one) for one in made])
+
+    def test_a_read_only_volume_is_attached_read_only(self) -> None:
+        volume = self.volume()
+        self.act(volume, 'os-update_readonly_flag', {'readonly': True})
+        self.assertEqual('ro', self.mode(self.updated(volume, mode='rw')))
+
+    def test_a_read_only_volume_lets_nobody_write(self) -> None:
+        volume = self.volume()
+        self.act(volume, 'os-update_readonly_flag', {'readonly': True})
+        self.assertEqual('ro', self.access(self.updated(volume)))
+
+    def test_a_volume_that_is_no_longer_read_only_is_attached_to_write(self) -> None:
+        volume = self.volume()
+        for readonly in (True, False):
+            self.act(volume, 'os-update_readonly_flag', {'readonly': readonly})
+        self.assertEqual('rw', self.mode(self.updated(volume, mode='rw')))
+
+    def test_a_volume_in_use_does_not_become_read_only(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        self.refused(self.api.act(volume, 'os-update_readonly_flag', {'readonly': True}), 400)

@@ -1,0 +1,131 @@
+"""What may be sent twice, because the first answer was lost."""
+from blockattach_tempest_plugin.cases import base
+from blockattach_tempest_plugin.cases import legacy
+
+
+class Repeating(base.Cases):
+    """The same request once more."""
+
+    def test_an_update_is_repeated(self) -> None:
+        attachment = self.reserve(self.volume())
+        for _ in range(2):
+            self.answered(self.api.update(attachment, base.connector()))
+        self.assertEqual('attaching', self.shown(attachment)['status'])
+
+    def test_a_repeated_update_answers_the_same_connection(self) -> None:
+        attachment = self.reserve(self.volume())
+        first, second = (
+            self.answered(self.api.update(attachment, base.connector()))['attachment']
+            for _ in range(2))
+        self.assertEqual(first['connection_info'], second['connection_info'])
+
+    def test_an_update_moves_to_another_host(self) -> None:
+        attachment = self.reserve(self.volume())
+        for host in ('one', 'two'):
+            self.answered(self.api.update(attachment, base.connector(host)))
+        self.assertEqual('attaching', self.shown(attachment)['status'])
+
+    def test_completing_is_repeated(self) -> None:
+        volume = self.volume()
+        attachment = self.connect(volume)
+        for _ in range(2):
+            self.answered(self.api.complete(attachment), 204)
+        self.has_status(volume, 'in-use')
+
+    def test_completing_is_repeated_after_an_update(self) -> None:
+        attachment = self.attach(self.volume())
+        self.answered(self.api.update(attachment, base.connector()))
+        self.answered(self.api.complete(attachment), 204)
+        self.assertEqual('attached', self.shown(attachment)['status'])
+
+    def test_a_second_deletion_finds_nothing(self) -> None:
+        attachment = self.attach(self.volume())
+        self.end(attachment)
+        self.refused(self.cloud.ender.delete(attachment), 404)
+
+    def test_a_repeated_deletion_does_not_end_another_attachment(self) -> None:
+        volume = self.volume()
+        first = self.attach(volume)
+        self.end(first)
+        second = self.attach(volume)
+        self.refused(self.cloud.ender.delete(first), 404)
+        self.assertEqual('attached', self.shown(second)['status'])
+
+    def test_a_second_reservation_of_the_same_server_is_another_attachment(self) -> None:
+        volume, server = self.volume(), base.server()
+        first, second = (self.reserve(volume, instance_uuid=server) for _ in range(2))
+        self.assertNotEqual(first, second)
+        self.assertEqual(['reserved', 'reserved'], self.states(volume))
+
+    def test_a_second_reservation_ends_by_itself(self) -> None:
+        volume, server = self.volume(), base.server()
+        first, second = (self.reserve(volume, instance_uuid=server) for _ in range(2))
+        self.end(second)
+        self.assertEqual('reserved', self.shown(first)['status'])
+        self.has_status(volume, 'reserved')
+
+    def test_unreserving_is_repeated(self) -> None:
+        volume = self.volume()
+        self.act(volume, 'os-reserve')
+        for _ in range(2):
+            self.act(volume, 'os-unreserve')
+        self.has_status(volume, 'available')
+
+    def test_rolling_detaching_back_is_repeated(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        self.act(volume, 'os-begin_detaching')
+        for _ in range(2):
+            self.act(volume, 'os-roll_detaching')
+        self.has_status(volume, 'in-use')
+
+    def test_attaching_by_action_is_repeated_for_the_same_host(self) -> None:
+        volume = self.volume()
+        for _ in range(2):
+            answer = self.api.act(volume, 'os-attach', legacy.HOST)
+            self.assertIn(answer.status, (202, 400), answer.text)
+        self.assertEqual(['attached'], self.states(volume))
+
+    def test_attaching_a_shared_volume_by_action_is_repeated(self) -> None:
+        volume = self.shared_volume()
+        for _ in range(2):
+            self.act(volume, 'os-attach', legacy.HOST)
+        self.assertEqual(['attached'], self.states(volume))
+
+    def test_detaching_by_action_is_repeated(self) -> None:
+        volume = self.volume()
+        self.act(volume, 'os-attach', legacy.HOST)
+        for _ in range(2):
+            self.act(volume, 'os-detach', {})
+        self.has_status(volume, 'available')
+
+    def test_initializing_is_repeated(self) -> None:
+        volume = self.volume()
+        first, second = (self.act(volume, 'os-initialize_connection',
+                                  {'connector': base.connector()}, 200) for _ in range(2))
+        self.assertEqual(first, second)
+
+    def test_terminating_is_repeated(self) -> None:
+        volume = self.volume()
+        self.act(volume, 'os-reserve')
+        self.act(volume, 'os-initialize_connection', {'connector': base.connector()}, 200)
+        for _ in range(2):
+            self.act(volume, 'os-terminate_connection', {'connector': base.connector()})
+        self.has_status(volume, 'available')
+
+    def test_a_named_request_makes_one_attachment(self) -> None:
+        self.needs_extension()
+        volume, key = self.shared_volume(), base.server()
+        made = [self.answered(self.api.send(
+            'POST', '/attachments', {'attachment': {'volume_uuid': volume}},
+            Idempotency_Key=key))['attachment']['id'] for _ in range(2)]
+        self.assertEqual(made[0], made[1])
+        self.assertEqual(1, len(self.attachments_of(volume)))
+
+    def test_the_name_of_a_request_is_not_taken_for_another(self) -> None:
+        self.needs_extension()
+        key = base.server()
+        for volume, status in ((self.volume(), 200), (self.volume(), 409)):
+            self.answered(self.api.send(
+                'POST', '/attachments', {'attachment': {'volume_uuid': volume}},
+                Idempotency_Key=key), status)

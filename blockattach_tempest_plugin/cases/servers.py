@@ -1,0 +1,127 @@
+"""Attachments of servers: how Nova moves them, and who may end them (CVE-2023-2088)."""
+from typing import Any
+
+from blockattach_tempest_plugin.cases import base
+
+REFUSED = (409, 500, 503)
+"""409: Nova says that the server uses it; the others: Nova could not be asked."""
+
+
+class Moves(base.Cases):
+    """A server on two hosts for a while."""
+
+    def setUp(self) -> None:
+        """The connection of a server must be ended afterwards."""
+        super().setUp()
+        self.needs_servers()
+
+    def test_a_server_connects_to_a_second_host_while_it_moves(self) -> None:
+        volume, server = self.volume(), base.server()
+        self.attach(volume, 'one', instance_uuid=server)
+        self.connect(volume, 'two', instance_uuid=server)
+        self.assertEqual(['attached', 'attaching'], self.states(volume))
+
+    def test_a_server_that_has_moved_leaves_the_first_host(self) -> None:
+        volume, server = self.volume(), base.server()
+        source = self.attach(volume, 'one', instance_uuid=server)
+        target = self.attach(volume, 'two', instance_uuid=server)
+        self.assertEqual([target], [one['id'] for one in self.end(source)])
+        self.has_status(volume, 'in-use')
+
+    def test_a_move_that_failed_leaves_the_server_where_it_was(self) -> None:
+        volume, server = self.volume(), base.server()
+        source = self.attach(volume, 'one', instance_uuid=server)
+        self.end(self.connect(volume, 'two', instance_uuid=server))
+        self.assertEqual('attached', self.shown(source)['status'])
+        self.has_status(volume, 'in-use')
+
+    def test_a_server_moves_by_a_reservation(self) -> None:
+        volume, server = self.volume(), base.server()
+        source = self.attach(volume, 'one', instance_uuid=server)
+        target = self.reserve(volume, instance_uuid=server)
+        self.end(source)
+        self.answered(self.api.update(target, base.connector('two')))
+        self.answered(self.api.complete(target), 204)
+        self.has_status(volume, 'in-use')
+
+    def test_another_server_does_not_take_part_in_a_move(self) -> None:
+        volume = self.volume()
+        self.attach(volume, 'one', instance_uuid=base.server())
+        self.refused(self.api.create(volume, instance_uuid=base.server()), 400)
+
+    def test_a_volume_shows_the_server(self) -> None:
+        volume, server = self.volume(), base.server()
+        self.attach(volume, instance_uuid=server)
+        self.assertEqual(server, self.shown_volume(volume)['attachments'][0]['server_id'])
+
+
+class ServiceTokens(base.Cases):
+    """What a user may not do with the volume of a server, and a service may."""
+
+    def setUp(self) -> None:
+        """Played where users are refused, and a service can clean up."""
+        super().setUp()
+        self.service = self.needs(self.cloud.service, 'service user')
+
+    def used(self) -> tuple[str, str]:
+        """A volume that a server uses, and its attachment; skip where a user may end it."""
+        if self.cloud.asks_servers:
+            self.skipTest('a user may end the attachment of a server that does not exist: Nova '
+                          'is asked, or the rule is off')
+        volume = self.volume()
+        return volume, self.attach(volume, instance_uuid=base.server())
+
+    def refuses(self, answer: Any, volume: str) -> None:
+        """The user is refused, and nothing has changed."""
+        self.assertIn(answer.status, REFUSED, answer.text)
+        self.assertEqual(['attached'], self.states(volume))
+        self.has_status(volume, 'in-use')
+
+    def test_a_user_does_not_delete_the_attachment_of_a_server(self) -> None:
+        volume, attachment = self.used()
+        self.refuses(self.api.delete(attachment), volume)
+
+    def test_a_user_does_not_detach_the_volume_of_a_server(self) -> None:
+        volume, _ = self.used()
+        self.refuses(self.api.act(volume, 'os-detach', {}), volume)
+
+    def test_a_user_does_not_terminate_the_connection_of_a_server(self) -> None:
+        volume, _ = self.used()
+        self.refuses(self.api.act(volume, 'os-terminate_connection',
+                                  {'connector': base.connector()}), volume)
+
+    def test_an_administrator_does_not_delete_the_attachment_of_a_server(self) -> None:
+        admin = self.needs_admin()
+        volume, attachment = self.used()
+        self.refuses(admin.delete(attachment), volume)
+
+    def test_a_service_deletes_the_attachment_of_a_server(self) -> None:
+        volume, attachment = self.used()
+        self.answered(self.service.delete(attachment))
+        self.has_status(volume, 'available')
+
+    def test_a_service_detaches_the_volume_of_a_server(self) -> None:
+        volume, attachment = self.used()
+        self.answered(self.service.act(volume, 'os-detach', {'attachment_id': attachment}), 202)
+        self.has_status(volume, 'available')
+
+    def test_a_user_deletes_the_reservation_of_a_server(self) -> None:
+        attachment = self.reserve(self.volume(), instance_uuid=base.server())
+        self.answered(self.api.delete(attachment))
+
+    def test_a_user_deletes_an_attachment_of_no_server(self) -> None:
+        self.answered(self.api.delete(self.attach(self.volume())))
+
+    def test_a_service_that_does_not_say_which_is_refused(self) -> None:
+        volume = self.shared_volume()
+        for host in ('one', 'two'):
+            self.attach(volume, host)
+        self.refused(self.service.act(volume, 'os-detach', {}), 400)
+        self.assertEqual(['attached', 'attached'], self.states(volume))
+
+    def test_a_service_that_names_an_unknown_attachment_changes_nothing(self) -> None:
+        volume = self.volume()
+        self.attach(volume)
+        self.answered(self.service.act(volume, 'os-detach', {'attachment_id': base.server()}),
+                      202)
+        self.assertEqual(['attached'], self.states(volume))

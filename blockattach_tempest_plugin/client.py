@@ -1,0 +1,118 @@
+"""Requests of the Block Storage API as the cases send them: any body, any version, any answer."""
+import json
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import requests
+
+NEWEST = (3, 71)
+"""The newest microversion that the cases know."""
+SECONDS = 120.0
+Token = Callable[[], str | None]
+
+
+class Answer(NamedTuple):
+    """An answer, whatever it is. ``body`` is what its JSON says, None if it has none."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def fault(self) -> str:
+        """Under which key a failure is described; empty if it is not."""
+        return next(iter(self.body)) if isinstance(self.body, dict) and self.body else ''
+
+    @property
+    def message(self) -> str:
+        """The sentence of a failure; empty if there is none."""
+        inner = self.body.get(self.fault) if self.fault else None
+        return str(inner.get('message', '')) if isinstance(inner, dict) else ''
+
+
+class Client:
+    """One caller. Threads may share it."""
+
+    def __init__(self, endpoint: str, token: Token, service_token: Token | None = None) -> None:
+        """
+        :param endpoint: with the version, and the project if the service wants it in addresses
+        :param token: asked before each request, so that it may be renewed
+        :param service_token: sent besides, by a caller that is a service
+        """
+        self.endpoint = endpoint.rstrip('/')
+        self.version = '.'.join(map(str, NEWEST))
+        self._token, self._service_token = token, service_token
+        self._thread = threading.local()
+
+    def with_service_token(self, service_token: Token) -> 'Client':
+        """The same caller with a service behind it."""
+        return Client(self.endpoint, self._token, service_token)
+
+    def send(self, method: str, path: str, body: Any = None, version: str | None = '',
+             extension: str | None = None, **headers: str) -> Answer:
+        """Send any request.
+
+        :param path: below the endpoint; a whole address is taken as it is
+        :param body: sent as JSON; bytes are sent as they are
+        :param version: a microversion; empty: the client's own, None: none is named
+        :param extension: the version of blockattach's own API that is asked for
+        :param headers: with underscores for hyphens
+        """
+        named = [f'volume {version or self.version}'] if version is not None else []
+        named += [f'blockattach {extension}'] if extension else []
+        sent = {'Accept': 'application/json', 'Content-Type': 'application/json',
+                'OpenStack-API-Version': ', '.join(named) or None,
+                'X-Auth-Token': self._token(),
+                'X-Service-Token': self._service_token() if self._service_token else None,
+                **{name.replace('_', '-'): value for name, value in headers.items()}}
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
+        reply = self._session().request(
+            method, path if '://' in path else self.endpoint + path, data=data, timeout=SECONDS,
+            headers={name: value for name, value in sent.items() if value is not None})
+        try:
+            parsed = reply.json() if reply.content else None
+        except ValueError:
+            parsed = None
+        return Answer(reply.status_code, parsed, reply.headers, reply.text)
+
+    def get(self, path: str, version: str | None = '', **more: str) -> Answer:
+        """Read."""
+        return self.send('GET', path, None, version, **more)
+
+    def create(self, volume_id: str, version: str = '', **fields: Any) -> Answer:
+        """Make an attachment."""
+        return self.send('POST', '/attachments',
+                         {'attachment': {'volume_uuid': volume_id, **fields}}, version)
+
+    def update(self, attachment_id: str, connector: Any, version: str = '') -> Answer:
+        """Give an attachment its connector."""
+        return self.send('PUT', f'/attachments/{attachment_id}',
+                         {'attachment': {'connector': connector}}, version)
+
+    def complete(self, attachment_id: str, value: Any = None, version: str = '') -> Answer:
+        """Complete an attachment."""
+        return self.send('POST', f'/attachments/{attachment_id}/action', {'os-complete': value},
+                         version)
+
+    def delete(self, attachment_id: str, version: str = '') -> Answer:
+        """Delete an attachment."""
+        return self.send('DELETE', f'/attachments/{attachment_id}', version=version)
+
+    def show(self, attachment_id: str, version: str = '', **more: str) -> Answer:
+        """Show an attachment."""
+        return self.get(f'/attachments/{attachment_id}', version, **more)
+
+    def act(self, volume_id: str, action: str, value: Any = None) -> Answer:
+        """An action on a volume."""
+        return self.send('POST', f'/volumes/{volume_id}/action', {action: value})
+
+    def _session(self) -> requests.Session:
+        """One for each thread: requests does not promise that they can share it."""
+        found: requests.Session | None = getattr(self._thread, 'session', None)
+        if found is None:
+            found = self._thread.session = requests.Session()
+        return found

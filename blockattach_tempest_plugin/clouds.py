@@ -1,0 +1,195 @@
+"""What the cases run on: callers, volume types, what the service announces, and what was made."""
+import contextlib
+import dataclasses
+import re
+import threading
+import uuid
+from typing import Any
+
+import requests
+
+from blockattach_tempest_plugin import client
+from blockattach_tempest_plugin import clock
+
+PREFIX = 'sanity-'
+"""How the names begin of all that the cases make."""
+MULTIATTACH = '<is> True'
+EXTENSION = 'Blockattach-API-Versions'
+SECONDS = 120.0
+_TICK = 0.02
+_VERSION = re.compile(r'/v3(/.*)?$')
+
+
+class Unusable(Exception):
+    """The cases cannot be run there; the text says why."""
+
+
+@dataclasses.dataclass
+class Cloud:
+    """Callers that are None are not there, and cases that need them are skipped."""
+
+    member: client.Client
+    other: client.Client | None = None
+    """Of another project, and no administrator."""
+    admin: client.Client | None = None
+    service: client.Client | None = None
+    """The member, with a service token."""
+    reader: client.Client | None = None
+    """Of the member's project, with no right to change anything."""
+    plain_type: str | None = None
+    multiattach_type: str | None = None
+    extension: tuple[int, int] | None = None
+    """The newest version of blockattach's own API; None: it is not offered."""
+    asks_servers: bool = True
+    """Whether a user may end the connection of a server that does not exist: Nova is asked."""
+    shows_differences: bool = False
+    """Whether what only blockattach promises is tried elsewhere too."""
+    volumes: dict[str, client.Client] = dataclasses.field(default_factory=dict)
+    """What was made and is not removed yet, with the caller that made it."""
+    own_type: str | None = None
+    _guard: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    @property
+    def ender(self) -> client.Client:
+        """Who may end any attachment of the member's."""
+        return self.service or self.member
+
+    def prepare(self) -> None:
+        """Find out what is offered, and make what is missing.
+
+        :raises Unusable: nobody serves there, or the caller is refused
+        """
+        try:
+            listed = self.member.get('/volumes', None)
+            found = self.member.get(root(self.member), None)
+        except requests.RequestException as exc:
+            raise Unusable(f'no answer: {exc}') from exc
+        if listed.status != 200:
+            raise Unusable(f'GET /volumes is answered {listed.status}: {listed.text[:200]}')
+        self._versions(found)
+        if self.admin is None and is_admin(self.member):
+            self.admin = self.member
+        if self.other is not None and is_admin(self.other):
+            self.other = None
+        self.multiattach_type = self.multiattach_type or self._multiattach_type()
+        self.asks_servers = self._asks_servers()
+
+    def a_volume(self, multiattach: bool = False, owner: client.Client | None = None,
+                 **fields: Any) -> str:
+        """The id of a new volume that is available.
+
+        :raises AssertionError: none can be made
+        """
+        by = owner or self.member
+        kind = self.multiattach_type if multiattach else self.plain_type
+        if kind is not None:
+            fields['volume_type'] = kind
+        made = by.send('POST', '/volumes', {'volume': {
+            'size': 1, 'name': f'{PREFIX}{uuid.uuid4().hex[:12]}', **fields}})
+        if made.status != 202:
+            raise AssertionError(f'no volume is made: {made.status} {made.text[:300]}')
+        volume_id = str(made.body['volume']['id'])
+        with self._guard:
+            self.volumes[volume_id] = by
+        self.wait_for(volume_id, 'available', by)
+        return volume_id
+
+    def wait_for(self, volume_id: str, status: str, caller: client.Client | None = None) -> None:
+        """Return when a volume has this status.
+
+        :raises AssertionError: it does not get it
+        """
+        found, deadline = '', clock.monotonic() + SECONDS
+        while clock.monotonic() < deadline:
+            shown = (caller or self.member).get(f'/volumes/{volume_id}')
+            found = shown.body['volume']['status'] if shown.status == 200 else str(shown.status)
+            if found == status or ('error' in found and 'error' not in status):
+                break
+            clock.pause(_TICK)
+        if found != status:
+            raise AssertionError(f'the volume {volume_id} is {found}, not {status}')
+
+    def discard(self, volume_id: str) -> None:
+        """Remove a volume, whatever its attachments are."""
+        by = self.volumes[volume_id]
+        for _ in range(3):
+            for action in ('os-roll_detaching', 'os-unreserve'):
+                by.act(volume_id, action)
+            ender = self.ender if by is self.member else by
+            listed = by.get(f'/attachments?volume_id={volume_id}')
+            for one in listed.body['attachments'] if listed.status == 200 else ():
+                ender.delete(one['id'])
+            if by.send('DELETE', f'/volumes/{volume_id}').status in (202, 404):
+                break
+            if self.admin is not None:
+                self.admin.act(volume_id, 'os-reset_status',
+                               {'status': 'available', 'attach_status': 'detached'})
+            clock.pause(_TICK)
+        else:
+            return
+        with self._guard:
+            self.volumes.pop(volume_id, None)
+
+    def close(self) -> list[str]:
+        """Remove all that was made; what cannot be removed."""
+        for volume_id in list(self.volumes):
+            with contextlib.suppress(requests.RequestException):
+                self.discard(volume_id)
+        left = [f'volume {volume_id}' for volume_id in self.volumes]
+        if self.own_type is not None and self.admin is not None:
+            deadline = clock.monotonic() + SECONDS
+            path = f'/types/{self.own_type}'
+            while (removed := self.admin.send('DELETE', path)).status not in (202, 404):
+                if left or clock.monotonic() > deadline:
+                    return [*left, f'volume type {self.own_type} ({removed.message})']
+                clock.pause(_TICK)
+            self.own_type = None
+        return left
+
+    def _versions(self, found: client.Answer) -> None:
+        """What is offered, from the document of versions."""
+        announced = re.search(r'max=(\d+)\.(\d+)', found.headers.get(EXTENSION, ''))
+        if announced:
+            self.extension = (int(announced[1]), int(announced[2]))
+        numbers = [tuple(map(int, one['version'].split('.')))
+                   for one in (found.body or {}).get('versions', ())
+                   if re.fullmatch(r'3\.\d+', one.get('version') or '')]
+        if not numbers:
+            raise Unusable('it announces no version 3 of the Block Storage API')
+        version = '.'.join(map(str, min(max(numbers), client.NEWEST)))
+        for caller in (self.member, self.other, self.admin, self.service, self.reader):
+            if caller is not None:
+                caller.version = version
+
+    def _multiattach_type(self) -> str | None:
+        """A type of its own if somebody may make it, else one that is there."""
+        if self.admin is not None:
+            made = self.admin.send('POST', '/types', {'volume_type': {
+                'name': f'{PREFIX}{uuid.uuid4().hex[:12]}',
+                'extra_specs': {'multiattach': MULTIATTACH}}})
+            if made.status == 200:
+                self.own_type = made.body['volume_type']['id']
+                return self.own_type
+        listed = self.member.get('/types')
+        kinds = listed.body['volume_types'] if listed.status == 200 else ()
+        return next((kind['id'] for kind in kinds
+                     if (kind.get('extra_specs') or {}).get('multiattach') == MULTIATTACH), None)
+
+    def _asks_servers(self) -> bool:
+        volume_id = self.a_volume()
+        made = self.member.create(volume_id, instance_uuid=str(uuid.uuid4()), connector={
+            'initiator': f'iqn.2026-01.org.example:{PREFIX}probe', 'host': f'{PREFIX}probe'})
+        ended = made.status == 200 and self.member.delete(
+            made.body['attachment']['id']).status == 200
+        self.discard(volume_id)
+        return ended
+
+
+def root(caller: client.Client) -> str:
+    """Where the document of versions is."""
+    return _VERSION.sub('/v3/', caller.endpoint)
+
+
+def is_admin(caller: client.Client) -> bool:
+    """Whether a caller sees what only administrators see."""
+    return caller.get('/os-services').status == 200

@@ -1,0 +1,180 @@
+"""``blockattach-sanity``: try volume attachments at any endpoint, sentence by sentence."""
+import argparse
+import os
+import pathlib
+import re
+import signal
+import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from blockattach_tempest_plugin import client
+from blockattach_tempest_plugin import clouds
+from blockattach_tempest_plugin import running
+
+NAME = 'blockattach-sanity'
+OK, WRONG, UNUSABLE = 0, 1, 2
+SERVICE_TYPE = 'block-storage'
+PERSONS = {
+    'other': 'a user of another project who is no administrator',
+    'admin': 'an administrator',
+    'reader': 'a user of the same project who may only read',
+    'service': 'a service user, whose token is sent as X-Service-Token',
+}
+"""Who may take part besides. Whoever is missing is named where a case is skipped."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    made = argparse.ArgumentParser(NAME, description=__doc__.split(': ', 1)[1])
+    made.add_argument('--os-cloud', default=os.environ.get('OS_CLOUD'), metavar='NAME',
+                      help='a cloud of clouds.yaml')
+    made.add_argument('--endpoint', metavar='URL',
+                      help='in place of a cloud: the address of the service, with /v3 and, if '
+                           'it wants that, the project')
+    made.add_argument('--token', help='with --endpoint; default: $OS_TOKEN')
+    for name, who in PERSONS.items():
+        made.add_argument(f'--{name}-cloud', metavar='NAME', help=f'{who}: a cloud')
+        made.add_argument(f'--{name}-token', metavar='TOKEN', help=f'{who}: with --endpoint')
+    made.add_argument('--type', metavar='TYPE', help='the volume type of plain volumes')
+    made.add_argument('--multiattach-type', metavar='TYPE',
+                      help='the one for many hosts; default: made by the administrator, or found')
+    made.add_argument('--only', default='', metavar='REGEX',
+                      help='of groups, names and sentences')
+    made.add_argument('--differences', action='store_true',
+                      help='try what only blockattach promises, wherever it is')
+    made.add_argument('--list', action='store_true', help='print the sentences and run nothing')
+    made.add_argument('--json', metavar='FILE', type=pathlib.Path,
+                      help='write the outcome of each there')
+    made.add_argument('--traces', action='store_true', help='print how a case failed')
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; 0 if nothing failed, 1 if something did, 2 if it could not be tried."""
+    asked = parser().parse_args(arguments)
+    try:
+        chosen = running.select(asked.only)
+    except re.error as exc:
+        return _unusable(f'--only is no regular expression: {exc}')
+    if not chosen:
+        return _unusable('no case is of that name')
+    if asked.list:
+        _print_list(chosen)
+        return OK
+    try:
+        cloud = cloud_of(asked)
+    except (clouds.Unusable, keystone_exceptions.ClientException) as exc:
+        return _unusable(str(exc))
+    return _run(cloud, chosen, asked)
+
+
+def cloud_of(asked: argparse.Namespace) -> clouds.Cloud:
+    """Who takes part, from the arguments.
+
+    :raises Unusable: neither a cloud nor an endpoint is named
+    """
+    if asked.endpoint:
+        member = client.Client(asked.endpoint, _fixed(asked.token or os.environ.get('OS_TOKEN')))
+        bare = clouds.root(member).rstrip('/')
+        tokens: dict[str, client.Token | None] = {
+            name: _fixed(text) if (text := getattr(asked, f'{name}_token')) else None
+            for name in PERSONS}
+        callers = {name: client.Client(bare, token) for name, token in tokens.items()
+                   if token is not None}
+    elif asked.os_cloud:
+        member = _of_cloud(asked.os_cloud)[0]
+        found = {name: _of_cloud(text) for name in PERSONS
+                 if (text := getattr(asked, f'{name}_cloud'))}
+        callers = {name: caller for name, (caller, _) in found.items()}
+        tokens = {name: token for name, (_, token) in found.items()}
+    else:
+        raise clouds.Unusable('name a cloud (--os-cloud) or an endpoint (--endpoint)')
+    service = tokens.get('service')
+    return clouds.Cloud(
+        member, callers.get('other'), callers.get('admin'),
+        member.with_service_token(service) if service else None, callers.get('reader'),
+        asked.type, asked.multiattach_type, shows_differences=asked.differences)
+
+
+def _print_list(chosen: Sequence[running.Case]) -> None:
+    """Write the sentences, in groups, and how many there are."""
+    before = None
+    for case in chosen:
+        if case.group is not before:
+            print(f'{running.title(case.group)}')
+            before = case.group
+        print(f'  {case.sentence}')
+    print(f'{len(chosen)} cases')
+
+
+def _fixed(token: str | None) -> client.Token:
+    return lambda: token
+
+
+def _of_cloud(name: str) -> tuple[client.Client, client.Token]:
+    """A caller from clouds.yaml, and the source of its tokens."""
+    from openstack import config
+    from openstack import exceptions
+
+    try:
+        region = config.OpenStackConfig().get_one(cloud=name)
+        session: Any = region.get_session()
+        endpoint = session.get_endpoint(
+            service_type=SERVICE_TYPE, region_name=region.get_region_name(),
+            interface=region.get_interface(SERVICE_TYPE))
+    except exceptions.ConfigException as exc:
+        raise clouds.Unusable(str(exc)) from exc
+    if endpoint is None:
+        raise clouds.Unusable(f'the cloud {name} has no block storage')
+    get_token: Callable[[], str | None] = session.get_token
+    return client.Client(endpoint, get_token), get_token
+
+
+def _run(cloud: clouds.Cloud, chosen: Sequence[running.Case], asked: argparse.Namespace) -> int:
+    found: list[running.Outcome] = []
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        cloud.prepare()
+        running.report(_kept(cloud, chosen, found, asked))
+    except clouds.Unusable as exc:
+        return _unusable(str(exc))
+    except AssertionError as exc:
+        return _unusable(f'nothing can be tried: {exc}')
+    except KeyboardInterrupt:
+        print('\ninterrupted', file=sys.stderr)
+        return 128 + signal.SIGINT
+    finally:
+        for left in cloud.close():
+            print(f'{NAME}: cannot remove {left}', file=sys.stderr)
+        if asked.json is not None:
+            asked.json.write_text(running.as_json(
+                found, microversion=cloud.member.version, extension=cloud.extension), 'utf-8')
+    return WRONG if any(one.status == running.FAILED for one in found) else OK
+
+
+def _kept(cloud: clouds.Cloud, chosen: Sequence[running.Case], found: list[running.Outcome],
+          asked: argparse.Namespace) -> Iterator[running.Outcome]:
+    """Outcomes as they come: an interrupted run has those so far."""
+    for one in running.play(cloud, chosen, sys.stderr if asked.traces else None):
+        found.append(one)
+        yield one
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End as Ctrl-C does, which cleans up."""
+    raise KeyboardInterrupt
+
+
+def _unusable(text: str) -> int:
+    print(f'{NAME}: {text}', file=sys.stderr)
+    return UNUSABLE
+
+
+if __name__ == '__main__':
+    sys.exit(main())

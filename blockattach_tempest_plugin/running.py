@@ -1,0 +1,118 @@
+"""Cases, one after the other, each with what became of it."""
+import collections
+import json
+import re
+import sys
+import traceback
+import unittest
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+from typing import TextIO
+
+from blockattach_tempest_plugin import cases
+from blockattach_tempest_plugin import clouds
+from blockattach_tempest_plugin import promised
+from blockattach_tempest_plugin import sentences
+from blockattach_tempest_plugin.cases import base
+
+PASSED, FAILED, SKIPPED, DIFFERS = 'passed', 'failed', 'skipped', 'differs'
+STATUSES = (PASSED, FAILED, SKIPPED, DIFFERS)
+_SHOWN = {PASSED: 'ok', FAILED: 'FAIL', SKIPPED: 'skip', DIFFERS: 'other'}
+
+
+class Case(NamedTuple):
+    """One sentence, and the method that tries it."""
+
+    group: type[base.Cases]
+    name: str
+
+    @property
+    def sentence(self) -> str:
+        """What is said."""
+        return sentences.of_case(self.name)
+
+
+class Outcome(NamedTuple):
+    """``differs``: it fails where only blockattach promises it."""
+
+    case: Case
+    status: str
+    reason: str = ''
+
+
+class _Result(unittest.TestResult):
+    """How one case has ended."""
+
+    status, reason, trace = PASSED, '', ''
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802, unittest's
+        """It was not played."""
+        self.status, self.reason = SKIPPED, reason
+
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802, unittest's
+        """It is not so; what fails later, while cleaning up, does not hide why."""
+        if self.status != FAILED:
+            lines = str(err[1]).strip().splitlines() or [type(err[1]).__name__]
+            self.status, self.reason = FAILED, ' '.join(line.strip() for line in lines)[:300]
+        self.trace += ''.join(traceback.format_exception(*err))
+
+    addError = addFailure  # noqa: N815, unittest's
+
+
+def select(only: str = '') -> list[Case]:
+    """The cases whose group or sentence matches a regular expression."""
+    loader, pattern = unittest.TestLoader(), re.compile(only, re.IGNORECASE)
+    found = [Case(group, name) for group in cases.GROUPS
+             for name in loader.getTestCaseNames(group)]
+    return [case for case in found if pattern.search(
+        f'{case.group.__name__}.{case.name} {case.sentence}')]
+
+
+def play(cloud: clouds.Cloud, chosen: Iterable[Case],
+         traces: TextIO | None = None) -> Iterator[Outcome]:
+    """Run cases, each of which cleans up.
+
+    :param traces: where it is written how a case failed
+    """
+    bound: dict[type[base.Cases], type[base.Cases]] = {}
+    for case in chosen:
+        kind = bound.setdefault(case.group, type(case.group.__name__, (case.group,),
+                                                 {'cloud': cloud}))
+        result = _Result()
+        kind(case.name).run(result)
+        status, reason = result.status, result.reason
+        if status == FAILED and case.name in promised.PROMISED and cloud.extension is None:
+            status, reason = DIFFERS, promised.PROMISED[case.name]
+        elif status == FAILED and traces is not None:
+            traces.write(result.trace)
+        yield Outcome(case, status, reason)
+
+
+def report(outcomes: Iterable[Outcome], stream: TextIO | None = None) -> list[Outcome]:
+    """Write a line for each as it ends, in groups, and the counts; all of them."""
+    stream = stream or sys.stdout
+    found: list[Outcome] = []
+    for one in outcomes:
+        if not found or found[-1].case.group is not one.case.group:
+            stream.write(f'\n{title(one.case.group)}\n')
+        reason = f' ({one.reason})' if one.reason else ''
+        stream.write(f'  {_SHOWN[one.status]:5} {one.case.sentence}{reason}\n')
+        stream.flush()
+        found.append(one)
+    counts = collections.Counter(one.status for one in found)
+    stream.write('\n' + ', '.join(f'{counts[status]} {status}' for status in STATUSES) + '\n')
+    return found
+
+
+def title(group: type[base.Cases]) -> str:
+    """The heading of a group."""
+    return sentences.of_group(group.__name__)
+
+
+def as_json(outcomes: Iterable[Outcome], **about: Any) -> str:
+    """The same for programs: sorted by nothing, as they were run."""
+    return json.dumps({**about, 'cases': [{
+        'group': title(one.case.group), 'name': one.case.name, 'sentence': one.case.sentence,
+        'status': one.status, 'reason': one.reason} for one in outcomes]}, indent=1) + '\n'

@@ -1,0 +1,1 @@
+"""The cases as tests of Tempest's, with the credentials of its configuration."""

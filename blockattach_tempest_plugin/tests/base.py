@@ -1,0 +1,62 @@
+"""A cloud from Tempest's configuration and credentials."""
+from typing import Any
+
+from tempest import config
+from tempest import test
+
+from blockattach_tempest_plugin import client
+from blockattach_tempest_plugin import clouds
+
+CONF = config.CONF
+
+
+class CasesTest(test.BaseTestCase):
+    """Before the cases of a group: what they run on."""
+
+    credentials: list[Any] = ['primary', 'alt', 'admin']
+    cloud: clouds.Cloud
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Without block storage there is nothing to try."""
+        super().skip_checks()
+        if not CONF.service_available.cinder:
+            raise cls.skipException('block storage is not available')
+
+    @classmethod
+    def setup_credentials(cls) -> None:
+        """A service user besides, if it has a role."""
+        cls.set_network_resources()
+        role = CONF.blockattach.service_role
+        if role:
+            cls.credentials = [*CasesTest.credentials, ['service', role]]
+        super().setup_credentials()
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Who takes part."""
+        super().setup_clients()
+        options = CONF.blockattach
+        member = _client(cls.os_primary)
+        service = getattr(cls, 'os_service', None)
+        cls.cloud = clouds.Cloud(
+            member, _client(cls.os_alt), _client(cls.os_admin),
+            member.with_service_token(service.auth_provider.get_token) if service else None,
+            plain_type=options.plain_type, shows_differences=options.differences,
+            multiattach_type=(options.multiattach_type
+                              or CONF.volume.volume_type_multiattach or None))
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Look at what is offered."""
+        super().resource_setup()
+        cls.addClassResourceCleanup(cls.cloud.close)
+        cls.cloud.prepare()
+
+
+def _client(manager: Any) -> client.Client:
+    provider = manager.auth_provider
+    endpoint = provider.base_url({
+        'service': CONF.volume.catalog_type, 'endpoint_type': CONF.volume.endpoint_type,
+        'region': CONF.volume.region or CONF.identity.region})
+    return client.Client(endpoint, provider.get_token)
