@@ -36,9 +36,9 @@ zpty -d shell
 
 
 def names():
-    """Of every console script."""
-    return [name for group, name, _ in test_packaging.entry_points()
-            if group == 'console_scripts']
+    """Of every console script of the service."""
+    return [name for group, name, place in test_packaging.entry_points()
+            if group == 'console_scripts' and place.startswith('blockattach.')]
 
 
 class CommandLineTestCase(base.StackTestCase):

@@ -55,9 +55,10 @@ class ManageTestCase(base.StackTestCase):
     database_url = None
     code = None
 
-    def manage(self, *arguments):
+    def manage(self, *arguments, prepare=None):
         """Exit status, and what was said; never a traceback."""
-        done = commands.run('blockattach-manage', arguments, self.environment(), code=self.code)
+        done = commands.run('blockattach-manage', arguments, self.environment(), prepare,
+                            self.code)
         self.assertNotIn('Traceback', done.errors)
         self.said = done.output
         self.all_errors = done.errors.splitlines()
@@ -71,8 +72,8 @@ class ManageTestCase(base.StackTestCase):
             found['OS_DATABASE__CONNECTION'] = self.database_url
         return found
 
-    def check(self, status, *arguments):
-        self.assertEqual(status, self.manage(*arguments), (self.said, self.errors))
+    def check(self, status, *arguments, **more):
+        self.assertEqual(status, self.manage(*arguments, **more), (self.said, self.errors))
 
     def refused(self, words, *arguments):
         """In one line, with exit status 1."""

@@ -1,7 +1,9 @@
 """Attachments of Cinder are taken over while their hosts are logged in; and the command that does
 it, as an operator runs it.
 """
+import io
 import json
+import sys
 import tempfile
 
 from blockattach.db.attachments import attachment_queries
@@ -99,6 +101,11 @@ class CommandTest(test_manage.ManageTestCase):
         self.assertEqual([{'code': 'in_work', 'id': self.wrong}], said['refused'])
         self.assertEqual((False, 2, 0), (said['written'], said['found']['volumes'],
                                          said['there']['volumes']))
+
+    def test_the_address_may_come_by_standard_input(self):
+        self.check(3, *self.arguments[:-1], '-', '--dry-run', prepare=lambda: setattr(
+            sys, 'stdin', io.StringIO(f'{self.arguments[-1]}\n')))
+        self.assertIn(self.wrong, self.said)
 
     def test_what_is_refused_may_be_left(self):
         said = self.asked(3, '--leave-refused')
