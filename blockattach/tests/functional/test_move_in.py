@@ -1,6 +1,7 @@
 """Attachments of Cinder are taken over while their hosts are logged in; and the command that does
 it, as an operator runs it.
 """
+import functools
 import io
 import json
 import sys
@@ -20,6 +21,11 @@ from blockattach.tests.functional import test_manage
 
 CREDENTIAL = connection.Credential('someone', 'a-shared-secret')
 HOSTS = ('compute-1', 'compute-2')
+
+
+def typed(text):
+    """Have the process read this."""
+    sys.stdin = io.StringIO(text)
 
 
 class AdoptionTest(instances.WorldTestCase):
@@ -103,8 +109,8 @@ class CommandTest(test_manage.ManageTestCase):
                                          said['there']['volumes']))
 
     def test_the_address_may_come_by_standard_input(self):
-        self.check(3, *self.arguments[:-1], '-', '--dry-run', prepare=lambda: setattr(
-            sys, 'stdin', io.StringIO(f'{self.arguments[-1]}\n')))
+        self.check(3, *self.arguments[:-1], '-', '--dry-run', prepare=functools.partial(
+            typed, f'{self.arguments[-1]}\n'))
         self.assertIn(self.wrong, self.said)
 
     def test_what_is_refused_may_be_left(self):

@@ -31,6 +31,7 @@ _GENERAL = {
                   'tests/system/test_abandoned.py',
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
     'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
+    'db.writing.*': 'the import, which runs before the services: tests/db/test_importing.py',
     'rpc.volume.actual_grants.*': 'explain only reads: tests/api/test_history.py',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.volume.ping.*': 'asked by a dry run, which only reads: tests/api/test_history.py',
