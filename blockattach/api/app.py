@@ -42,6 +42,7 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         negotiate=negotiate,
         max_body_size=services.settings.max_request_body_size,
         public_endpoint=services.settings.public_endpoint,
+        watch_endpoint=services.watch_endpoint,
         check=check)
     layers = (
         # Outermost, so that every answer has a request id, and every line below names it; and

@@ -45,4 +45,6 @@ class ApiServices:
     default_volume_type: str
     availability_zone: str
     service_down_time: float
+    watch_endpoint: str | None
+    """Where streams are served, if not here."""
     clock: clock.Clock

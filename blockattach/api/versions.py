@@ -90,6 +90,7 @@ EXTENSION_HISTORY = (
     (V(1, 2), 'A volume service shows what it has repaired.'),
     (V(1, 3), 'Quotas of attachments are shown and set.'),
     (V(1, 4), 'The history of an attachment, an explanation of it, and a dry run of a new one.'),
+    (V(1, 5), 'Attachments are watched: a stream of what happens to them.'),
 )
 
 MINIMUM = HISTORY[0][0]

@@ -33,6 +33,7 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
     host, port = split_address(conf.listen)
     conf.set_default('host', host, group='api')
     conf.set_default('port', port, group='api')
+    conf.set_default('enabled', True, group='watch')
     conf.set_default('transport_url', TRANSPORT_URL)
     # Volumes remember the host; that of a laptop changes its name with the network.
     conf.set_default('host', 'localhost', group='service')

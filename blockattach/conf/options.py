@@ -30,12 +30,13 @@ from blockattach.conf import scheduler
 from blockattach.conf import service
 from blockattach.conf import telemetry
 from blockattach.conf import volume
+from blockattach.conf import watch
 
 OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
         service, api, control, attachments, scheduler, volume, nova, glance, images, quota, rpc,
-        database, health)),
+        database, health, watch)),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
     (failpoints.GROUP, failpoints.OPTS))

@@ -23,6 +23,7 @@ from blockattach.http import middleware
 from blockattach.http import operation
 from blockattach.http import queueing
 from blockattach.http import responses
+from blockattach.http import streams
 from blockattach.policy import enforcer
 
 PREFIX = '/v3'
@@ -33,6 +34,8 @@ MALFORMED_URL = 'Malformed request url'
 SEVERAL_HOSTS = 'The header Host must be one name.'
 UNKNOWN_CODING = 'Unsupported Content-Encoding'
 TOO_LARGE = 'Request is too large.'
+NOT_WATCHED = ('Attachments cannot be watched here: no process of this service is configured for it '
+               '([watch] enabled).')
 NO_PROJECT = 'The token is not one of a project.'
 _MOST_DIGITS = 18
 _MOST_LEVELS = 100
@@ -124,11 +127,13 @@ class Dispatcher:
     def __init__(self, operations: Iterable[operation.Operation], services: Any, *,
                  policy: enforcer.Enforcer, authenticate: auth.Authenticator,
                  negotiate: operation.Negotiate, max_body_size: int = 114688,
-                 public_endpoint: str | None = None, check: Check | None = None) -> None:
+                 public_endpoint: str | None = None, watch_endpoint: str | None = None,
+                 check: Check | None = None) -> None:
         """Compile everything that a request will need.
 
         :param services: handed to handlers as it is; targets are loaded from its ``database``
         :param public_endpoint: what links of answers begin with; None: as the client asked
+        :param watch_endpoint: where streams are served, if not here; None: nowhere
         :param check: called with each answer, for tests
         :raises ValueError: the operations contradict each other, or name an unknown rule
         """
@@ -146,6 +151,7 @@ class Dispatcher:
         self._negotiate = negotiate
         self._max_body_size = max_body_size
         self._public_endpoint = public_endpoint
+        self._watch_endpoint = watch_endpoint
 
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer a request.
@@ -180,10 +186,26 @@ class Dispatcher:
             project=project, url_path=_path(request.environ).removeprefix(PREFIX + project))
         self._permit(row, call)
         row.check(call)
-        response = responses.success(row.status, self._handle(row, call))
+        value = self._handle(row, call)
+        if isinstance(value, streams.Watch):
+            return self._stream(request, value)
+        response = responses.success(row.status, value)
         if self._check is not None:
             self._check(row, call, response)
         return response
+
+    def _stream(self, request: webob.Request, watch: streams.Watch) -> webob.Response:
+        """An answer without an end, where this server can give one; else another one's address."""
+        hub = request.environ.get(streams.HUB)
+        if hub is None:
+            if self._watch_endpoint is None:
+                raise errors.InvalidInput(NOT_WATCHED)
+            return webob.Response(status=307, headerlist=[
+                ('Location', f'{self._watch_endpoint}{request.path_qs}'), ('Content-Length', '0')])
+        hub.admit()
+        if request.environ['REQUEST_METHOD'] == 'GET':
+            request.environ[streams.TAKEN] = watch
+        return webob.Response(status=200, app_iter=[], headerlist=list(streams.HEADERS.items()))
 
     def _handle(self, row: operation.Operation, call: operation.Call) -> Any:
         """What the handler returns; it is not asked for what the client has."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from blockattach.http import incoming
+from blockattach.http import streams
 
 LOG = logging.getLogger(__name__)
 
@@ -76,6 +77,9 @@ def answer(application: Application, asked: dict[str, Any], request: incoming.Re
             if hasattr(result, 'close'):
                 result.close()
         status, headers = started
+        if streams.TAKEN in asked:
+            request.closes = True
+            return _written(status, headers, None, request, now)
         return _written(status, headers, b''.join(parts), request, now)
     except Exception:
         LOG.exception('Cannot answer a request')
@@ -89,16 +93,17 @@ def plain(status: str, reason: str, now: datetime.datetime) -> bytes:
                     f'{reason}\n'.encode(), None, now)
 
 
-def _written(status: str, headers: list[tuple[str, str]], body: bytes,
+def _written(status: str, headers: list[tuple[str, str]], body: bytes | None,
              request: incoming.Request | None, now: datetime.datetime) -> bytes:
-    is_head = request is not None and request.method == 'HEAD'
+    """:param body: None: it follows, and has no end"""
+    is_head = body is None or (request is not None and request.method == 'HEAD')
     bodiless = status[:3] in _NO_BODY
     lines = [f'HTTP/1.1 {status}']
     for name, value in headers:
         # Where the body ends must be true. Of one that is not sent, it is what it would be.
         if is_head or bodiless or name.lower() != 'content-length':
             lines.append(f'{name}: {value}')
-    if not (is_head or bodiless):
+    if body is not None and not (is_head or bodiless):
         lines.append(f'Content-Length: {len(body)}')
     lines.append(f'Date: {_date(now.replace(microsecond=0))}')
     lines.append(f'Server: {_SERVER}')
@@ -108,7 +113,7 @@ def _written(status: str, headers: list[tuple[str, str]], body: bytes,
         lines.append('Connection: keep-alive')
     lines.append('\r\n')
     head = '\r\n'.join(lines).encode('latin-1')
-    return head if is_head or bodiless else head + body
+    return head if body is None or is_head or bodiless else head + body
 
 
 @functools.lru_cache(maxsize=1)

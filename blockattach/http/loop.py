@@ -113,7 +113,7 @@ class Connection:
 
     def skip(self) -> bool:
         """Read and discard; False: that was all."""
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return bool(self.socket.recv(_MOST_AT_ONCE))
         return True
 
@@ -228,6 +228,11 @@ class Loop:
         """Send it, and go on with what comes next; by any thread that has the connection."""
         one.answer(answer, request.closes or self.ending, request.leaves)
         self._guard(one, self._write)
+
+    def release(self, one: Connection) -> None:
+        """Let another owner have a connection, by the thread that has it."""
+        self._connections.pop(one.number, None)
+        self._poll.unregister(one.number)
 
     def close(self, one: Connection) -> None:
         """End a connection, by the thread that has it."""

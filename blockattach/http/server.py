@@ -20,7 +20,9 @@ from blockattach.http import incoming
 from blockattach.http import loop
 from blockattach.http import pool
 from blockattach.http import queueing
+from blockattach.http import streams
 from blockattach.http import tls
+from blockattach.http import watching
 from blockattach.log import fields
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
@@ -54,6 +56,8 @@ class Server:
     :ivar secured: what makes it speak HTTPS
     :ivar telemetry: where refused requests are counted, if anywhere
     :ivar url: where clients find it
+    :ivar hub: takes connections over whose answers have no end, if anything does; may be set until
+        `start`, and starts and stops with the server
     """
 
     def __init__(self, application: gateway.Application | None, host: str, port: int,
@@ -61,18 +65,20 @@ class Server:
                  max_body_size: int = _MOST_BODY_BYTES,
                  shutdown_seconds: int = _SHUTDOWN_SECONDS,
                  secured: tls.Certificate | None = None,
-                 at_once: Container[str] = (),
+                 at_once: Container[str] = (), most_streams: int = 0,
                  clock: clocks.Clock | None = None) -> None:
         """
         :param queue: how many threads answer, what may wait for one, and how long a client may
             take to send
         :param shutdown_seconds: how long requests may go on when it stops; 0: any time
         :param at_once: paths that are answered even if all threads are busy
+        :param most_streams: how many connections the hub may have
         :raises ConfigurationError: the address is taken, or not ours
         """
         self.application = application
         self.secured = secured
         self.telemetry: acts.Telemetry | None = None
+        self.hub: watching.Hub | None = None
         self._settings = queue or api_conf.QueueSettings()
         self._shutdown_seconds = shutdown_seconds or threading.TIMEOUT_MAX
         self._at_once = at_once
@@ -81,7 +87,7 @@ class Server:
         self._pool = pool.Pool('http', self._settings.threads, self._settings.size, self._answer)
         # Room for all connections: what it does not take is never answered.
         self._aside = pool.Pool('http-aside', _ASIDE, most, self._answer)
-        files = _allow_files(most + _OTHER_FILES)
+        files = _allow_files(most + most_streams + _OTHER_FILES) - most_streams
         listening = _listen(host, port)
         self.port = listening.getsockname()[1]
         scheme, shown = 'https' if secured else 'http', f'[{host}]' if ':' in host else host
@@ -99,6 +105,8 @@ class Server:
 
     def start(self) -> None:
         """Answer requests, in threads of its own."""
+        if self.hub is not None:
+            self.hub.start()
         self._thread.start()
         LOG.info('API serves%s', fields(url=self.url))
 
@@ -108,6 +116,8 @@ class Server:
         if made.ending:
             return
         made.end()
+        if self.hub is not None:
+            self.hub.stop()
         if self._thread.ident is None:
             made.close_listening()
             return
@@ -151,8 +161,14 @@ class Server:
             environ[queueing.REFUSED] = refused
         # Where it stops, the client need not find out by trying.
         request.closes = request.closes or self._loop.ending
-        self._loop.answered(connection, gateway.answer(
-            self.application, environ, request, self._clock.utcnow()), request)
+        if self.hub is not None:
+            environ[streams.HUB] = self.hub
+        data = gateway.answer(self.application, environ, request, self._clock.utcnow())
+        if self.hub is not None and streams.TAKEN in environ:
+            self._loop.release(connection)
+            self.hub.take(connection, data, environ[streams.TAKEN])
+        else:
+            self._loop.answered(connection, data, request)
 
 
 def _listen(host: str, port: int) -> socket.socket:

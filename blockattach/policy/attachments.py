@@ -40,6 +40,10 @@ EXPLAIN = base.Rule(
     'blockattach:attachment_explain', base.READER, 'See why an attachment is as it is, and what '
     'its target says of it. Its backend is shown to those who may see that of a volume. For '
     'clients of blockattach 1.4.', f'GET {_ONE}/explain')
+WATCH = base.Rule(
+    'blockattach:attachment_watch', base.READER, 'Watch what happens to attachments, with '
+    '?watch=true, for clients of blockattach 1.5; those of other projects with all_tenants, for '
+    'administrators.', 'GET /attachments')
 CONSUME = base.Rule(
     'blockattach:attachments_over_bus', 'role:service or service_roles:service', 'Ask for '
     'attachments over the message bus (blockattach-control) rather than over HTTP. The rules of '

@@ -11,6 +11,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import scheduler as scheduler_conf
+from blockattach.conf import watch as watch_conf
 from blockattach.control import explaining
 from blockattach.control import extending
 from blockattach.control import legacy
@@ -115,6 +116,7 @@ def build_handling(base: dependencies.Dependencies,
         default_volume_type=base.control.default_volume_type,
         availability_zone=base.control.availability_zone,
         service_down_time=base.service.service_down_time,
+        watch_endpoint=watch_conf.settings(base.conf).public_endpoint,
         clock=base.clock)
 
 

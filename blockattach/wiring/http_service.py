@@ -1,12 +1,15 @@
 """The API on the built-in server."""
 from oslo_config import cfg
 
+from blockattach.api.resources.attachments import watching as rendering
 from blockattach.conf import api as api_conf
 from blockattach.conf import core as core_conf
 from blockattach.conf import locations
+from blockattach.conf import watch as watch_conf
 from blockattach.http import health
 from blockattach.http import server
 from blockattach.http import tls
+from blockattach.http import watching
 from blockattach.wiring import api
 from blockattach.wiring import authentication
 from blockattach.wiring import dependencies
@@ -30,6 +33,9 @@ def build_http(base: dependencies.Dependencies, listening: server.Server) -> ser
     base.telemetry.readings.add_threads('http', listening.use)
     listening.telemetry = base.telemetry
     listening.application = api.build_serving(base)
+    settings = watch_conf.settings(base.conf)
+    if settings.enabled:
+        listening.hub = watching.Hub(base.database, settings, rendering.render, base.clock)
     return listening
 
 
@@ -38,7 +44,7 @@ def listen(conf: cfg.ConfigOpts) -> server.Server:
 
     :raises ConfigurationError: it is taken, or not ours, or must not be served so
     """
-    settings = api_conf.settings(conf)
+    settings, watch = api_conf.settings(conf), watch_conf.settings(conf)
     authentication.check_address(conf, settings)
     with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
         secured = None if settings.tls is None else tls.Certificate(settings.tls)
@@ -46,4 +52,4 @@ def listen(conf: cfg.ConfigOpts) -> server.Server:
         return server.Server(None, settings.host, settings.port, settings.queue,
                              settings.max_request_body_size,
                              core_conf.settings(conf).graceful_shutdown_timeout, secured,
-                             health.PATHS)
+                             health.PATHS, watch.most_watchers if watch.enabled else 0)

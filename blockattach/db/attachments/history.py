@@ -27,8 +27,8 @@ _OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
 _LAST_OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
     _events.c.attachment_id == statements.value('attachment_id')).order_by(
         _events.c.generation.desc()).limit(1))
-_LAST = statements.Statement(lambda dialect: sa.select(
-    sa.func.max(_events.c.position).label('last')))
+_ENDS = statements.Statement(lambda dialect: sa.select(
+    sa.func.min(_events.c.position).label('first'), sa.func.max(_events.c.position).label('last')))
 _AFTER = statements.Statement(lambda dialect: _events.select().where(
     _events.c.position > statements.value('position')).order_by(
         _events.c.position).limit(_PART))
@@ -54,9 +54,10 @@ def last_of_attachment(database: engine.Database,
     return None if row is None else rows.attachment_event(row)
 
 
-def last_position(database: engine.Database) -> int:
-    """Of all that have one; 0: none has."""
-    return _LAST.rows(database)[0][0] or 0
+def positions(database: engine.Database) -> tuple[int, int]:
+    """The first and the last one that is kept; 0: there is none."""
+    [found] = _ENDS.rows(database)
+    return found.first or 0, found.last or 0
 
 
 def after(database: engine.Database, position: int) -> list[records.AttachmentEvent]:
@@ -80,7 +81,7 @@ def number(database: engine.Database) -> int:
 @engine.retried
 def _number(database: engine.Database) -> int:
     with database.writer() as connection:
-        last = _LAST.rows(connection)[0][0] or 0
+        last = _ENDS.rows(connection)[0].last or 0
         numbered = [{'which': row.id, 'next': last + place}
                     for place, row in enumerate(_NOT_NUMBERED.rows(connection), 1)]
         if numbered:
@@ -92,16 +93,20 @@ def _number(database: engine.Database) -> int:
 
 @engine.retried
 def purge(database: engine.Database) -> int:
-    """Remove what is older than it is configured; returns how many."""
+    """Remove what is older than it is configured; returns how many. The last position stays: the
+    next one follows from it.
+    """
     before = database.clock.utcnow() - datetime.timedelta(days=database.history_days)
+    oldest = sa.select(_events.c.id, _events.c.created_at, _events.c.position).order_by(
+        _events.c.id).limit(_PART)
     removed = 0
     while True:
-        oldest = sa.select(_events.c.id, _events.c.created_at).order_by(
-            _events.c.id).limit(_PART)
         with database.writer() as connection:
-            found = [row.id for row in connection.execute(oldest) if row.created_at < before]
+            last = _ENDS.rows(connection)[0].last
+            found = [row.id for row in connection.execute(oldest)
+                     if row.created_at < before and (last is None or row.position != last)]
             if found:
                 connection.execute(_events.delete().where(_events.c.id.in_(found)))
         removed += len(found)
-        if len(found) < _PART:
+        if len(found) < _PART - 1:
             return removed

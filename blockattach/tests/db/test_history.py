@@ -105,17 +105,28 @@ class HistoryTest(Case):
 @base.on_every_database
 class OrderTest(Case):
 
+    def test_positions_go_on_though_all_is_removed(self):
+        self.whole()
+        self.numbered()
+        with self.database.writer() as connection:
+            connection.execute(models.attachment_events.update().values(
+                created_at=self.database.clock.utcnow() - datetime.timedelta(days=31)))
+        expired.purge(self.database)
+        self.assertEqual((6, 6), history.positions(self.database))
+        self.whole()
+        self.assertEqual(list(range(6, 13)), [one.position for one in self.numbered()])
+
     def test_positions_follow_each_other(self):
         self.whole()
         self.assertEqual([1, 2, 3, 4, 5, 6], [one.position for one in self.numbered()])
         self.whole()
         self.assertEqual(list(range(1, 13)), [one.position for one in self.numbered()])
-        self.assertEqual(12, history.last_position(self.database))
+        self.assertEqual((1, 12), history.positions(self.database))
         self.assertEqual([12], [one.position for one in history.after(self.database, 11)])
 
     def test_nothing_has_a_position_before_it_is_given(self):
         row = self.whole()
-        self.assertEqual(0, history.last_position(self.database))
+        self.assertEqual((0, 0), history.positions(self.database))
         self.assertEqual([], history.after(self.database, 0))
         self.assertEqual({None}, {one.position for one in history.of_attachment(
             self.database, row.id)})

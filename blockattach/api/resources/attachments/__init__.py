@@ -16,8 +16,8 @@ _DETAIL: dict[operation.V, Any] = {_SINCE: views.SHOWN}
 
 OPERATIONS = (
     Operation('GET', '/attachments', handlers.index, since=_SINCE, policy=policies.GET_ALL,
-              answer={_SINCE: views.SUMMARIES}, parameters=views.FILTERS,
-              summary='List attachments.'),
+              answer={_SINCE: views.SUMMARIES}, parameters=views.INDEX,
+              summary='List attachments, or watch them.'),
     Operation('GET', '/attachments/detail', handlers.detail, since=_SINCE,
               policy=policies.GET_ALL, answer={_SINCE: views.DETAILS},
               extended=views.EACH_EXTENDED, parameters=views.FILTERS,

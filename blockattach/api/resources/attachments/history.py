@@ -23,7 +23,7 @@ PAGE = {SINCE: {
     _AFTER: {'type': 'integer', 'description': 'only what came after this generation'},
     'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
 
-EVENT = schema.View({
+_EVENT = {
     'at': (answers.TIME, 'created_at'),
     'generation': answers.INTEGER,
     'event': {'enum': _EVENTS},
@@ -32,8 +32,18 @@ EVENT = schema.View({
     'user_id': answers.NULLABLE_TEXT,
     'request_id': answers.NULLABLE_TEXT,
     'reason': answers.NULLABLE_TEXT,
-})
+}
+EVENT = schema.View(_EVENT)
 """A move. ``user_id`` null: the service itself."""
+WATCHED = schema.View({
+    'attachment_id': schema.UUID,
+    'volume_id': schema.UUID,
+    'project_id': answers.TEXT,
+    'instance': (schema.NULLABLE_UUID, 'instance_uuid'),
+    'host': answers.NULLABLE_TEXT,
+    **_EVENT,
+})
+"""A move as a stream shows it."""
 HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
 
 _RECORD = schema.View({

@@ -78,8 +78,12 @@ SHOWN = schema.wrapped('attachment', DETAIL.whole)
 DETAILS = schema.wrapped('attachments', schema.array(DETAIL.whole))
 
 FORCE = 'force'
+WATCH = 'watch'
 FILTERS = {FIRST: {'host': {
     'type': 'string', 'description': 'only those whose consumer is on this host'}}}
+INDEX = {**FILTERS, operation.V(1, 5): {**FILTERS[FIRST], WATCH: {
+    'type': 'boolean', 'description': 'answer with a stream of what happens to them, as '
+                                      'server-sent events'}}}
 DELETION = {FIRST: {FORCE: {
     'type': 'boolean', 'description': f'whatever its state is and whatever its backend answers; '
                                       f'needs ``{policies.FORCE_DELETE}``'}}}

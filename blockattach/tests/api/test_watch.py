@@ -1,0 +1,283 @@
+"""Streams of what happens to attachments: nothing is missed, nobody is held up."""
+import datetime
+import http.client
+import json
+import socket
+
+from blockattach import clock as clocks
+from blockattach.api.resources.attachments import watching as rendering
+from blockattach.conf import watch as watch_conf
+from blockattach.db import expired
+from blockattach.db import models
+from blockattach.http import server
+from blockattach.http import watching
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import http as fixture
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import polling
+
+ASKED = 'volume 3.71, blockattach 1.5'
+MOVES = ['create', 'connect', 'connected', 'complete']
+MANY = 1500
+LARGE = 10000
+"""Together more than the system keeps for a client that does not read."""
+
+
+class Stream:
+    """A client that reads events one by one."""
+
+    def __init__(self, port, query='', persona=None, last=None, path='/attachments?watch=true',
+                 room=None):
+        """
+        :param room: bytes for what it does not read
+        """
+        self._connection = http.client.HTTPConnection('127.0.0.1', port, timeout=polling.LIMIT)
+        if room is not None:
+            self._connection.sock = socket.socket()
+            self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+            self._connection.sock.connect(('127.0.0.1', port))
+        headers = {'X-Auth-Token': persona.token, 'OpenStack-API-Version': ASKED}
+        if last is not None:
+            headers['Last-Event-ID'] = str(last)
+        self._connection.request('GET', f'/v3/{persona.project_id}{path}{query}', headers=headers)
+        self.answer = self._connection.getresponse()
+        self.status = self.answer.status
+        self.last = last
+
+    def next(self):
+        """The name and the data of the next event; comments are passed over; None: the end."""
+        found = {}
+        while line := self.answer.readline():
+            name, _, value = line.decode().rstrip('\n').partition(':')
+            if name:
+                found[name] = value.strip()
+            elif found:
+                self.last = int(found.get('id', self.last or 0))
+                return found['event'], json.loads(found['data'])
+        return None
+
+    def take(self, number):
+        """So many moves of attachments."""
+        return [self.next()[1] for _ in range(number)]
+
+    def close(self):
+        """Hang up."""
+        self.answer.close()
+        self._connection.close()
+
+
+class WatchTestCase(base.ApiTestCase):
+
+    SETTINGS = {}
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.serve()
+
+    def serve(self, hub=True):
+        made = server.Server(self.http, '127.0.0.1', 0)
+        if hub:
+            made.hub = watching.Hub(
+                self.http.database, watch_conf.WatchSettings(poll_seconds=0.05, **self.SETTINGS),
+                rendering.render, clocks.Clock())
+        made.start()
+        self.addCleanup(made.stop)
+        return made
+
+    def watch(self, query='', persona=None, last=None, of=None):
+        """A stream that has begun."""
+        stream = Stream((of or self.server).port, query, persona or self.http.as_member, last)
+        self.addCleanup(stream.close)
+        self.assertEqual(200, stream.status)
+        if last is None:
+            self.assertEqual(('ready', {}), stream.next())
+        return stream
+
+    def ask(self, query, headers=None, persona=None):
+        return (persona or self.http.as_member).send('GET', f'/attachments{query}', None, None, {
+            'OpenStack-API-Version': ASKED, **(headers or {})})
+
+
+class WatchTest(WatchTestCase):
+
+    def test_each_move_is_seen_as_it_happens(self):
+        volume_id = self.volume()
+        stream = self.watch()
+        attachment_id = self.attached(volume_id, connector=make.connector(host='compute-1'))
+        seen = stream.take(4)
+        self.assertEqual(MOVES, [one['event'] for one in seen])
+        self.assertEqual({(attachment_id, volume_id, make.PROJECT, base.SERVER)}, {
+            (one['attachment_id'], one['volume_id'], one['project_id'], one['instance'])
+            for one in seen})
+        self.assertEqual(('attached', 'compute-1'), (seen[-1]['to'], seen[-1]['host']))
+
+    def test_what_it_is(self):
+        answer = self.watch().answer
+        self.assertEqual('text/event-stream; charset=UTF-8', answer.getheader('Content-Type'))
+        self.assertIsNone(answer.getheader('Content-Length'))
+        self.assertEqual('no-store', answer.getheader('Cache-Control'))
+
+    def test_of_one_volume_host_or_server(self):
+        volumes = [self.volume(), self.volume()]
+        by_volume = self.watch(f'&volume_id={volumes[1]}')
+        by_host = self.watch('&host=compute-2')
+        by_server = self.watch(f'&instance_id={base.OTHER_SERVER}')
+        self.attached(volumes[0], connector=make.connector(host='compute-1'))
+        other = self.attached(volumes[1], base.OTHER_SERVER,
+                              make.connector(host='compute-2'))
+        for stream, moves in ((by_volume, MOVES), (by_host, MOVES[1:]), (by_server, MOVES)):
+            seen = stream.take(len(moves))
+            self.assertEqual(moves, [one['event'] for one in seen])
+            self.assertEqual({other}, {one['attachment_id'] for one in seen})
+
+    def test_another_project_sees_nothing_and_an_administrator_all(self):
+        stranger = self.watch(persona=self.http.as_stranger)
+        everything = self.watch('&all_tenants=1', self.http.as_admin)
+        self.reserve(self.volume())
+        self.assertEqual('create', everything.take(1)[0]['event'])
+        theirs = self.http.as_stranger.post('/volumes', {'volume': {'size': 1}}).body['volume']
+        made = self.http.as_stranger.post('/attachments', {'attachment': {
+            'volume_uuid': theirs['id'], 'instance_uuid': base.SERVER}})
+        self.assertEqual(made.body['attachment']['id'], stranger.take(1)[0]['attachment_id'])
+
+    def test_it_goes_on_behind_the_last_one_that_was_seen(self):
+        stream = self.watch()
+        self.reserve(self.volume())
+        stream.take(1)
+        stream.close()
+        missed = self.reserve(self.volume())
+        again = self.watch(last=stream.last)
+        self.assertEqual('ready', again.next()[0])
+        self.assertEqual([missed], [one['attachment_id'] for one in again.take(1)])
+        later = self.reserve(self.volume())
+        self.assertEqual([later], [one['attachment_id'] for one in again.take(1)])
+
+    def test_it_goes_on_after_a_restart(self):
+        stream = self.watch()
+        self.reserve(self.volume())
+        stream.take(1)
+        self.server.stop()
+        self.assertEqual(('end', {'reason': 'stopping'}), stream.next())
+        self.assertIsNone(stream.next())
+        missed = self.reserve(self.volume())
+        again = self.watch(last=stream.last, of=self.serve())
+        self.assertEqual('ready', again.next()[0])
+        self.assertEqual([missed], [one['attachment_id'] for one in again.take(1)])
+
+    def test_what_was_removed_meanwhile_is_said(self):
+        stream = self.watch()
+        for _ in range(2):
+            self.reserve(self.volume())
+        stream.take(1)
+        old = stream.last
+        with self.http.database.writer() as connection:
+            connection.execute(models.attachment_events.update().values(
+                created_at=self.http.database.clock.utcnow() - datetime.timedelta(days=31)))
+        self.reserve(self.volume())
+        stream.take(2)
+        expired.purge(self.http.database)
+        again = self.watch(last=old)
+        self.assertEqual(['missed', 'ready', 'attachment'],
+                         [again.next()[0] for _ in range(3)])
+
+    def test_several_at_once_and_one_that_has_gone(self):
+        streams = [self.watch() for _ in range(20)]
+        streams.pop().close()
+        attachment_id = self.reserve(self.volume())
+        self.assertEqual({attachment_id}, {
+            stream.take(1)[0]['attachment_id'] for stream in streams})
+
+
+class RefusedTest(WatchTestCase):
+
+    def test_what_is_no_stream(self):
+        for query, last, word in (
+                ('watch=perhaps', None, 'boolean'), ('watch=true&status=attached', None, 'only'),
+                ('watch=true', 'x', 'Last-Event-ID'), ('watch=true', '999', 'Last-Event-ID')):
+            with self.subTest(query):
+                asked = Stream(self.server.port, persona=self.http.as_member, last=last,
+                               path=f'/attachments?{query}')
+                self.addCleanup(asked.close)
+                self.assertEqual(400, asked.status)
+                self.assertIn(word, asked.answer.read().decode())
+        self.assertEqual(0, self.server.hub.count())
+
+    def test_who_may_not(self):
+        self.assert_status(403, self.ask('?watch=true', persona=self.http.as_nobody))
+
+    def test_where_it_is_not_served(self):
+        self.assert_fault(400, 'Attachments cannot be watched here', self.ask('?watch=true'))
+
+    def test_who_does_not_ask_for_the_extension(self):
+        self.assert_status(400, self.http.as_member.get('/attachments?watch=true'))
+        self.assertEqual([], self.ask('?watch=false').body['attachments'])
+
+
+class ElsewhereTest(base.ApiTestCase):
+
+    def test_a_process_that_serves_none_says_who_does(self):
+        self.http = fixture.ApiFixture(options={'watch': {
+            'public_endpoint': 'https://watch.example.org/'}})
+        self.addCleanup(self.http.close)
+        reply = self.http.as_member.send('GET', '/attachments?watch=true&host=a', None, None, {
+            'OpenStack-API-Version': ASKED})
+        self.assertEqual(
+            (307, f'https://watch.example.org/v3/{make.PROJECT}/attachments?watch=true&host=a'),
+            (reply.status, reply.headers['Location']))
+
+
+class FullTest(WatchTestCase):
+
+    SETTINGS = {'most_watchers': 1}
+
+    def test_one_too_many(self):
+        first = self.watch()
+        refused = Stream(self.server.port, persona=self.http.as_member)
+        self.addCleanup(refused.close)
+        self.assertEqual(503, refused.status)
+        first.close()
+        polling.until(lambda: self.server.hub.count() == 0)
+        self.watch()
+
+
+class SlowTest(WatchTestCase):
+
+    SETTINGS = {'buffer_bytes': 4096}
+
+    def test_a_slow_client_is_cut_off_and_goes_on_where_it_was(self):
+        attachment_id, volume_id = self.reserve(self.volume()), self.volume()
+        slow = Stream(self.server.port, persona=self.http.as_member, room=4096)
+        self.addCleanup(slow.close)
+        other = self.watch(f'&volume_id={volume_id}')
+        with self.http.database.writer() as connection:
+            [row] = connection.execute(models.attachment_events.select()).mappings()
+            connection.execute(models.attachment_events.insert(), [
+                {name: value for name, value in row.items() if name not in ('id', 'position')} | {
+                    'generation': number, 'reason': 'x' * LARGE} for number in range(2, MANY)])
+        self.reserve(volume_id)
+        # What came before was handed on by then, and nobody was held up.
+        other.take(1)
+        self.assertEqual('ready', slow.next()[0])
+        seen = []
+        while (found := slow.next())[0] == 'attachment':
+            seen.append(found[1]['generation'])
+        self.assertEqual((('end', {'reason': 'slow'}), None), (found, slow.next()))
+        self.assertEqual(list(range(2, len(seen) + 2)), seen)
+        self.assertLess(len(seen), MANY - 2)
+        again = self.watch(f'&volume_id={self.shown_volume_of(attachment_id)}', last=slow.last)
+        self.assertEqual('ready', again.next()[0])
+        self.assertEqual(len(seen) + 2, again.take(1)[0]['generation'])
+
+    def shown_volume_of(self, attachment_id):
+        shown = self.http.as_member.get(f'/attachments/{attachment_id}')
+        return shown.body['attachment']['volume_id']
+
+
+class LongTest(WatchTestCase):
+
+    SETTINGS = {'longest_seconds': 0.0}
+
+    def test_a_stream_ends_so_that_the_token_is_shown_again(self):
+        stream = self.watch()
+        self.assertEqual(('end', {'reason': 'renew'}), stream.next())
+        self.assertIsNone(stream.next())
