@@ -241,6 +241,11 @@ class DuplicatesTest(instances.WorldTestCase):
             lambda: self.manager.host_reservation(self.world.caller, row.volume_id, row.initiator),
             lambda: True, lambda: self.world.delete(row))
 
+    def volume_actual_grants(self):
+        row = self.world.attached(self.world.volume(), 'one')
+        return Case(lambda: self.manager.actual_grants(self.world.caller, row.volume_id),
+                    lambda: True, lambda: self.world.delete(row))
+
     def volume_list_manageable(self):
         return Case(lambda: self.manager.list_manageable(self.world.caller, 'volume'),
                     lambda: True, lambda: None)

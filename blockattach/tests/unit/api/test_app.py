@@ -9,6 +9,7 @@ from blockattach import clock
 from blockattach import errors
 from blockattach.api import app
 from blockattach.api import routes
+from blockattach.api import versions
 from blockattach.conf import api as api_conf
 from blockattach.http import auth
 from blockattach.http import dispatch
@@ -88,7 +89,7 @@ class ExtensionTest(unittest.TestCase):
     def test_what_is_asked_for_is_answered(self):
         for header, answered in (
                 ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
-                ('volume 3.71, blockattach latest', 'volume 3.71, blockattach 1.3'),
+                ('volume 3.71, blockattach latest', f'volume 3.71, blockattach {versions.EXTENSION_MAXIMUM}'),
                 ('volume 3.71', 'volume 3.71')):
             with self.subTest(header=header):
                 self.assertEqual(answered, app.negotiate(header).header)
@@ -97,7 +98,7 @@ class ExtensionTest(unittest.TestCase):
         built = app.build_app(services(), anybody(), check=promises.Promises().check)
         for path in ('/', '/v3', '/v3/'):
             with self.subTest(path=path):
-                self.assertEqual('min=1.0, max=1.3',
+                self.assertEqual(f'min=1.0, max={versions.EXTENSION_MAXIMUM}',
                                  get(built, path).headers['Blockattach-API-Versions'])
 
 

@@ -56,6 +56,10 @@ class VolumeEndpoint(volume.VolumeInterface):
         self.asked.append(('host_reservation', volume_id, initiator))
         return 'holder' if self.answer else None
 
+    def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
+        self.asked.append(('actual_grants', volume_id))
+        return {'exported': True, 'grants': [{'initiator': 'iqn.a', 'sessions': 1}]}
+
     def list_manageable(self, ctxt: context.RequestContext,
                         noun: str) -> Sequence[Mapping[str, Any]]:
         self.asked.append(('list_manageable', noun))
@@ -181,6 +185,14 @@ class InterfacesTest(unittest.TestCase):
         endpoint.answer = False
         self.assertIsNone(client.host_reservation(self.ctxt, 'v', 'iqn.b'))
         self.assertEqual(('host_reservation', 'v', 'iqn.b'), endpoint.asked[-1])
+
+    def test_what_a_target_says_is_answered(self) -> None:
+        endpoint = VolumeEndpoint()
+        self.serve(endpoint, 'host@one')
+        said = volume.VolumeClients(self.bus).on('host@one').actual_grants(self.ctxt, 'v')
+        self.assertEqual({'exported': True, 'grants': [{'initiator': 'iqn.a', 'sessions': 1}]},
+                         said)
+        self.assertEqual([('actual_grants', 'v')], endpoint.asked)
 
     def test_a_volume_delete_arrives(self) -> None:
         endpoint = VolumeEndpoint()
