@@ -14,15 +14,16 @@ class WatchSettings:
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Let the built-in server of this process serve streams: GET /attachments?watch=true. In '
-        'blockattach-all it does without being asked. One blockattach-api with a configuration and '
-        'a port of its own is enough for a cloud; the others name it in public_endpoint.'))
+        'blockattach-all it does without being asked. One blockattach-api with a configuration '
+        'and a port of its own is enough for a cloud; the others name it in public_endpoint.'))
     public_endpoint: str | None = groups.option(
         cfg.StrOpt, read=lambda url: (url or '').rstrip('/') or None, help=(
             'What clients call the process that serves streams, without version: '
             'https://storage.example.org:8777. A process that serves none sends them there (307). '
             'Empty: it answers 400.'))
-    poll_seconds: float = groups.option(cfg.FloatOpt, 'poll_interval', default=0.5, min=0.05, help=(
-        'Seconds between two looks for what has happened, while anybody watches.'))
+    poll_seconds: float = groups.option(
+        cfg.FloatOpt, 'poll_interval', default=0.5, min=0.05, help=(
+            'Seconds between two looks for what has happened, while anybody watches.'))
     most_watchers: int = groups.option(cfg.IntOpt, default=10000, min=1, help=(
         'How many streams one process serves. One more is answered 503.'))
     buffer_bytes: int = groups.option(cfg.IntOpt, default=262144, min=4096, help=(

@@ -34,8 +34,8 @@ MALFORMED_URL = 'Malformed request url'
 SEVERAL_HOSTS = 'The header Host must be one name.'
 UNKNOWN_CODING = 'Unsupported Content-Encoding'
 TOO_LARGE = 'Request is too large.'
-NOT_WATCHED = ('Attachments cannot be watched here: no process of this service is configured for it '
-               '([watch] enabled).')
+NOT_WATCHED = ('Attachments cannot be watched here: no process of this service is configured for '
+               'it ([watch] enabled).')
 NO_PROJECT = 'The token is not one of a project.'
 _MOST_DIGITS = 18
 _MOST_LEVELS = 100

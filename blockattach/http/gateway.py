@@ -9,6 +9,7 @@ import urllib.parse
 from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
+from typing import Protocol
 
 from blockattach.http import incoming
 from blockattach.http import streams
@@ -16,6 +17,29 @@ from blockattach.http import streams
 LOG = logging.getLogger(__name__)
 
 Application = Callable[..., Iterable[bytes]]
+
+
+class Hub(Protocol):
+    """Takes connections over whose answers have no end."""
+
+    def start(self) -> None:
+        """Serve what is taken."""
+
+    def stop(self) -> None:
+        """End all of it."""
+
+    def offer(self, environ: dict[str, Any]) -> None:
+        """Let an application know that it may answer so."""
+
+    def take(self, connection: Any, head: bytes, watch: streams.Watch) -> None:
+        """Take a connection over; nothing of its answer is sent yet but what is given here."""
+
+
+def taken(environ: dict[str, Any]) -> streams.Watch | None:
+    """What the application wants a connection to be taken over for; None: it has answered."""
+    found: streams.Watch | None = environ.get(streams.TAKEN)
+    return found
+
 
 # Without a version: it would say which weaknesses to try.
 _SERVER = 'blockattach'
@@ -77,7 +101,7 @@ def answer(application: Application, asked: dict[str, Any], request: incoming.Re
             if hasattr(result, 'close'):
                 result.close()
         status, headers = started
-        if streams.TAKEN in asked:
+        if taken(asked) is not None:
             request.closes = True
             return _written(status, headers, None, request, now)
         return _written(status, headers, b''.join(parts), request, now)

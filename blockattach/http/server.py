@@ -20,9 +20,7 @@ from blockattach.http import incoming
 from blockattach.http import loop
 from blockattach.http import pool
 from blockattach.http import queueing
-from blockattach.http import streams
 from blockattach.http import tls
-from blockattach.http import watching
 from blockattach.log import fields
 from blockattach.telemetry import acts
 from blockattach.telemetry import readings
@@ -78,7 +76,7 @@ class Server:
         self.application = application
         self.secured = secured
         self.telemetry: acts.Telemetry | None = None
-        self.hub: watching.Hub | None = None
+        self.hub: gateway.Hub | None = None
         self._settings = queue or api_conf.QueueSettings()
         self._shutdown_seconds = shutdown_seconds or threading.TIMEOUT_MAX
         self._at_once = at_once
@@ -162,11 +160,12 @@ class Server:
         # Where it stops, the client need not find out by trying.
         request.closes = request.closes or self._loop.ending
         if self.hub is not None:
-            environ[streams.HUB] = self.hub
+            self.hub.offer(environ)
         data = gateway.answer(self.application, environ, request, self._clock.utcnow())
-        if self.hub is not None and streams.TAKEN in environ:
+        watch = gateway.taken(environ)
+        if self.hub is not None and watch is not None:
             self._loop.release(connection)
-            self.hub.take(connection, data, environ[streams.TAKEN])
+            self.hub.take(connection, data, watch)
         else:
             self._loop.answered(connection, data, request)
 

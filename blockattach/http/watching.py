@@ -1,18 +1,20 @@
 """Streams of what happens to attachments, as server-sent events, by one thread for all of them.
 
-The thread reads the history in the one order that `blockattach.db.attachments.history` gives it, so
-a client that goes on behind the last id it has seen (``Last-Event-ID``) misses nothing, whichever
-process it comes to. Every stream has a position; those that have come to the thread's own get what
-is new as it is read, the others a page of the history at a time.
+The thread reads the history in the one order that `blockattach.db.attachments.history` gives it,
+so a client that goes on behind the last id it has seen (``Last-Event-ID``) misses nothing,
+whichever process it comes to. Every stream has a position; those that have come to the thread's
+own get what is new as it is read, the others a page of the history at a time.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 import contextlib
+import functools
 import logging
 import os
 import select
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from oslo_db import exception as db_exception
 
@@ -135,6 +137,10 @@ class Hub:
         """How many streams there are."""
         return len(self._streams) + len(self._arriving)
 
+    def offer(self, environ: dict[str, Any]) -> None:
+        """Let an application know that it may answer without an end."""
+        environ[streams.HUB] = self
+
     def admit(self) -> None:
         """Make sure that there is room for one more.
 
@@ -166,7 +172,7 @@ class Hub:
             for number, happened in events:
                 stream = self._streams.get(number)
                 if stream is not None:
-                    self._guard(stream, lambda one, what=happened: self._on(one, what))
+                    self._guard(stream, functools.partial(self._on, happened=happened))
             if not self._streams:
                 continue
             now = self._clock.monotonic()
@@ -176,7 +182,7 @@ class Hub:
                 self._tend(now)
         self._admit_arriving()
         for stream in list(self._streams.values()):
-            self._guard(stream, lambda one: self._end(one, 'stopping'))
+            self._guard(stream, functools.partial(self._end, reason='stopping'))
             self._close(stream)
 
     def _admit_arriving(self) -> None:
@@ -242,7 +248,7 @@ class Hub:
             for stream in list(self._live.get(key, ())):
                 if event.position > stream.position and matches(stream.wanted, event):
                     data = data or self._framed(event)
-                    self._guard(stream, lambda one, sent=data: self._send(one, sent))
+                    self._guard(stream, functools.partial(self._send, data=data))
 
     def _catch_up(self, stream: _Stream) -> None:
         """Give a stream that is behind the next page, once it has read the one before."""
@@ -292,11 +298,12 @@ class Hub:
     def _tend(self, now: float) -> None:
         """End what has lasted for too long, and let the others know that somebody is there."""
         for stream in [one for one in self._streams.values() if one.until <= now]:
-            self._guard(stream, self._close if stream.ends else lambda one: self._end(one, 'renew'))
+            self._guard(stream, self._close if stream.ends
+                        else functools.partial(self._end, reason='renew'))
         if now >= self._next_beat:
             self._next_beat = now + self._settings.heartbeat_seconds
             for stream in list(self._streams.values()):
-                self._guard(stream, lambda one: self._send(one, _COMMENT))
+                self._guard(stream, functools.partial(self._send, data=_COMMENT))
 
     def _leave(self, stream: _Stream) -> None:
         self._behind.discard(stream)

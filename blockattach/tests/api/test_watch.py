@@ -68,7 +68,7 @@ class Stream:
 
 class WatchTestCase(base.ApiTestCase):
 
-    SETTINGS = {}
+    WATCHING = {}
 
     def setUp(self):
         super().setUp()
@@ -78,7 +78,7 @@ class WatchTestCase(base.ApiTestCase):
         made = server.Server(self.http, '127.0.0.1', 0)
         if hub:
             made.hub = watching.Hub(
-                self.http.database, watch_conf.WatchSettings(poll_seconds=0.05, **self.SETTINGS),
+                self.http.database, watch_conf.WatchSettings(**self.WATCHING),
                 rendering.render, clocks.Clock())
         made.start()
         self.addCleanup(made.stop)
@@ -228,7 +228,7 @@ class ElsewhereTest(base.ApiTestCase):
 
 class FullTest(WatchTestCase):
 
-    SETTINGS = {'most_watchers': 1}
+    WATCHING = {'most_watchers': 1}
 
     def test_one_too_many(self):
         first = self.watch()
@@ -242,7 +242,7 @@ class FullTest(WatchTestCase):
 
 class SlowTest(WatchTestCase):
 
-    SETTINGS = {'buffer_bytes': 4096}
+    WATCHING = {'buffer_bytes': 4096}
 
     def test_a_slow_client_is_cut_off_and_goes_on_where_it_was(self):
         attachment_id, volume_id = self.reserve(self.volume()), self.volume()
@@ -275,7 +275,7 @@ class SlowTest(WatchTestCase):
 
 class LongTest(WatchTestCase):
 
-    SETTINGS = {'longest_seconds': 0.0}
+    WATCHING = {'longest_seconds': 0.0}
 
     def test_a_stream_ends_so_that_the_token_is_shown_again(self):
         stream = self.watch()

@@ -24,7 +24,7 @@ def wanted(services: api_services.ApiServices,
     rules = _RULES.allowed_by(services.filters, 'attachment')
     more = (operation.at_version(views.INDEX, call.extension or operation.NONE) or {}).keys()
     asked = listing.asked(call, dataclasses.replace(
-        rules, known=rules.known | (more - {views.WATCH}), own=more & {views.WATCH}))
+        rules, known=rules.known | (more - {views.WATCH}), own=frozenset(more & {views.WATCH})))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():
         if equal.setdefault(_COLUMNS.get(key, key), value) != value:

@@ -13,7 +13,6 @@ from blockattach.db.attachments import attachments
 from blockattach.domain import connection
 from blockattach.domain import records
 from blockattach.http import operation
-from blockattach.http import streams
 from blockattach.policy import access
 from blockattach.policy import attachments as policies
 
@@ -21,7 +20,7 @@ _DRY_RUNS = min(views.CREATION)
 
 
 def index(services: api_services.ApiServices,
-          call: operation.Call) -> dict[str, Any] | streams.Watch:
+          call: operation.Call) -> dict[str, Any] | watching.Watch:
     """List attachments, a line each; or show what happens to them, as it happens."""
     if watching.is_asked(call):
         return watching.watch(services, call)

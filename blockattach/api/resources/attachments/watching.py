@@ -15,6 +15,7 @@ from blockattach.http import streams
 from blockattach.policy import attachments as policies
 
 SINCE = operation.V(1, 5)
+Watch = streams.Watch
 _LAST = 'Last-Event-ID'
 
 

@@ -23,7 +23,7 @@ def services(**settings):
     """What the whole API and its public operations need; no database is behind it."""
     return types.SimpleNamespace(
         policy=tiny.enforcer_of(), settings=api_conf.ApiSettings(**settings),
-        clock=clock.Clock())
+        clock=clock.Clock(), watch_endpoint=None)
 
 
 def anybody():
@@ -89,7 +89,8 @@ class ExtensionTest(unittest.TestCase):
     def test_what_is_asked_for_is_answered(self):
         for header, answered in (
                 ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
-                ('volume 3.71, blockattach latest', f'volume 3.71, blockattach {versions.EXTENSION_MAXIMUM}'),
+                ('volume 3.71, blockattach latest',
+                 f'volume 3.71, blockattach {versions.EXTENSION_MAXIMUM}'),
                 ('volume 3.71', 'volume 3.71')):
             with self.subTest(header=header):
                 self.assertEqual(answered, app.negotiate(header).header)
