@@ -27,8 +27,11 @@ _OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
 _LAST_OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
     _events.c.attachment_id == statements.value('attachment_id')).order_by(
         _events.c.generation.desc()).limit(1))
-_ENDS = statements.Statement(lambda dialect: sa.select(
-    sa.func.min(_events.c.position).label('first'), sa.func.max(_events.c.position).label('last')))
+# One by one: of both at once SQLite reads the whole index.
+_FIRST = statements.Statement(lambda dialect: sa.select(
+    sa.func.min(_events.c.position).label('position')))
+_LAST = statements.Statement(lambda dialect: sa.select(
+    sa.func.max(_events.c.position).label('position')))
 _AFTER = statements.Statement(lambda dialect: _events.select().where(
     _events.c.position > statements.value('position')).order_by(
         _events.c.position).limit(_PART))
@@ -56,8 +59,7 @@ def last_of_attachment(database: engine.Database,
 
 def positions(database: engine.Database) -> tuple[int, int]:
     """The first and the last one that is kept; 0: there is none."""
-    [found] = _ENDS.rows(database)
-    return found.first or 0, found.last or 0
+    return _FIRST.rows(database)[0].position or 0, _LAST.rows(database)[0].position or 0
 
 
 def after(database: engine.Database, position: int) -> list[records.AttachmentEvent]:
@@ -81,7 +83,7 @@ def number(database: engine.Database) -> int:
 @engine.retried
 def _number(database: engine.Database) -> int:
     with database.writer() as connection:
-        last = _ENDS.rows(connection)[0].last or 0
+        last = _LAST.rows(connection)[0].position or 0
         numbered = [{'which': row.id, 'next': last + place}
                     for place, row in enumerate(_NOT_NUMBERED.rows(connection), 1)]
         if numbered:
@@ -102,7 +104,7 @@ def purge(database: engine.Database) -> int:
     removed = 0
     while True:
         with database.writer() as connection:
-            last = _ENDS.rows(connection)[0].last
+            last = _LAST.rows(connection)[0].position
             found = [row.id for row in connection.execute(oldest)
                      if row.created_at < before and (last is None or row.position != last)]
             if found:

@@ -109,6 +109,7 @@ class PlanTest(base.DatabaseTestCase):
             'history': lambda: history.of_attachment(self.database, self.row.id),
             'last': lambda: history.last_of_attachment(self.database, self.row.id),
             'number': lambda: history.number(self.database),
+            'positions': lambda: history.positions(self.database),
             'after': lambda: history.after(self.database, 1)})
         if self.KIND != database.SQLITE:
             # Which would call the way along the key a scan.
