@@ -56,7 +56,6 @@ class Between:
 
 
 class AttachmentCommandsTestCase(unittest.TestCase):
-
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
