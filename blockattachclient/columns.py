@@ -144,6 +144,14 @@ EXPLANATION = (
 )
 """``volume attachment explain`` with ``-f`` or ``-c``."""
 
+CONNECTED = (
+    Column('Device', 'device'),
+    Column('Attachment ID', 'id'),
+    *(column for column in _FIRST if column.key in ('volume_id', 'host', 'mode')),
+    Column('Session Shared With', 'shared_connections', format_columns.ListColumn),
+)
+"""``volume host connect``."""
+
 
 def titles(table: tuple[Column, ...]) -> tuple[str, ...]:
     """The heads of the columns."""

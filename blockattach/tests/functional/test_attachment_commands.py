@@ -25,6 +25,7 @@ NO_COMMANDS = ('openstack.cli.base', 'openstack.cli.extension')
 LIST = ['ID', 'Volume ID', 'Server ID', 'Host', 'Status', 'Mode', 'Age']
 TREE = ['Volume Name', 'Volume ID', 'Volume Status', 'Host', 'Server ID', 'Attachment ID', 'Mode',
         'Mode Enforced By', 'Status', 'Age', 'Last Error']
+CONNECTED = ['Device', 'Attachment ID', 'Volume ID', 'Host', 'Mode', 'Session Shared With']
 _State = attachment_lifecycle.State
 
 
@@ -48,12 +49,13 @@ class NamesTest(unittest.TestCase):
                              if group.startswith('openstack.')} - {GROUP, *NO_COMMANDS})
 
     def test_none_clashes_with_what_is_installed_beside(self):
-        self.assertLessEqual({'volume attachment list', 'server list', 'volume list'},
-                             self.theirs)
+        self.assertLessEqual({'volume attachment list', 'volume host set', 'server list',
+                              'volume list'}, self.theirs)
         self.assertEqual(set(), clashes(self.ours, self.theirs))
 
     def test_a_clash_is_found(self):
-        for name in ('volume attachment list', 'volume attachment list more', 'volume attachment'):
+        for name in ('volume attachment list', 'volume attachment list more', 'volume attachment',
+                     'volume host', 'volume host set'):
             with self.subTest(name):
                 self.assertNotEqual(set(), clashes({name}, self.theirs))
         self.assertEqual(set(), clashes({'volume attachment lister'}, self.theirs))
@@ -61,7 +63,8 @@ class NamesTest(unittest.TestCase):
     def test_all_are_in_the_tree_of_the_stock_client(self):
         self.assertEqual({'volume attachment detail list', 'volume attachment direct create',
                           'volume attachment direct delete', 'volume attachment explain',
-                          'volume attachment history', 'volume attachment tree'}, self.ours)
+                          'volume attachment history', 'volume attachment tree',
+                          'volume host connect', 'volume host disconnect'}, self.ours)
 
 
 def in_ascii():
@@ -304,7 +307,8 @@ class PageTest(attachment_commands.AttachmentCommandsTestCase):
         rows = (made, *self.shown('tree', volume.id),
                 *self.shown('detail', 'list', '--long', '--volume', volume.id),
                 *self.shown('history', '--long', made['ID']), *self.shown('explain', made['ID']),
-                self.shown('direct', 'create', volume.id, '--dry-run'))
+                self.shown('direct', 'create', volume.id, '--dry-run'),
+                dict.fromkeys(CONNECTED))
         for title in sorted({title for row in rows for title in row}):
             with self.subTest(title):
                 self.assertIn(f'``{title}``', self.page)
