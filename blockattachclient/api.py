@@ -15,14 +15,18 @@ from osc_lib import exceptions
 from blockattachclient import clock
 from blockattachclient import faults
 
-VERSIONS = 'volume 3.54, blockattach 1.0'
-"""What each request asks for: the oldest versions that have all that is printed."""
+FIRST = '1.0'
+EXPLAINED = '1.4'
+"""The versions of the extension that requests ask for: the oldest with all that is printed, and
+the one with history, explanations and dry runs.
+"""
 PAGE = 1000
 FEW = 20
 """So many volumes are read one by one; of more the list of all is read."""
 TEMPORARY = (409, 503, 504)
 """Statuses that mean, with ``Retry-After``: repeat the same request."""
 _HEADER = 'OpenStack-API-Version'
+_VERSIONS = 'volume 3.54, blockattach %s'
 
 
 class Answer(NamedTuple):
@@ -88,10 +92,11 @@ class Api:
 
     def ask(self, method: str, path: str, *, query: Mapping[str, Any] | None = None,
             body: Any = None, headers: Mapping[str, str] | None = None,
-            seconds: float | None = None) -> Answer:
+            seconds: float | None = None, version: str = FIRST) -> Answer:
         """Send one request; its answer is not checked.
 
         :param seconds: how long to wait for the answer; None: as long as it takes
+        :param version: of the extension
         """
         more: dict[str, Any] = {} if seconds is None else {'timeout': seconds}
         if body is not None:
@@ -100,7 +105,7 @@ class Api:
             # Without a microversion, as it would write the header that is written here.
             found = self._storage.request(
                 path, method, microversion=None, params=dict(query or {}),
-                headers={**(headers or {}), _HEADER: VERSIONS}, **more)
+                headers={**(headers or {}), _HEADER: _VERSIONS % version}, **more)
         except (keystone_exceptions.ConnectFailure,
                 keystone_exceptions.DiscoveryFailure) as exc:
             return Answer(0, None, {}, str(exc).rstrip('.'))
@@ -110,12 +115,15 @@ class Api:
             content = None
         return Answer(found.status_code, content, found.headers)
 
-    def require_extension(self) -> None:
+    def require_extension(self, version: str = FIRST) -> None:
         """Change nothing on a service that would not understand what is asked.
 
-        :raises CommandError: it has not got the extension
+        :raises CommandError: it has not got this version of the extension
         """
-        self.ask('GET', '/attachments', query={'limit': 0}).checked()
+        answer = self.ask('GET', '/attachments', query={'limit': 0}, version=version)
+        if answer.status == 406:
+            raise exceptions.CommandError(faults.TOO_OLD % version)
+        answer.checked()
 
     def attachments(self, query: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any],
                                                                      datetime.datetime]]:
@@ -130,6 +138,18 @@ class Api:
             if not page:
                 return
             marker = {'marker': page[-1]['id']}
+
+    def history(self, attachment_id: str) -> Iterator[dict[str, Any]]:
+        """All moves of an attachment, live or gone, the oldest first."""
+        path, after = f'{attachment_path(attachment_id)}/history', 0
+        while page := self.ask('GET', path, query={'after': after, 'limit': PAGE},
+                               version=EXPLAINED).checked().body['history']:
+            yield from page
+            after = page[-1]['generation']
+
+    def explanation(self, attachment_id: str) -> Answer:
+        """The answer with why an attachment is as it is."""
+        return self.ask('GET', f'{attachment_path(attachment_id)}/explain', version=EXPLAINED)
 
     def volume(self, name_or_id: str, all_projects: bool = False) -> Any:
         """One volume.

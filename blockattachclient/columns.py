@@ -13,6 +13,7 @@ STATES = ('attached', 'attaching', 'detaching', 'error_attaching', 'error_detach
 STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
 """States in which an attachment is stuck, and after how many seconds since it was connected."""
 
+THE_SERVICE = 'the service'
 _UNITS = ((86400, 'd'), (3600, 'h'), (60, 'min'), (1, 's'))
 
 
@@ -26,12 +27,23 @@ class Age(columns.FormattableColumn):
         return self._value
 
 
+class Actor(columns.FormattableColumn):
+    """Who moved an attachment; null for programs is the service itself."""
+
+    def human_readable(self) -> str:
+        return str(self._value or THE_SERVICE)
+
+    def machine_readable(self) -> Any:
+        return self._value
+
+
 class Column(NamedTuple):
     """One column: its title, the key of what it shows, and what formats that."""
 
     title: str
     key: str
     format: type[columns.FormattableColumn] | None = None
+    formats_null: bool = False
 
 
 _FIRST = (
@@ -82,6 +94,64 @@ SHOW = (
 )
 """``volume attachment direct create``."""
 
+DRY_RUN = (
+    Column('Made', 'made'),
+    *(column for column in _FIRST if column.key != 'id'),
+    Column('Mode Enforced By', 'mode_enforced_by'),
+    Column('Shared Connections', 'shared_connections', format_columns.ListColumn),
+)
+"""The same with ``--dry-run``."""
+
+HISTORY = (
+    Column('When', 'at'),
+    Column('Event', 'event'),
+    Column('From', 'from'),
+    Column('To', 'to'),
+    Column('User ID', 'user_id', Actor, formats_null=True),
+    Column('Request ID', 'request_id'),
+    Column('Reason', 'reason'),
+)
+"""``volume attachment history``."""
+
+HISTORY_LONG = (
+    Column('Generation', 'generation'),
+    *HISTORY,
+)
+"""The same with ``--long``."""
+
+EXPLANATION = (
+    Column('Attachment ID', 'attachment_id'),
+    Column('Volume ID', 'volume_id'),
+    Column('Backend', 'backend'),
+    Column('State', 'state'),
+    Column('Host', 'host'),
+    Column('Initiator', 'initiator'),
+    Column('Mode', 'mode'),
+    Column('Last Error', 'last_error'),
+    Column('Last Event', 'event'),
+    Column('When', 'at'),
+    Column('User ID', 'user_id', Actor, formats_null=True),
+    Column('Request ID', 'request_id'),
+    Column('Exported', 'exported'),
+    Column('Mode At Target', 'mode_at_target'),
+    Column('Sessions', 'sessions'),
+    Column('Not Asked Because', 'not_asked_because'),
+    Column('Session Shared With', 'session_shared_with', format_columns.ListColumn),
+    Column('Difference', 'difference'),
+    Column('Found', 'found'),
+    Column('Next', 'next'),
+    Column('Advice', 'advice', format_columns.ListColumn),
+)
+"""``volume attachment explain`` with ``-f`` or ``-c``."""
+
+CONNECTED = (
+    Column('Device', 'device'),
+    Column('Attachment ID', 'id'),
+    *(column for column in _FIRST if column.key in ('volume_id', 'host', 'mode')),
+    Column('Session Shared With', 'shared_connections', format_columns.ListColumn),
+)
+"""``volume host connect``."""
+
 
 def titles(table: tuple[Column, ...]) -> tuple[str, ...]:
     """The heads of the columns."""
@@ -94,15 +164,20 @@ def row(table: tuple[Column, ...], shown: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _value(column: Column, value: Any) -> Any:
-    return value if value is None or column.format is None else column.format(value)
+    if column.format is None or (value is None and not column.formats_null):
+        return value
+    return column.format(value)
 
 
 def age(attachment: Mapping[str, Any], now: datetime.datetime) -> int | None:
     """For how many seconds an attachment has been connected; None: it is not."""
     since = attachment.get('attached_at')
-    if not since:
-        return None
-    return max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds()))
+    return seconds_since(since, now) if since else None
+
+
+def seconds_since(when: str, now: datetime.datetime) -> int:
+    """How long ago something was, by the clock that has written it."""
+    return max(0, int((now - datetime.datetime.fromisoformat(when)).total_seconds()))
 
 
 def is_stuck(attachment: Mapping[str, Any]) -> bool:

@@ -1,8 +1,13 @@
-"""A tree of volumes, hosts and attachments as text."""
+"""Volumes, hosts and attachments as trees of text, and the commands that draw them."""
+import argparse
+import datetime
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
+
+from osc_lib.command import command
 
 from blockattachclient import columns
 
@@ -22,6 +27,8 @@ ASCII = Branches('|-- ', '`-- ', '|   ', '    ')
 
 NO_HOST = 'no host yet'
 NO_ATTACHMENTS = 'no attachments'
+UNDER_WAY = ('connecting', 'disconnecting')
+"""States in which the service is at work."""
 
 
 class Node(NamedTuple):
@@ -29,6 +36,41 @@ class Node(NamedTuple):
 
     text: str
     children: Sequence['Node'] = ()
+
+
+class DrawnLister(command.Lister):
+    """A list that is drawn unless a format or columns are asked for.
+
+    :ivar nodes: what is drawn, which ``take_action`` sets beside the list that it returns
+    """
+
+    nodes: Sequence[Node] = ()
+    _draws = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments of every list."""
+        parser = super().get_parser(prog_name)
+        # None until -f is given: then it is drawn.
+        parser.set_defaults(formatter=None)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Draw, unless a format or columns are asked for."""
+        self._draws = parsed_args.formatter is None and not parsed_args.columns
+        parsed_args.formatter = parsed_args.formatter or self.formatter_default
+        return super().run(parsed_args)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+                       data: Iterable[Sequence[Any]]) -> int:
+        """Print the trees or, by the formatter, the list."""
+        if not self._draws:
+            return super().produce_output(parsed_args, column_names, data)
+        out = self.app.stdout
+        drawn = branches(getattr(out, 'encoding', None))
+        for node in self.nodes:
+            for line in lines(node, drawn):
+                out.write(f'{line}\n')
+        return 0
 
 
 def branches(encoding: str | None) -> Branches:
@@ -62,6 +104,59 @@ def _attachment(one: dict[str, Any]) -> Node:
     if one['last_error']:
         children.append(Node(f'last error: {one["last_error"]}'))
     return Node(', '.join(facts), children)
+
+
+def explanation(found: dict[str, Any], now: datetime.datetime) -> Node:
+    """Why an attachment is as it is, as the API explains it."""
+    record = found['record']
+    shared = ', '.join(found['session_shared_with'])
+    children = [
+        Node(f'volume {found["volume_id"]}'),
+        Node(f'record: {_record(record)}', [Node(f'last error: {record["last_error"]}')]
+             if record['last_error'] else ()),
+        Node(f'target: {_target(found)}'),
+        Node(f'session: shared with {shared}' if shared else 'session: of this attachment only'),
+        Node(_moved(record, now)),
+        Node(f'found: {found["found"]}'),
+        Node(f'next: {found["next"]}')]
+    if found['advice']:
+        children.append(Node('advice', [Node(one) for one in found['advice']]))
+    return Node(f'attachment {found["attachment_id"]}: {record["state"]}', children)
+
+
+def _record(record: dict[str, Any]) -> str:
+    if not record['host']:
+        return f'{record["mode"] or "no mode"}, {NO_HOST}'
+    return (f'{record["mode"] or "no mode"}, host {record["host"]} '
+            f'({record["initiator"] or "no initiator"})')
+
+
+def _target(found: dict[str, Any]) -> str:
+    target = found['target']
+    on = f' on {found["backend"]}' if found['backend'] else ''
+    if target['reason']:
+        return f'cannot be asked{on} ({target["reason"]})'
+    if target['exported'] is None:
+        return f'nothing to ask about{on}: {NO_HOST}'
+    if not target['exported']:
+        return f'does not export the volume{on}'
+    if target['mode'] is None:
+        return f'exports the volume{on}, grants the host nothing'
+    return f'exports the volume{on}, grants the host {target["mode"]}, sessions: ' \
+           f'{target["sessions"]}'
+
+
+def _moved(record: dict[str, Any], now: datetime.datetime) -> str:
+    """What the service does with it, since when and by which request; or did last."""
+    move = record['last_move']
+    is_under_way = record['state'] in UNDER_WAY
+    if move is None:
+        return 'under way: unknown since when' if is_under_way else 'under way: nothing'
+    ago = columns.in_words(columns.seconds_since(move['at'], now))
+    who = f'by {move["user_id"] or columns.THE_SERVICE}, request {move["request_id"] or "none"}'
+    if is_under_way:
+        return f'under way: {move["event"]} since {move["at"]} ({ago}), {who}'
+    return f'under way: nothing; last {move["event"]} at {move["at"]} ({ago} ago), {who}'
 
 
 def lines(node: Node, drawn: Branches) -> Iterator[str]:

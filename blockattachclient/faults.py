@@ -24,6 +24,8 @@ NO_EXTENSION = (
     'This Block Storage service does not answer with the extension "blockattach": it is another '
     'service, or something between drops the header OpenStack-API-Version. Use the stock commands '
     '("openstack volume attachment list").')
+TOO_OLD = ('This needs version %s of the extension "blockattach", which the service does not '
+           'offer: update the service.')
 NO_ANSWER = ('The service cannot be reached: %s. Check that it is running and that the catalog '
              'has the right address for it.')
 

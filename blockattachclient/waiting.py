@@ -1,6 +1,9 @@
 """Waiting for an outcome, with progress on standard error and an end."""
 import argparse
+import uuid
 from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 from typing import TextIO
 
 from osc_lib import exceptions
@@ -80,3 +83,39 @@ class Waiter:
 
     def _remaining(self) -> float:
         return self._began + self._seconds - clock.monotonic()
+
+
+def create(service: api.Api, waiter: Waiter, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Make an attachment, once, however often it is asked for; as it is made.
+
+    :raises CommandError: it is refused, or its outcome stays unknown
+    """
+    # By this name a repeat finds what the first request has made.
+    key = {'Idempotency-Key': str(uuid.uuid4())}
+    answer = waiter.answer('attachment', lambda seconds: service.ask(
+        'POST', '/attachments', body={'attachment': wanted}, headers=key,
+        seconds=seconds)).checked()
+    made: dict[str, Any] = answer.body['attachment']
+    return made
+
+
+def delete(service: api.Api, waiter: Waiter, attachment_id: str, force: bool = False) -> None:
+    """Delete an attachment.
+
+    :raises CommandError: it is refused, or its outcome stays unknown
+    """
+    subject = f'attachment {attachment_id}'
+    query = {'force': 'true'} if force else {}
+    sent = 0
+
+    def ask(seconds: float | None) -> api.Answer:
+        nonlocal sent
+        sent += 1
+        return service.ask('DELETE', api.attachment_path(attachment_id), query=query,
+                           seconds=seconds)
+
+    answer = waiter.answer(subject, ask)
+    # A request before, whose outcome was unknown, has deleted it.
+    if answer.status != 404 or sent == 1:
+        answer.checked()
+    waiter.say(subject, 'deleted')

@@ -1,6 +1,5 @@
 """``openstack volume attachment direct create``."""
 import argparse
-import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from blockattachclient import waiting
 
 CONNECTOR = ('initiator', 'ip', 'multipath', 'mountpoint')
 """What describes a host besides its name: options and keys of the connector."""
+_NOTHING_MADE = 'Dry run: nothing was made. Without --dry-run this would be made now.\n'
 _FAILED = ('error_attaching', 'error_detaching', 'detaching')
 
 
@@ -23,7 +23,7 @@ class CreateAttachment(command.ShowOne):
 
     Without --host the volume is reserved. With --host (and --initiator) its access is granted, and
     the output says how the host reaches the volume; "openstack volume attachment complete" marks
-    the volume as in use.
+    the volume as in use. With --dry-run nothing is made, and the output says what would be.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -46,6 +46,9 @@ class CreateAttachment(command.ShowOne):
                             help='Where the volume will appear, such as /dev/vdb')
         parser.add_argument('--multipath', action='store_true',
                             help='The host can use several paths')
+        parser.add_argument('--dry-run', action='store_true',
+                            help='Make nothing: show what would be made, or why it would be '
+                                 'refused')
         waiting.add_options(parser)
         return parser
 
@@ -54,18 +57,29 @@ class CreateAttachment(command.ShowOne):
         """Create it, wait if asked to, and show it."""
         arguments.all_or_nothing(parsed_args, 'host', CONNECTOR)
         service = selection.client(self)
-        service.require_extension()
+        # Another service would make what is only to be tried.
+        service.require_extension(api.EXPLAINED if parsed_args.dry_run else api.FIRST)
         wanted = _wanted(service, parsed_args)
         waiter = waiting.Waiter(parsed_args, self.app.stderr)
-        # By this name a repeat finds what the first request has made.
-        key = {'Idempotency-Key': str(uuid.uuid4())}
-        answer = waiter.answer('attachment', lambda seconds: service.ask(
-            'POST', '/attachments', body={'attachment': wanted}, headers=key,
-            seconds=seconds)).checked()
-        made: dict[str, Any] = answer.body['attachment']
+        if parsed_args.dry_run:
+            shown = _tried(service, waiter, wanted)
+            self.app.stderr.write(_NOTHING_MADE)
+            return columns.titles(columns.DRY_RUN), columns.row(columns.DRY_RUN, shown)
+        made = waiting.create(service, waiter, wanted)
         if parsed_args.wait:
             made = _outcome(service, waiter, made['id'], 'connector' in wanted)
         return columns.titles(columns.SHOW), columns.row(columns.SHOW, made)
+
+
+def _tried(service: api.Api, waiter: waiting.Waiter, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The attachment as it would be made.
+
+    :raises CommandError: it would be refused
+    """
+    answer = waiter.answer('dry run', lambda seconds: service.ask(
+        'POST', '/attachments', query={'dry_run': 'true'}, body={'attachment': wanted},
+        seconds=seconds, version=api.EXPLAINED)).checked()
+    return {**answer.body['attachment'], 'made': False}
 
 
 def _wanted(service: api.Api, given: argparse.Namespace) -> dict[str, Any]:

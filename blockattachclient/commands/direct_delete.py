@@ -4,7 +4,6 @@ import argparse
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import selection
 from blockattachclient import waiting
@@ -39,30 +38,11 @@ class DeleteAttachment(command.Command):
         failed = 0
         for attachment_id in parsed_args.attachments:
             try:
-                _delete(service, parsed_args, waiting.Waiter(parsed_args, self.app.stderr),
-                        attachment_id)
+                waiting.delete(service, waiting.Waiter(parsed_args, self.app.stderr),
+                               attachment_id, parsed_args.force)
             except exceptions.CommandError as exc:
                 failed += 1
                 self.log.error('Cannot delete attachment %s: %s', attachment_id, exc)
         if failed:
             raise exceptions.CommandError(
                 f'{failed} of {len(parsed_args.attachments)} attachments were not deleted.')
-
-
-def _delete(service: api.Api, given: argparse.Namespace, waiter: waiting.Waiter,
-            attachment_id: str) -> None:
-    subject = f'attachment {attachment_id}'
-    query = {'force': 'true'} if given.force else {}
-    sent = 0
-
-    def ask(seconds: float | None) -> api.Answer:
-        nonlocal sent
-        sent += 1
-        return service.ask('DELETE', api.attachment_path(attachment_id), query=query,
-                           seconds=seconds)
-
-    answer = waiter.answer(subject, ask)
-    # A request before, whose outcome was unknown, has deleted it.
-    if answer.status != 404 or sent == 1:
-        answer.checked()
-    waiter.say(subject, 'deleted')

@@ -2,10 +2,7 @@
 import argparse
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
-
-from osc_lib.command import command
 
 from blockattachclient import api
 from blockattachclient import arguments
@@ -14,19 +11,15 @@ from blockattachclient import drawing
 from blockattachclient import selection
 
 
-class ShowAttachmentTree(command.Lister):
+class ShowAttachmentTree(drawing.DrawnLister):
     """Show volumes with the hosts and servers that use them, drawn as a tree.
 
     With -f or -c the same is printed as a list, one attachment a row.
     """
 
-    _drawn: Sequence[drawing.Node] | None = None
-
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
-        # None until -f is given: then the tree is drawn.
-        parser.set_defaults(formatter=None)
         parser.add_argument('volumes', metavar='<volume>', nargs='*', type=arguments.text,
                             help='Only these volumes (name or ID), also without attachments '
                                  'unless these are filtered (default: all volumes with '
@@ -34,34 +27,14 @@ class ShowAttachmentTree(command.Lister):
         selection.add_options(parser)
         return parser
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Draw, unless a format or columns are asked for."""
-        drawn = parsed_args.formatter is None and not parsed_args.columns
-        parsed_args.formatter = parsed_args.formatter or self.formatter_default
-        self._drawn = [] if drawn else None
-        return super().run(parsed_args)
-
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
         """The columns and their rows, by volume, host and age."""
         found = list(_volumes(selection.client(self), parsed_args))
-        if self._drawn is not None:
-            self._drawn = [drawing.volume(shown, attachments) for shown, attachments in found]
+        self.nodes = [drawing.volume(shown, attachments) for shown, attachments in found]
         return columns.titles(columns.TREE), [
             columns.row(columns.TREE, {**shown, **one})
             for shown, attachments in found for one in attachments]
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str],
-                       data: Iterable[Sequence[Any]]) -> int:
-        """Print the tree or, by the formatter, the list."""
-        if self._drawn is None:
-            return super().produce_output(parsed_args, column_names, data)
-        out = self.app.stdout
-        drawn = drawing.branches(getattr(out, 'encoding', None))
-        for node in self._drawn:
-            for line in drawing.lines(node, drawn):
-                out.write(f'{line}\n')
-        return 0
 
 
 def _volumes(service: api.Api, given: argparse.Namespace,

@@ -56,6 +56,9 @@ class Between:
 
 
 class AttachmentCommandsTestCase(unittest.TestCase):
+    """``noun``: of which the commands are."""
+
+    noun = 'attachment'
 
     @classmethod
     def setUpClass(cls):
@@ -92,7 +95,7 @@ class AttachmentCommandsTestCase(unittest.TestCase):
     def run_command(self, *arguments, prepare=None):
         done = commands.run(
             'openstack', ['--os-auth-type', 'none', '--os-endpoint', self.service.endpoint,
-                          'volume', 'attachment', *arguments],
+                          'volume', self.noun, *arguments],
             {'NO_PROXY': '127.0.0.1', 'OS_VOLUME_API_VERSION': '3.71'}, prepare)
         self.assertNotIn('Traceback', done.output + done.errors)
         return done._replace(errors=NOISE.sub('', done.errors))

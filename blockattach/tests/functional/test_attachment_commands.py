@@ -25,6 +25,7 @@ NO_COMMANDS = ('openstack.cli.base', 'openstack.cli.extension')
 LIST = ['ID', 'Volume ID', 'Server ID', 'Host', 'Status', 'Mode', 'Age']
 TREE = ['Volume Name', 'Volume ID', 'Volume Status', 'Host', 'Server ID', 'Attachment ID', 'Mode',
         'Mode Enforced By', 'Status', 'Age', 'Last Error']
+CONNECTED = ['Device', 'Attachment ID', 'Volume ID', 'Host', 'Mode', 'Session Shared With']
 _State = attachment_lifecycle.State
 
 
@@ -48,19 +49,22 @@ class NamesTest(unittest.TestCase):
                              if group.startswith('openstack.')} - {GROUP, *NO_COMMANDS})
 
     def test_none_clashes_with_what_is_installed_beside(self):
-        self.assertLessEqual({'volume attachment list', 'server list', 'volume list'},
-                             self.theirs)
+        self.assertLessEqual({'volume attachment list', 'volume host set', 'server list',
+                              'volume list'}, self.theirs)
         self.assertEqual(set(), clashes(self.ours, self.theirs))
 
     def test_a_clash_is_found(self):
-        for name in ('volume attachment list', 'volume attachment list more', 'volume attachment'):
+        for name in ('volume attachment list', 'volume attachment list more', 'volume attachment',
+                     'volume host', 'volume host set'):
             with self.subTest(name):
                 self.assertNotEqual(set(), clashes({name}, self.theirs))
         self.assertEqual(set(), clashes({'volume attachment lister'}, self.theirs))
 
     def test_all_are_in_the_tree_of_the_stock_client(self):
         self.assertEqual({'volume attachment detail list', 'volume attachment direct create',
-                          'volume attachment direct delete', 'volume attachment tree'}, self.ours)
+                          'volume attachment direct delete', 'volume attachment explain',
+                          'volume attachment history', 'volume attachment tree',
+                          'volume host connect', 'volume host disconnect'}, self.ours)
 
 
 def in_ascii():
@@ -217,6 +221,8 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
                 ("'soon' is no positive number", ['direct', 'delete', str(uuid.uuid4()),
                                                   '--timeout', 'soon']),
                 ("invalid choice: 'w'", ['direct', 'create', 'v', '--mode', 'w']),
+                ("'data' is no ID of an attachment", ['history', 'data']),
+                ('<attachment-or-volume>: it must not be empty', ['explain', '']),
                 ('arguments are required: <attachment>', ['direct', 'delete'])):
             with self.subTest(arguments):
                 self.assert_refused(words, *arguments, status=2)
@@ -228,7 +234,8 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
         whole, self.service = self.service, stock
         self.addCleanup(setattr, self, 'service', whole)
         for arguments in (['tree'], ['detail', 'list'], ['direct', 'create', volume.id],
-                          ['direct', 'delete', '--force', made.id]):
+                          ['direct', 'create', volume.id, '--dry-run'], ['history', made.id],
+                          ['explain', made.id], ['direct', 'delete', '--force', made.id]):
             with self.subTest(arguments):
                 self.assert_refused('does not answer with the extension "blockattach"', *arguments)
         self.service = whole
@@ -237,6 +244,24 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
     def without_the_extension(self, environ, start_response):
         environ['HTTP_OPENSTACK_API_VERSION'] = environ.get(
             'HTTP_OPENSTACK_API_VERSION', '').partition(',')[0]
+        return self.api(environ, start_response)
+
+    def test_an_older_service_is_changed_by_nothing(self):
+        volume = self.volume()
+        older = self.enterContext(served.Served(self.without_the_version))
+        whole, self.service = self.service, older
+        self.addCleanup(setattr, self, 'service', whole)
+        for arguments in (['history', str(uuid.uuid4())], ['explain', volume.id],
+                          ['direct', 'create', volume.id, '--dry-run']):
+            with self.subTest(arguments):
+                self.assert_refused('^This needs version 1.4 of the extension "blockattach", '
+                                    'which .*: update the service.$', *arguments)
+        self.assertEqual([], self.ids('--volume', volume.id))
+
+    def without_the_version(self, environ, start_response):
+        """Of the versions of the extension, those from 1.4 on are not offered."""
+        asked = environ.get('HTTP_OPENSTACK_API_VERSION', '')
+        environ['HTTP_OPENSTACK_API_VERSION'] = asked.replace('blockattach 1.4', 'blockattach 9.9')
         return self.api(environ, start_response)
 
     def test_no_service(self):
@@ -280,7 +305,10 @@ class PageTest(attachment_commands.AttachmentCommandsTestCase):
         volume = self.volume()
         made = self.connected(volume)
         rows = (made, *self.shown('tree', volume.id),
-                *self.shown('detail', 'list', '--long', '--volume', volume.id))
+                *self.shown('detail', 'list', '--long', '--volume', volume.id),
+                *self.shown('history', '--long', made['ID']), *self.shown('explain', made['ID']),
+                self.shown('direct', 'create', volume.id, '--dry-run'),
+                dict.fromkeys(CONNECTED))
         for title in sorted({title for row in rows for title in row}):
             with self.subTest(title):
                 self.assertIn(f'``{title}``', self.page)

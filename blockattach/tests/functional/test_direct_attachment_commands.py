@@ -106,6 +106,41 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         self.assert_refused("Several volumes have the name 'twin'", 'direct', 'create', 'twin')
 
 
+class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_it_shows_what_would_be_made_and_makes_nothing(self):
+        volume, server = self.volume(), str(uuid.uuid4())
+        done = self.run_command(
+            'direct', 'create', volume.name, '--dry-run', '--host', 'h', '--initiator', f'{IQN}h',
+            '--server', server, '--mode', 'ro', '-f', 'json')
+        self.assertEqual(0, done.status, done.errors)
+        self.assertEqual({
+            'Made': False, 'Volume ID': volume.id, 'Server ID': server, 'Host': 'h',
+            'Status': 'attaching', 'Mode': 'ro', 'Mode Enforced By': 'target',
+            'Shared Connections': []}, json.loads(done.output))
+        self.assertRegex(done.errors, '^Dry run: nothing was made')
+        self.assertEqual([('POST', None, 'dry_run=true')], self.between.asked)
+        self.assertEqual([], self.ids('--volume', volume.id))
+
+    def test_a_session_that_would_be_shared(self):
+        volume = self.volume()
+        made = self.connected(volume)['ID']
+        self.assertEqual([made], self.connected(volume, '--dry-run')['Shared Connections'])
+        self.assertEqual([made], self.ids('--volume', volume.id))
+
+    def test_what_would_be_refused(self):
+        volume = self.volume(kind='single')
+        self.attachment(volume, _State.ATTACHED)
+        self.assert_refused(r'status must be available.*\(HTTP 400\)\. Change ', 'direct',
+                            'create', volume.id, '--dry-run')
+
+    def test_what_fails_for_the_moment_is_repeated(self):
+        self.between.answers = [(503, {'Retry-After': '1'})]
+        done = self.run_command('direct', 'create', self.volume().id, '--dry-run', '--wait')
+        self.assertEqual(0, done.status, done.errors)
+        self.assertRegex(done.errors, r's  dry run: not yet \(Come again\)')
+
+
 class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_some(self):

@@ -1,0 +1,338 @@
+"""`openstack volume host connect` and `disconnect`: what the host and the service are asked for,
+in which order, and what is undone; a stand-in plays os-brick, with the signatures of the real one.
+"""
+import errno
+import functools
+import importlib.metadata
+import inspect
+import io
+import json
+import os
+import types
+import unittest
+import unittest.mock
+import uuid
+
+import openstack
+import webob
+from os_brick.initiator import connector
+from os_brick.initiator.connectors import iscsi
+from osc_lib import exceptions
+
+from blockattach.tests.fixtures import served
+from blockattach.tests.functional import attachment_commands
+from blockattach.tests.functional import test_attachment_commands
+
+IQN = attachment_commands.IQN
+HOST = 'this-host'
+DEVICE = '/dev/sdx'
+BY_PATH = '/dev/disk/by-path/of-the-test'
+
+
+class Brick:
+    """Plays the module ``os_brick.initiator.connector``, and the connector that it makes.
+
+    Its acts stand in ``between.asked`` beside the requests. ``on`` has what else happens at each.
+    """
+
+    def __init__(self, between):
+        self._between = between
+        self.name = f'{IQN}{HOST}'
+        self.on = {}
+        self.given = {}
+        self.InitiatorConnector = self
+        self.is_busy = False
+
+    def _act(self, name, real, *arguments, **named):
+        inspect.signature(real).bind(*arguments, **named)
+        self._between.asked.append((name,))
+        self.given[name] = arguments
+        self.on.get(name, lambda: None)()
+
+    def get_connector_properties(self, *arguments):
+        self._act('describe', connector.get_connector_properties, *arguments)
+        _, address, multipath, _ = arguments
+        return {'host': HOST, 'initiator': self.name, 'ip': address, 'multipath': multipath,
+                'platform': 'x86_64', 'nqn': None}
+
+    def factory(self, *arguments, **named):
+        inspect.signature(connector.InitiatorConnector.factory).bind(*arguments, **named)
+        self.given['factory'] = named
+        return self
+
+    def connect_volume(self, info):
+        self._act('connect', iscsi.ISCSIConnector.connect_volume, self, info)
+        return {'type': 'block', 'path': DEVICE}
+
+    def get_volume_paths(self, info):
+        inspect.signature(iscsi.ISCSIConnector.get_volume_paths).bind(self, info)
+        return [BY_PATH]
+
+    def disconnect_volume(self, info, device):
+        self._act('disconnect', iscsi.ISCSIConnector.disconnect_volume, self, info, device)
+
+    def open_device(self, path, flags):
+        if self.is_busy:
+            raise OSError(errno.EBUSY, 'busy', path)
+        return os.open(os.devnull, flags)
+
+
+def loaded(group, name):
+    """What the stock client loads of the plugin."""
+    [found] = importlib.metadata.entry_points(group=group, name=name)
+    return found.load()
+
+
+class HostCommandsTestCase(attachment_commands.AttachmentCommandsTestCase):
+
+    noun = 'host'
+
+    def setUp(self):
+        super().setUp()
+        self.brick = Brick(self.between)
+        self.installed, self.user = {}, 0
+        self.said = ''
+        self.of = self.volume()
+
+    def call(self, name, *arguments):
+        """Run a command on a host that has the stand-in; what it prints."""
+        sdk = openstack.connect(load_yaml_config=False, load_envvars=False, auth_type='none',
+                                auth={'endpoint': self.service.endpoint})
+        self.addCleanup(sdk.close)
+        client = loaded('openstack.cli.extension', 'blockattach').make_client(
+            types.SimpleNamespace(sdk_connection=sdk))
+        app = types.SimpleNamespace(
+            client_manager=types.SimpleNamespace(blockattach=client), stdout=io.StringIO(),
+            stderr=io.StringIO())
+        command = loaded(test_attachment_commands.GROUP, f'volume_host_{name}')(app, None)
+        command.this_host = functools.partial(
+            command.this_host, self.find, lambda: self.user, self.brick.open_device)
+        try:
+            command.run(command.get_parser('openstack').parse_args(arguments))
+        finally:
+            self.said = app.stderr.getvalue()
+        return app.stdout.getvalue()
+
+    def find(self, name):
+        """Import a module of what is installed on this host."""
+        if name == 'os_brick.initiator.connector':
+            return self.brick
+        return self.installed.setdefault(name, unittest.mock.MagicMock())
+
+    def connect(self, *arguments):
+        return json.loads(self.call('connect', self.of.id, '-f', 'json', *arguments))
+
+    def disconnect(self, *arguments):
+        self.assertEqual('', self.call('disconnect', self.of.name, *arguments))
+
+    def refused(self, words, call, *arguments):
+        with self.assertRaisesRegex(exceptions.CommandError, words) as caught:
+            call(*arguments)
+        self.assertNotIn('\n', str(caught.exception))
+        return str(caught.exception)
+
+    def other(self, **more):
+        """Another attachment of the volume to this host."""
+        status, body = self.plain.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': self.of.id, **more,
+            'connector': {'host': HOST, 'initiator': self.brick.name}}})
+        self.assertEqual(200, status, body)
+        return body['attachment']['id']
+
+    def acts(self):
+        return [one[0] for one in self.between.asked]
+
+    def attachments(self):
+        return {one['id']: one for one in self.plain.list('attachments')
+                if one['volume_id'] == self.of.id}
+
+
+class ConnectTest(HostCommandsTestCase):
+
+    def test_a_device(self):
+        made = self.connect('--mode', 'ro', '--ip', '192.0.2.7')
+        self.assertEqual(['describe', 'POST', 'connect', 'POST'], self.acts())
+        [one] = self.attachments().values()
+        self.assertEqual('attached', one['status'])
+        self.assertEqual(dict(zip(
+            test_attachment_commands.CONNECTED, (DEVICE, one['id'], self.of.id, HOST, 'ro', []),
+            strict=True)), made)
+        self.assertEqual(one['connection_info'], self.brick.given['connect'][1])
+        self.assertEqual(('', '192.0.2.7', False, False), self.brick.given['describe'])
+        self.assertEqual({'use_multipath': False}, self.brick.given['factory'])
+        self.assertEqual('', self.said)
+
+    def test_multipath_must_be_there(self):
+        self.connect('--multipath')
+        self.assertEqual(('', None, True, True), self.brick.given['describe'])
+        self.assertEqual({'use_multipath': True}, self.brick.given['factory'])
+
+    def test_what_cannot_connect_is_undone_and_shows_no_secret(self):
+        def fail():
+            [one] = self.attachments().values()
+            self.secret = one['connection_info']['auth_password']
+            raise RuntimeError(f'iscsiadm -v {self.secret}\nfailed.')
+
+        self.brick.on['connect'] = fail
+        said = self.refused(
+            r'^os-brick cannot connect the volume: iscsiadm -v \*\*\* failed\. With -v',
+            self.connect)
+        self.assertNotIn(self.secret, said)
+        self.assertRegex(self.said, r'^Undone: attachment [\w-]+ is deleted\.\n$')
+        self.assertEqual({}, self.attachments())
+
+    def test_what_cannot_be_completed_is_undone_in_the_other_order(self):
+        self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
+        self.refused(r'Come again \(HTTP 409\)', self.connect)
+        self.assertRegex(self.said, rf'^Undone: {DEVICE} is disconnected\.\n'
+                                    r'Undone: attachment [\w-]+ is deleted\.\n$')
+        self.assertEqual(['describe', 'POST', 'connect', 'POST', 'disconnect', 'DELETE'],
+                         self.acts())
+        self.assertEqual({}, self.attachments())
+
+    def test_what_cannot_be_undone_keeps_nothing_else(self):
+        def fail():
+            raise RuntimeError('the device is stuck')
+
+        self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
+        self.brick.on['disconnect'] = fail
+        self.refused(r'Come again \(HTTP 409\)', self.connect)
+        self.assertRegex(self.said, rf'^Not undone: {DEVICE} is disconnected\. os-brick cannot .*'
+                                    r': the device is stuck\. .*Look at "iscsiadm -m session"')
+        self.assertEqual({}, self.attachments())
+
+    def test_an_interrupt_undoes_too(self):
+        def interrupt():
+            raise KeyboardInterrupt
+
+        self.brick.on['connect'] = interrupt
+        self.assertRaises(KeyboardInterrupt, self.connect)
+        self.assertEqual({}, self.attachments())
+
+    def test_a_session_of_others_is_not_undone(self):
+        there = self.other(instance_uuid=str(uuid.uuid4()))
+        self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
+        self.refused('HTTP 409', self.connect)
+        self.assertNotIn('disconnect', self.acts())
+        self.assertEqual({there}, set(self.attachments()))
+
+    def test_what_changes_nothing(self):
+        self.brick.name = ''
+        self.refused('no iSCSI initiator name: install open-iscsi', self.connect)
+        self.brick.on['describe'] = lambda: (_ for _ in ()).throw(RuntimeError('no multipathd'))
+        self.refused(r'^os-brick cannot describe this host: no multipathd\. With -v', self.connect)
+        self.brick.on.clear()
+        secret = self.enterContext(served.Served(self.encrypted))
+        self.addCleanup(setattr, self, 'service', self.service)
+        self.service = secret
+        self.refused('is encrypted.*openstack server add volume', self.connect)
+        self.assertEqual({}, self.attachments())
+
+    def encrypted(self, environ, start_response):
+        """The service, whose volumes are encrypted."""
+        request = webob.Request(environ)
+        response = request.get_response(self.api)
+        if '/volumes/' in request.path and response.status_code == 200:
+            body = response.json_body
+            body['volume']['encrypted'] = True
+            response.json_body = body
+        return response(environ, start_response)
+
+    def test_another_protocol_is_undone(self):
+        def change(method, body):
+            if method == 'POST':
+                body['attachment']['connection_info']['driver_volume_type'] = 'rbd'
+            return body
+
+        self.between.change = change
+        self.refused('offers rbd, but this command connects by iSCSI only', self.connect)
+        self.assertEqual({}, self.attachments())
+
+
+class DisconnectTest(HostCommandsTestCase):
+
+    def test_in_the_other_order(self):
+        self.connect()
+        info = self.brick.given['connect'][1]
+        del self.between.asked[:]
+        self.disconnect()
+        self.assertEqual(['describe', 'GET', 'GET', 'disconnect', 'DELETE'], self.acts())
+        self.assertEqual((info, {'path': BY_PATH}), self.brick.given['disconnect'][1:])
+        self.assertEqual({}, self.attachments())
+
+    def test_multipath_as_it_was_connected(self):
+        self.connect('--multipath')
+        self.brick.is_busy = True
+        self.disconnect()
+        self.assertEqual({'use_multipath': True}, self.brick.given['factory'])
+
+    def test_a_device_in_use_stays(self):
+        self.connect()
+        self.brick.is_busy = True
+        self.refused(f'{BY_PATH} is in use on this host .*: unmount it first', self.disconnect)
+        self.assertNotIn('disconnect', self.acts())
+        self.assertEqual(1, len(self.attachments()))
+
+    def test_a_session_of_others_stays(self):
+        server = self.other(instance_uuid=str(uuid.uuid4()))
+        self.connect()
+        self.disconnect()
+        self.assertNotIn('disconnect', self.acts())
+        self.assertIn(f'The session stays, other attachments of this host use it: {server}.',
+                      self.said)
+        self.assertEqual({server}, set(self.attachments()))
+
+    def test_one_that_cannot_be_deleted_is_deleted_by_a_repeat(self):
+        self.connect()
+        self.brick.on['disconnect'] = lambda: self.between.answers.append((409, {}))
+        self.refused('remains, but this host does not use it any more: repeat the command. Come',
+                     self.disconnect)
+        self.brick.on.clear()
+        self.disconnect()
+        self.assertEqual({}, self.attachments())
+
+    def test_which_one(self):
+        self.refused(rf'This host \({HOST}, {self.brick.name}\) has no such attachment .*tree '
+                     f'{self.of.id}', self.disconnect)
+        server = str(uuid.uuid4())
+        made = self.other(instance_uuid=server)
+        for arguments in ((), ('--attachment', made)):
+            self.refused(f'only server {server} uses the volume.*openstack server remove volume',
+                         self.disconnect, *arguments)
+        first, second = self.other(), self.other()
+        self.refused('several attachments of the volume. Give one: --attachment '
+                     f'({first}|{second}) or ', self.disconnect)
+        self.disconnect('--attachment', first)
+        self.assertEqual({made, second}, set(self.attachments()))
+        self.assertNotIn('disconnect', self.acts())
+
+
+class ThisHostTest(HostCommandsTestCase):
+
+    def test_what_is_no_input(self):
+        self.assert_refused("'x' is no ID of an attachment", 'disconnect', 'v', '--attachment',
+                            'x', status=2)
+        self.assert_refused("invalid choice: 'w'", 'connect', 'v', '--mode', 'w', status=2)
+        self.assert_refused('it must not be empty', 'connect', '', status=2)
+
+    def test_root_needs_no_process_that_acts_for_it(self):
+        self.connect()
+        for name in ('default', 'brick_privsep_hide_output'):
+            context = getattr(self.installed['os_brick.privileged'], name)
+            context.set_client_mode.assert_called_once_with(False)
+        self.installed['os_brick'].setup.assert_called_once_with(
+            self.installed['oslo_config.cfg'].CONF)
+
+    def test_it_needs_root_and_os_brick(self):
+        def absent(name):
+            raise ImportError(name)
+
+        self.find = absent
+        for words, user in (
+                ('run the command as root', 1000),
+                (r"os-brick is not installed.*pip install 'blockattach\[client,host\]'", 0)):
+            self.user = user
+            for act in (self.connect, self.disconnect):
+                with self.subTest(words, act=act.__name__):
+                    self.refused(words, act)
+        self.assertEqual([], self.between.asked)

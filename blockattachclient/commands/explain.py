@@ -1,0 +1,87 @@
+"""``openstack volume attachment explain``."""
+import argparse
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+
+from osc_lib import exceptions
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import drawing
+from blockattachclient import selection
+
+
+class ExplainAttachment(drawing.DrawnLister):
+    """Explain why an attachment, or each one of a volume, is as it is.
+
+    Drawn is what the record and the target say, what is under way, what happens next, and what a
+    person can do. With -f or -c the same is printed as a list, one attachment a row.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
+                            help='ID of an attachment, or a volume (name or ID), of which all '
+                                 'attachments are explained')
+        parser.add_argument('--all-projects', action='store_true',
+                            help='A volume of any project (administrators only)')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """The columns and their rows, the newest attachment first."""
+        service = selection.client(self)
+        service.require_extension(api.EXPLAINED)
+        volume, answers = _explained(service, parsed_args)
+        found = [(answer.body['explanation'], answer.answered_at) for answer in answers]
+        nodes = [drawing.explanation(one, now) for one, now in found]
+        if volume is not None:
+            nodes = [drawing.Node(f'{volume.name or ""} ({volume.id}): {volume.status}'.lstrip(),
+                                  nodes or [drawing.Node(drawing.NO_ATTACHMENTS)])]
+        self.nodes = nodes
+        return columns.titles(columns.EXPLANATION), [
+            columns.row(columns.EXPLANATION, _flat(one)) for one, _ in found]
+
+
+def _explained(service: api.Api, given: argparse.Namespace) -> tuple[Any, list[api.Answer]]:
+    """The volume that was named, None for an attachment; and the explanations.
+
+    :raises CommandError: there is neither
+    """
+    if arguments.is_id(given.subject):
+        answer = service.explanation(given.subject)
+        if answer.status != 404:
+            return None, [answer.checked()]
+    volume = _volume(service, given)
+    return volume, list(_of_volume(service, given, volume.id))
+
+
+def _volume(service: api.Api, given: argparse.Namespace) -> Any:
+    try:
+        return service.volume(given.subject, given.all_projects)
+    except exceptions.CommandError as exc:
+        if not arguments.is_id(given.subject):
+            raise
+        raise exceptions.CommandError(
+            f'There is no attachment {given.subject}. {exc}') from None
+
+
+def _of_volume(service: api.Api, given: argparse.Namespace,
+               volume_id: str) -> Iterator[api.Answer]:
+    query = {'volume_id': volume_id, **({'all_tenants': 1} if given.all_projects else {})}
+    for one, _ in service.attachments(query):
+        answer = service.explanation(one['id'])
+        # One that was deleted since, and whose history is not kept.
+        if answer.status != 404:
+            yield answer.checked()
+
+
+def _flat(found: dict[str, Any]) -> dict[str, Any]:
+    """An explanation as one row."""
+    record, target = found['record'], found['target']
+    return {**(record['last_move'] or {}), **record, **found, 'exported': target['exported'],
+            'mode_at_target': target['mode'], 'sessions': target['sessions'],
+            'not_asked_because': target['reason']}

@@ -1,0 +1,101 @@
+"""``openstack volume host connect``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import initiator
+from blockattachclient import selection
+from blockattachclient import undoing
+from blockattachclient import waiting
+
+_ISCSI = 'iscsi'
+
+
+class ConnectVolume(command.ShowOne):
+    """Connect a volume to this host, without Compute, and show its device.
+
+    Makes an attachment, logs in by os-brick, and marks the volume as in use. What was done is
+    undone if a later step fails. Needs root, os-brick and open-iscsi.
+
+    :ivar this_host: gives the initiator of this host
+    """
+
+    this_host = staticmethod(initiator.of_this_host)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('volume', metavar='<volume>', type=arguments.text,
+                            help='Volume to connect (name or ID)')
+        parser.add_argument('--mode', choices=('rw', 'ro'),
+                            help='Access mode (default: rw)')
+        parser.add_argument('--ip', metavar='<ip>', type=arguments.text,
+                            help='IP address of this host, for who looks at the attachment')
+        parser.add_argument('--multipath', action='store_true',
+                            help='Use all paths, by multipathd, which must run')
+        waiting.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[Any]]:
+        """Attach, connect, complete; and show it."""
+        host = self.this_host()
+        service = selection.client(self)
+        service.require_extension()
+        volume = service.volume(parsed_args.volume)
+        if volume.is_encrypted:
+            raise exceptions.CommandError(
+                f'Volume {volume.id} is encrypted, and this command does not decrypt: attach it '
+                'to a server, "openstack server add volume".')
+        wanted = {'volume_uuid': volume.id,
+                  'connector': host.properties(parsed_args.ip, parsed_args.multipath)}
+        if parsed_args.mode:
+            wanted['mode'] = parsed_args.mode
+        waiter = waiting.Waiter(parsed_args, self.app.stderr)
+        with undoing.Undo(self.app.stderr) as undo:
+            made = _attached(service, waiter, undo, wanted)
+            device = _connected(host, undo, made, parsed_args.multipath)
+            waiter.answer(f'attachment {made["id"]}', lambda seconds: service.ask(
+                'POST', f'{api.attachment_path(made["id"])}/action', body={'os-complete': None},
+                seconds=seconds)).checked()
+        return columns.titles(columns.CONNECTED), columns.row(
+            columns.CONNECTED, {**made, 'device': device})
+
+
+def _attached(service: api.Api, waiter: waiting.Waiter, undo: undoing.Undo,
+              wanted: dict[str, Any]) -> dict[str, Any]:
+    """The attachment, with the access of this host granted.
+
+    :raises CommandError: it is refused, or is of no use here
+    """
+    made = waiting.create(service, waiter, wanted)
+    undo.by(f'attachment {made["id"]} is deleted',
+            lambda: waiting.delete(service, waiter, made['id']),
+            f'Delete it: "openstack volume attachment direct delete {made["id"]}".')
+    offered = made['connection_info'].get('driver_volume_type')
+    if offered != _ISCSI:
+        raise exceptions.CommandError(
+            f'Attachment {made["id"]} is {made["status"]} and offers '
+            f'{offered or "no connection yet"}, but this command connects by iSCSI only.')
+    return made
+
+
+def _connected(host: initiator.Initiator, undo: undoing.Undo, made: dict[str, Any],
+               multipath: bool) -> str:
+    """The device of the volume on this host.
+
+    :raises CommandError: it cannot be connected
+    """
+    info = made['connection_info']
+    device = host.connect(info, multipath)
+    # A session of other attachments is theirs: it was there before, and stays.
+    if not made['shared_connections']:
+        undo.by(f'{device} is disconnected', lambda: host.disconnect(info, multipath),
+                f'Look at "iscsiadm -m session", and log out of {info["target_iqn"]}.')
+    return device

@@ -1,0 +1,83 @@
+"""``openstack volume host disconnect``."""
+import argparse
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import initiator
+from blockattachclient import selection
+from blockattachclient import waiting
+
+
+class DisconnectVolume(command.Command):
+    """Disconnect a volume from this host, and delete its attachment, without Compute.
+
+    Attachments of servers are left to Compute. Needs root, os-brick and open-iscsi.
+
+    :ivar this_host: gives the initiator of this host
+    """
+
+    this_host = staticmethod(initiator.of_this_host)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('volume', metavar='<volume>', type=arguments.text,
+                            help='Volume to disconnect (name or ID)')
+        parser.add_argument('--attachment', metavar='<attachment>', type=arguments.identifier,
+                            help='Which attachment, if this host has several of the volume')
+        waiting.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Disconnect, then delete: a host that is connected never lacks its attachment.
+
+        :raises CommandError: one of both cannot be done
+        """
+        host = self.this_host()
+        service = selection.client(self)
+        service.require_extension()
+        volume = service.volume(parsed_args.volume)
+        one = _chosen(service, volume.id, host.properties(), parsed_args.attachment)
+        if one['shared_connections']:
+            self.app.stderr.write(
+                'The session stays, other attachments of this host use it: '
+                f'{", ".join(one["shared_connections"])}.\n')
+        elif one['connection_info']:
+            host.disconnect(one['connection_info'], bool(one['connector'].get('multipath')))
+        try:
+            waiting.delete(service, waiting.Waiter(parsed_args, self.app.stderr), one['id'])
+        except exceptions.CommandError as exc:
+            raise exceptions.CommandError(
+                f'The attachment {one["id"]} remains, but this host does not use it any more: '
+                f'repeat the command. {exc}') from None
+
+
+def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
+            attachment_id: str | None) -> dict[str, Any]:
+    """The attachment of the volume to this host.
+
+    :param own: the connector of this host
+    :raises CommandError: there is none, there are several, or a server has it
+    """
+    here = [one for one, _ in service.attachments({'volume_id': volume_id, 'host': own['host']})
+            if (one['connector'] or {}).get('initiator') == own['initiator']]
+    if attachment_id is not None:
+        here = [one for one in here if one['id'] == attachment_id]
+    found = [one for one in here if one['instance'] is None]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise exceptions.CommandError(
+            f'This host has several attachments of the volume. Give one: --attachment '
+            f'{" or ".join(one["id"] for one in found)}.')
+    if here:
+        raise exceptions.CommandError(
+            f'On this host only server {here[0]["instance"]} uses the volume. Detach it from the '
+            'server: "openstack server remove volume".')
+    raise exceptions.CommandError(
+        f'This host ({own["host"]}, {own["initiator"]}) has no such attachment of the volume. See '
+        f'"openstack volume attachment tree {volume_id}".')

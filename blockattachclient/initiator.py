@@ -1,0 +1,132 @@
+"""The iSCSI initiator of this machine, by os-brick, which only these commands need."""
+import contextlib
+import errno
+import importlib
+import logging
+import os
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from osc_lib import exceptions
+
+LOCKS = '/run/lock/os-brick'
+"""Where os-brick keeps its locks unless OSLO_LOCK_PATH says so."""
+NOT_ROOT = ('Only root connects volumes to this host: run the command as root, such as '
+            '"sudo -E openstack volume host connect VOLUME".')
+NOT_INSTALLED = ('os-brick is not installed, which connects this host: '
+                 "pip install 'blockattach[client,host]', and iscsiadm (package open-iscsi).")
+NO_NAME = ('This host has no iSCSI initiator name: install open-iscsi, which writes '
+           '/etc/iscsi/initiatorname.iscsi.')
+IN_USE = ('%s is in use on this host (mounted, or a part of another device): unmount it first, '
+          'then repeat the command.')
+_PROTOCOL = 'ISCSI'
+_NO_HELPER = ''
+_MODULES = ('os_brick', 'os_brick.privileged', 'os_brick.initiator.connector',
+            'oslo_concurrency.lockutils', 'oslo_config.cfg')
+_SECRETS = ('auth_password', 'discovery_auth_password')
+
+
+class Initiator:
+    """What this host says of itself, and how it connects and disconnects."""
+
+    def __init__(self, brick: Any, open_device: Callable[[str, int], int]) -> None:
+        """
+        :param brick: the module ``os_brick.initiator.connector``
+        :param open_device: ``os.open``
+        """
+        self._brick = brick
+        self._open_device = open_device
+
+    def properties(self, address: str | None = None, multipath: bool = False) -> dict[str, Any]:
+        """The connector of this host.
+
+        :param address: its own IP address; None: it is not said
+        :raises CommandError: it has no initiator, or no multipath daemon
+        """
+        with _explained('describe this host'):
+            # Multipath that was asked for must be there.
+            found = self._brick.get_connector_properties(_NO_HELPER, address, multipath, multipath)
+        if not found.get('initiator'):
+            raise exceptions.CommandError(NO_NAME)
+        return {key: value for key, value in found.items() if value is not None}
+
+    def connect(self, info: Mapping[str, Any], multipath: bool) -> str:
+        """Log in; the path of the device.
+
+        :raises CommandError: it cannot; nothing is left
+        """
+        with _explained('connect the volume', info):
+            return str(self._connector(multipath).connect_volume(dict(info))['path'])
+
+    def disconnect(self, info: Mapping[str, Any], multipath: bool) -> None:
+        """Flush and remove the device, and log out where no other one is left.
+
+        :raises CommandError: it cannot, or something on this host uses the device
+        """
+        with _explained('disconnect the volume', info):
+            connector = self._connector(multipath)
+            paths = connector.get_volume_paths(dict(info))
+            # Each path of a multipath device is in use by it; it is not removed itself while used.
+            for path in () if multipath else paths:
+                self._check_unused(path)
+            # What is not named as the path that was written to is not flushed.
+            connector.disconnect_volume(dict(info), {'path': paths[0]} if paths else {})
+
+    def _connector(self, multipath: bool) -> Any:
+        return self._brick.InitiatorConnector.factory(_PROTOCOL, _NO_HELPER,
+                                                      use_multipath=multipath)
+
+    def _check_unused(self, path: str) -> None:
+        try:
+            # Of a block device the kernel gives this to one only, and not while it is mounted.
+            os.close(self._open_device(path, os.O_RDONLY | os.O_EXCL))
+        except OSError as exc:
+            if exc.errno == errno.EBUSY:
+                raise exceptions.CommandError(IN_USE % path) from None
+
+
+def of_this_host(find: Callable[[str], Any] = importlib.import_module,
+                 user: Callable[[], int] = os.geteuid,
+                 open_device: Callable[[str, int], int] = os.open) -> Initiator:
+    """The initiator by the os-brick that is installed.
+
+    :param find: imports a module
+    :param user: gives the effective user
+    :raises CommandError: it is not installed, or this is not root
+    """
+    if user() != 0:
+        raise exceptions.CommandError(NOT_ROOT)
+    try:
+        brick, privileged, connector, lockutils, cfg = (find(name) for name in _MODULES)
+    except ImportError:
+        raise exceptions.CommandError(NOT_INSTALLED) from None
+    # Unless more was asked for (-v), one line is printed: what it raises.
+    if all(one.level > logging.INFO for one in logging.getLogger().handlers):
+        logging.getLogger('os_brick').setLevel(logging.CRITICAL)
+    # Root needs no process that acts for it.
+    for context in (privileged.default, privileged.brick_privsep_hide_output):
+        context.set_client_mode(False)
+    lockutils.set_defaults(os.environ.get('OSLO_LOCK_PATH', LOCKS))
+    brick.setup(cfg.CONF)
+    return Initiator(connector, open_device)
+
+
+@contextlib.contextmanager
+def _explained(act: str, info: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Whatever os-brick raises is one line, without the secrets of the connection.
+
+    :raises CommandError: anything was raised
+    """
+    try:
+        yield
+    except exceptions.CommandError:
+        raise
+    except Exception as exc:
+        text = ' '.join(str(exc).split()) or type(exc).__name__
+        for key in _SECRETS:
+            if (info or {}).get(key):
+                text = text.replace(str((info or {})[key]), '***')
+        raise exceptions.CommandError(f'os-brick cannot {act}: {text.rstrip(".")}. With -v it '
+                                      'says more.') from None
