@@ -32,6 +32,7 @@ def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
         'traces of each tenth request': {'tracing': {'endpoint': collector,
                                                      'sample_ratio': '0.1'}},
         'traces of each request': {'tracing': {'endpoint': collector}},
+        'no history': {'database': {'attachment_history_days': '0'}},
         'debug = true': {'DEFAULT': {'debug': 'true'}},
         'a cluster of one': {'service': {'cluster': _CLUSTER}},
     }
