@@ -278,6 +278,18 @@ class OvertakenTest(Case):
         self.assertRaises(errors.InvalidVolume, self.reserve_as, seen)
         self.assertEqual([made], attachment_queries.of_volume(self.database, self.volume.id))
 
+    def test_a_row_that_has_moved_meanwhile_is_not_written_over(self):
+        """Also where no history is kept, which has each generation once."""
+        self.database.history_days = 0
+        make.attachment(self.database, self.volume, S.ATTACHED)
+        row = make.attachment(self.database, self.volume, S.CONNECTING)
+        seen = self.again(row)
+        self.move(row, E.DISCONNECT)
+        self.assertRaises(errors.InvalidTransition, attachments.move, self.database,
+                          self.volume.id, row.id, E.CONNECTED, attachments.Facts(connection={}),
+                          expected=seen)
+        self.assertIs(S.DISCONNECTING, self.again(row).state)
+
     def test_a_host_leaves_after_the_other_one_has_left_meanwhile(self):
         first, second = (make.attachment(self.database, self.volume, S.ATTACHED)
                          for _ in range(2))
