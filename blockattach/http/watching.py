@@ -52,7 +52,11 @@ def matches(wanted: attachment_queries.Filters, event: records.AttachmentEvent) 
 
 
 class _Stream:
-    """One connection, and what is to be sent on it; ``ends`` None: it has no end yet."""
+    """One connection, and what is to be sent on it.
+
+    ``until`` is when it ends, or once it ``ends``, when it is cut; ``waits``: the client has no
+    room.
+    """
 
     def __init__(self, connection: loop.Connection, watch: streams.Watch, until: float) -> None:
         self.connection = connection
@@ -167,7 +171,7 @@ class Hub:
 
     def _run(self) -> None:
         while not self._ending:
-            events = self._poll.poll(self._settings.poll_seconds if self._streams else None)
+            events = self._poll.poll(self._seconds())
             self._admit_arriving()
             for number, happened in events:
                 stream = self._streams.get(number)
@@ -179,11 +183,21 @@ class Hub:
             if now >= self._next_look:
                 self._next_look = now + self._settings.poll_seconds
                 self._look()
+                if not self._fails and any(stream.idle for stream in self._behind):
+                    # For those that read on, as quickly as they do; others get theirs meanwhile.
+                    self._next_look = now
                 self._tend(now)
         self._admit_arriving()
         for stream in list(self._streams.values()):
             self._guard(stream, functools.partial(self._end, reason='stopping'))
             self._close(stream)
+
+    def _seconds(self) -> float | None:
+        """Until the next look; None: nobody watches."""
+        if not self._streams:
+            return None
+        return min(max(self._next_look - self._clock.monotonic(), 0.0),
+                   self._settings.poll_seconds)
 
     def _admit_arriving(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -252,7 +266,7 @@ class Hub:
 
     def _catch_up(self, stream: _Stream) -> None:
         """Give a stream that is behind the next page, once it has read the one before."""
-        while stream.idle and stream.position < self._position:
+        if stream.idle and stream.position < self._position:
             page = history.after(self._database, stream.position)
             for event in page:
                 assert event.position is not None
@@ -262,7 +276,7 @@ class Hub:
             if not page:
                 stream.position = self._position
             self._flush(stream)
-        if stream.idle and not stream.ends:
+        if stream.idle and not stream.ends and stream.position >= self._position:
             self._behind.discard(stream)
             self._live.setdefault(stream.wanted.volume_id, set()).add(stream)
 
