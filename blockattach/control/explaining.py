@@ -1,6 +1,7 @@
 """What is and what would be: what targets say of attachments, and new ones as a dry run."""
 from blockattach import context
 from blockattach import errors
+from blockattach.control import backend_calls
 from blockattach.db.attachments import attachments
 from blockattach.db.attachments import dry_runs
 from blockattach.db.engine import engine
@@ -44,7 +45,7 @@ class ExplainControl:
                 wish: attachments.Wish) -> records.Attachment:
         """What `AttachmentControl.create` would make now; errors as there. Nothing is held.
 
-        :raises BackendRefused: its backend does not answer
+        :raises BackendError: its backend does not answer
         """
         row = dry_runs.reserve(self._database, wish)
         if wish.connector is not None:
@@ -53,6 +54,6 @@ class ExplainControl:
                     raise errors.BackendRefused(reason='it has no backend yet')
                 self._volume_services.on(row.owner).ping(caller)
             except errors.BlockattachError as exc:
-                raise errors.BackendRefused(
-                    reason=f'Unable to create attachment for volume ({exc}).') from exc
+                raise backend_calls.BackendCalls.client_error(
+                    'Unable to create attachment for volume', exc) from exc
         return row

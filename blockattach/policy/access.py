@@ -65,10 +65,7 @@ def attachment(caller: context.RequestContext, database: engine.Database,
 
     :raises AttachmentNotFound: there is none that the caller may see
     """
-    found = attachment_queries.get(database, attachment_id)
-    if found.legacy_reservation or not is_visible(caller, found.project_id):
-        raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return found
+    return _shown(caller, attachment_queries.get(database, attachment_id))
 
 
 def attachment_even_gone(caller: context.RequestContext, database: engine.Database,
@@ -77,10 +74,7 @@ def attachment_even_gone(caller: context.RequestContext, database: engine.Databa
 
     :raises AttachmentNotFound: there is none that the caller may see
     """
-    found = attachment_queries.get_even_deleted(database, attachment_id)
-    if found.legacy_reservation or not is_visible(caller, found.project_id):
-        raise errors.AttachmentNotFound(attachment_id=attachment_id)
-    return found
+    return _shown(caller, attachment_queries.get_even_deleted(database, attachment_id))
 
 
 def message(caller: context.RequestContext, database: engine.Database,
@@ -181,6 +175,12 @@ def connection_info(database: engine.Database, attachment: records.Attachment,
 def is_visible(caller: context.RequestContext, project_id: str) -> bool:
     """Whether a caller may know of what belongs to a project."""
     return bool(caller.is_admin) or caller.project_id == project_id
+
+
+def _shown(caller: context.RequestContext, found: records.Attachment) -> records.Attachment:
+    if found.legacy_reservation or not is_visible(caller, found.project_id):
+        raise errors.AttachmentNotFound(attachment_id=found.id)
+    return found
 
 
 def _type_visible(caller: context.RequestContext, database: engine.Database,

@@ -16,8 +16,7 @@ def reserve(database: engine.Database, wish: attachment_values.Wish) -> records.
     """What `attachments.reserve` would make now, or why it would refuse, with its errors; nothing
     is held, and so it may be refused later.
     """
-    instance_uuid = wish.attached.instance_uuid if wish.attached else wish.instance_uuid
-    read = wish.expected or pairs.precondition(database, wish.volume_id, instance_uuid,
+    read = wish.expected or pairs.precondition(database, wish.volume_id, wish.instance_uuid,
                                                wish.connector)
     change = attachment_values.insert_values(read, wish, 0, database.clock.utcnow(), NO_ID)
     limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,

@@ -113,7 +113,10 @@ class ExplainTest(Case):
         self.http.managers.remove(http.HOST)
         found = self.explain()
         self.assertEqual('unknown', found['difference'])
-        self.assertTrue(found['target']['reason'])
+        self.assertEqual('The backend of the volume does not answer.', found['target']['reason'])
+        shown = self.send('GET', f'/attachments/{self.attachment_id}/explain',
+                          client=self.http.as_admin).body['explanation']['target']['reason']
+        self.assertNotIn(shown, (None, found['target']['reason']))
 
     def test_a_session_that_is_shared(self):
         other = self.attached(self.volume_id, base.OTHER_SERVER, self.host)

@@ -19,6 +19,7 @@ SINCE = operation.V(1, 4)
 _STATES = [state.value for state in attachment_lifecycle.State]
 _EVENTS = [attachment_lifecycle.CREATE, *(event.value for event in attachment_lifecycle.Event)]
 _AFTER = 'after'
+_NOT_ASKED = 'The backend of the volume does not answer.'
 PAGE = {SINCE: {
     _AFTER: {'type': 'integer', 'description': 'only what came after this generation'},
     'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
@@ -95,6 +96,9 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
     found = explanation.explain(row, others, said)
     sees_backend = services.policy.allowed(call.context, volume_policies.HOST_ATTRIBUTE,
                                            row.project_id)
+    if said.reason is not None and not sees_backend:
+        # It may name the backend.
+        said = said._replace(reason=_NOT_ASKED)
     return {'explanation': _EXPLANATION.show(
         found, attachment_id=row.id, volume_id=row.volume_id,
         backend=said.backend if sees_backend else None,
