@@ -93,6 +93,14 @@ class WatchTestCase(base.ApiTestCase):
             self.assertEqual(('ready', {}), stream.next())
         return stream
 
+    def fill(self, reason=None):
+        """Give the only attachment a long history."""
+        with self.http.database.writer() as connection:
+            [row] = connection.execute(models.attachment_events.select()).mappings()
+            connection.execute(models.attachment_events.insert(), [
+                {name: value for name, value in row.items() if name not in ('id', 'position')} | {
+                    'generation': number, 'reason': reason} for number in range(2, MANY)])
+
     def ask(self, query, headers=None, persona=None):
         return (persona or self.http.as_member).send('GET', f'/attachments{query}', None, None, {
             'OpenStack-API-Version': ASKED, **(headers or {})})
@@ -163,6 +171,18 @@ class WatchTest(WatchTestCase):
         again = self.watch(last=stream.last, of=self.serve())
         self.assertEqual('ready', again.next()[0])
         self.assertEqual([missed], [one['attachment_id'] for one in again.take(1)])
+
+    def test_a_long_history_is_read_to_its_end(self):
+        stream = self.watch()
+        self.reserve(self.volume())
+        stream.take(1)
+        self.fill()
+        later = self.reserve(self.volume())
+        again = self.watch(last=stream.last)
+        self.assertEqual('ready', again.next()[0])
+        self.assertEqual(list(range(2, MANY)),
+                         [one['generation'] for one in again.take(MANY - 2)])
+        self.assertEqual(later, again.take(1)[0]['attachment_id'])
 
     def test_what_was_removed_meanwhile_is_said(self):
         stream = self.watch()
@@ -249,11 +269,7 @@ class SlowTest(WatchTestCase):
         slow = Stream(self.server.port, persona=self.http.as_member, room=4096)
         self.addCleanup(slow.close)
         other = self.watch(f'&volume_id={volume_id}')
-        with self.http.database.writer() as connection:
-            [row] = connection.execute(models.attachment_events.select()).mappings()
-            connection.execute(models.attachment_events.insert(), [
-                {name: value for name, value in row.items() if name not in ('id', 'position')} | {
-                    'generation': number, 'reason': 'x' * LARGE} for number in range(2, MANY)])
+        self.fill('x' * LARGE)
         self.reserve(volume_id)
         # What came before was handed on by then, and nobody was held up.
         other.take(1)
