@@ -395,12 +395,13 @@ def _operations(player: Player) -> None:
     player.ask('PUT /os-services/disable-log-reason',
                body={**_SERVICE, 'disabled_reason': 'new disks'})
     player.ask('PUT /os-services/enable', body=_SERVICE, keep=False)
-    for action in ('freeze', 'thaw', 'failover_host', 'failover'):
-        player.ask(f'PUT /os-services/{action}', body={'host': http.HOST})
+    for action in ('reconcile', 'freeze', 'thaw', 'failover_host', 'failover'):
+        player.ask(f'PUT /os-services/{action}', body={'host': http.HOST}, version=_BOTH)
     which = {'binary': 'cinder-volume', 'prefix': 'blockattach.volume.repair'}
     player.ask('PUT /os-services/set-log', body={**which, 'level': 'INFO'})
     player.ask('PUT /os-services/get-log', body=which)
     player.ask('GET /scheduler-stats/get_pools', query='?detail=true')
+    player.ask('GET /scheduler-stats/explain_pools', query='?size=10', version=_BOTH)
     player.ask('GET /capabilities/{host}', {'host': http.HOST})
     player.ask('GET /os-hosts')
     player.ask('GET /os-hosts/{host}', {'host': http.HOST})

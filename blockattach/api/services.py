@@ -14,6 +14,7 @@ from blockattach.control import legacy
 from blockattach.control import log_levels
 from blockattach.control import managing
 from blockattach.control import moving
+from blockattach.control import reconciling
 from blockattach.control import reservations
 from blockattach.control import snapshots
 from blockattach.control import volumes
@@ -37,6 +38,7 @@ class ApiServices:
     legacy: legacy.LegacyControl
     reservations: reservations.ReservationControl
     explaining: explaining.ExplainControl
+    reconciling: reconciling.ReconcileControl
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
     project_check: Callable[[context.RequestContext, str], None]

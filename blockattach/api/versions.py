@@ -91,6 +91,7 @@ EXTENSION_HISTORY = (
     (V(1, 3), 'Quotas of attachments are shown and set.'),
     (V(1, 4), 'The history of an attachment, an explanation of it, and a dry run of a new one.'),
     (V(1, 5), 'Attachments are watched: a stream of what happens to them.'),
+    (V(1, 6), 'Why a pool would not take a volume; a backend is reconciled on request.'),
 )
 
 MINIMUM = HISTORY[0][0]

@@ -25,7 +25,7 @@ def run(conf: cfg.ConfigOpts) -> int:
         for host, backend in opened.backends.items():
             with locations.named(conf, host.partition('@')[2], 'target'):
                 try:
-                    found += backend.look() if noun.dry_run else backend.repair()
+                    found += backend.run(noun.dry_run)
                 except errors.BackendError as exc:
                     raise errors.ConfigurationError(
                         reason=f'cannot ask the target of {host}: {exc}') from exc

@@ -1,5 +1,6 @@
 """The verbs of a volume: create and delete. Both answer at once; the work goes on elsewhere."""
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_log import log as oslo_log
@@ -79,6 +80,18 @@ class VolumeControl:
         except errors.ServiceUnreachable as exc:
             _warn(exc, made.id)
         return made
+
+    def judge_pools(self, caller: context.RequestContext, kind: records.VolumeType, size_gb: int,
+                    availability_zone: str) -> Sequence[Mapping[str, Any]]:
+        """What a scheduler would find on each pool for such a volume, as
+        `SchedulerInterface.judge_pools` says it; nothing is made.
+
+        :raises VolumeTypeNotFound: its type is gone
+        :raises ServiceUnreachable: no scheduler answers
+        """
+        return self._parts.scheduler.judge_pools(
+            caller, placement.VolumeRequest.from_domain(
+                pools.request_for(kind, size_gb, availability_zone)), kind.id)
 
     def made_before(self, request: idempotency.Request | None) -> records.Volume | None:
         """What a request made when it came before: what it named may be gone since.

@@ -12,6 +12,12 @@ GET_CAPABILITIES = base.Rule('volume_extension:capabilities', base.ADMIN,
 GET_POOLS = base.Rule('scheduler_extension:scheduler_stats:get_pools', base.ADMIN,
                       'List the pools of all backends and their capabilities.',
                       'GET /scheduler-stats/get_pools')
+EXPLAIN_POOLS = base.Rule('blockattach:pools_explain', base.ADMIN,
+                          'Ask which pools would take a volume, and why others would not.',
+                          'GET /scheduler-stats/explain_pools')
+RECONCILE = base.Rule('blockattach:backend_reconcile', base.ADMIN,
+                      'Let a backend finish what was interrupted and repair its target now.',
+                      'PUT /os-services/reconcile')
 GET_ALL = base.Rule('volume_extension:services:index', base.ADMIN,
                     'List the processes of the service.', 'GET /os-services')
 UPDATE = base.Rule('volume_extension:services:update', base.ADMIN,

@@ -87,6 +87,17 @@ class VolumeInterface(contract.Interface):
         :raises BackendError: it cannot say
         """
 
+    @contract.call(since='1.0', repeated=True)
+    @abc.abstractmethod
+    def reconcile(self, ctxt: context.RequestContext,
+                  dry_run: bool) -> Sequence[Mapping[str, Any]]:
+        """Finish what was interrupted, and make the target as the rows say, now.
+
+        :param dry_run: only look
+        :returns: each difference: the fields of `volume.repair.Finding`
+        :raises BackendError: the target does not answer
+        """
+
     @contract.call(since='1.0')
     @abc.abstractmethod
     def list_manageable(self, ctxt: context.RequestContext,

@@ -1,7 +1,14 @@
-"""What other processes may ask of a scheduler: three lines a method."""
+"""What other processes may ask of a scheduler."""
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
 from blockattach import context
+from blockattach.domain import placement as domain_placement
 from blockattach.objects import placement as placement_objects
 from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.scheduler import pipeline
 from blockattach.scheduler import placement
 from blockattach.scheduler import waiting
 
@@ -9,10 +16,11 @@ from blockattach.scheduler import waiting
 class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
     """Answers for one scheduler; all of them are equal."""
 
-    def __init__(self, placement: placement.Placement,
-                 waiting: waiting.WaitingVolumes) -> None:
+    def __init__(self, placement: placement.Placement, waiting: waiting.WaitingVolumes,
+                 chooser: pipeline.PoolChooser) -> None:
         self._placement = placement
         self._waiting = waiting
+        self._chooser = chooser
 
     def place_volume(self, ctxt: context.RequestContext,
                      request: placement_objects.VolumeRequest) -> None:
@@ -23,3 +31,17 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
                      report: placement_objects.PoolsReport) -> None:
         """A backend has come: what waits for one is placed now."""
         self._waiting.look()
+
+    def judge_pools(self, ctxt: context.RequestContext, request: placement_objects.VolumeRequest,
+                    volume_type_id: str) -> Sequence[Mapping[str, Any]]:
+        """What would be found on each pool."""
+        choice = self._chooser.would_choose(request.to_domain(), volume_type_id,
+                                            ctxt.project_id, ctxt.user_id)
+        return [_shown(verdict) for verdict in choice.verdicts]
+
+
+def _shown(verdict: domain_placement.Verdict) -> dict[str, Any]:
+    left_gb = domain_placement.left_gb(verdict.pool)
+    return {'name': verdict.pool.name, 'left_gb': left_gb if math.isfinite(left_gb) else None,
+            'score': verdict.score, 'refused_by': verdict.refused_by,
+            'reason': None if verdict.reason is None else str(verdict.reason)}

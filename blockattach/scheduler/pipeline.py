@@ -151,13 +151,26 @@ class PoolChooser:
 
         :param request: as `with_facts` makes it
         """
-        candidates = [pool for pool in stored_pools.list_all(self._database, self.down_after)
-                      if request.pool in (None, pool.name, pool.host)]
-        choice = choose(request, candidates, self._filters, self._weighers)
+        choice = self._choice(request)
         for verdict in choice.verdicts:
             if verdict.refused_by is not None:
                 self.telemetry.pool_refused(verdict.refused_by)
         return choice
+
+    def would_choose(self, request: pools.VolumeRequest, volume_type_id: str,
+                     project_id: str | None, user_id: str | None) -> Choice:
+        """What would be chosen for a volume that is not there: it has no id, no name, no hints.
+
+        :raises VolumeTypeNotFound: there is no such type
+        """
+        facts = placing_facts.of_new(self._database, volume_type_id, project_id, user_id,
+                                     self._counting)
+        return self._choice(dataclasses.replace(request, facts=facts))
+
+    def _choice(self, request: pools.VolumeRequest) -> Choice:
+        candidates = [pool for pool in stored_pools.list_all(self._database, self.down_after)
+                      if request.pool in (None, pool.name, pool.host)]
+        return choose(request, candidates, self._filters, self._weighers)
 
     def heard_all(self) -> bool:
         """Whether a refusal may be believed.

@@ -5,6 +5,7 @@ row's pairs to what all their rows want (`blockattach.volume.converge`); work on
 to the runner, and goes on after the answer.
 """
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -35,9 +36,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
     """The volumes and attachments of one ``host@backend``."""
 
     def __init__(self, host: str, converger: converge.Converger, runner: runner.Runner,
-                 lease_seconds: float) -> None:
+                 lease_seconds: float, reconcile: Callable[[bool], Sequence[Any]]) -> None:
         """
         :param lease_seconds: how long the backend may take for a row that is resumed
+        :param reconcile: `blockattach.volume.repair.OneShot.run` of this backend
         """
         self.host = host
         self.backend = converger.backend
@@ -46,6 +48,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
         self._converger = converger
         self._runner = runner
         self._lease_seconds = lease_seconds
+        self._reconcile = reconcile
 
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                     generation: int) -> bool:
@@ -100,6 +103,11 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return {'exported': found is not None, 'grants': [
             {'initiator': one.initiator, 'mode': one.mode.value, 'sessions': one.sessions,
              'intact': one.intact} for one in (found.grants if found else ())]}
+
+    def reconcile(self, ctxt: context.RequestContext,
+                  dry_run: bool) -> Sequence[Mapping[str, Any]]:
+        """What differs between rows and target, and what came of it."""
+        return [dataclasses.asdict(one) for one in self._reconcile(dry_run)]
 
     def list_manageable(self, ctxt: context.RequestContext,
                         noun: str) -> Sequence[Mapping[str, Any]]:

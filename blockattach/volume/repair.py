@@ -148,7 +148,7 @@ class Finding:
 
 
 class OneShot:
-    """One look at one ``host@backend``."""
+    """One look at one ``host@backend``, when somebody asks for it."""
 
     def __init__(self, host: str, recovery: recover.Recovery, truth: TargetTruth,
                  repairer: recover.Repairer) -> None:
@@ -157,12 +157,15 @@ class OneShot:
         self._truth = truth
         self._repairer = repairer
 
+    def run(self, dry_run: bool) -> list[Finding]:
+        """`look` or `repair`."""
+        return self.look() if dry_run else self.repair()
+
     def look(self) -> list[Finding]:
         """What differs; nothing is changed.
 
         :raises BackendError: the target does not answer
         """
-        self._recovery.remember(shared=True)
         rows = self._recovery.cases()
         # An interrupted pair is granted or revoked with its row.
         theirs = {(case.volume_id, case.initiator) for case in rows}
@@ -171,7 +174,6 @@ class OneShot:
 
     def repair(self) -> list[Finding]:
         """Repair what differs: rows first, then the target as they say; raises BackendError."""
-        self._recovery.remember(shared=True)
         rows = self._recovery.cases()
         findings = self._findings(rows, self._repairer.each(rows))
         differences = self._differences()

@@ -19,6 +19,7 @@ from blockattach.control import log_levels
 from blockattach.control import managing
 from blockattach.control import moving
 from blockattach.control import pool_check
+from blockattach.control import reconciling
 from blockattach.control import reservations
 from blockattach.control import snapshots
 from blockattach.control import volume_parts
@@ -99,6 +100,8 @@ def build_handling(base: dependencies.Dependencies,
         attachments=attaching,
         legacy=legacy.LegacyControl(attaching),
         explaining=explaining.ExplainControl(base.database, volume_services),
+        reconciling=reconciling.ReconcileControl(base.database, volume_services,
+                                                 base.service.service_down_time),
         reservations=reservations.ReservationControl(base.database, volume_services,
                                                      base.service.service_down_time),
         logs=log_levels.LogControl(base.database,

@@ -61,8 +61,8 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
             built = volume.build_backend(
                 base, loaded, host, leases.owner_of(name, instance), shared=True)
             ending.callback(built.repairer.stop)
-            backends[host] = repair.OneShot(host, built.recovery, built.truth,
-                                            built.repairer)
+            built.recovery.remember(shared=True)
+            backends[host] = built.one_shot
         yield OneShots(backends, unseen)
 
 

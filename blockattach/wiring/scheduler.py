@@ -89,7 +89,7 @@ def build_placing(base: dependencies.Dependencies,
     waiting_volumes = waiting.WaitingVolumes(
         base.database, placing, down_after, settings.placing_seconds,
         leases.owner_of(base.service.host, process_instance or base.database.new_id()))
-    return Placing(endpoint.SchedulerEndpoint(placing, waiting_volumes), waiting_volumes)
+    return Placing(endpoint.SchedulerEndpoint(placing, waiting_volumes, chooser), waiting_volumes)
 
 
 def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:

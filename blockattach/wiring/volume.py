@@ -191,6 +191,7 @@ class Backend(NamedTuple):
     manager: managers.VolumeManager
     recovery: recover.Recovery
     truth: repair.TargetTruth
+    one_shot: repair.OneShot
     repairer: recover.Repairer
     runner: runner.Runner
 
@@ -235,11 +236,14 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
                             telemetry=base.telemetry)
     converger = converge.Converger(base.database, backend, leases, base.attachment_notifications,
                                    repairer.pool)
-    manager = managers.VolumeManager(host, converger, running, seconds)
+    manager = managers.VolumeManager(host, converger, running, seconds,
+                                     lambda dry_run: one_shot.run(dry_run))
     sources = [recover.of_work(base.database, running), *manager.sources(_settle_seconds(base))]
-    return Backend(
-        manager, recover.Recovery(sources, owner, repairer.each, base.clock.monotonic),
-        repair.TargetTruth(base.database, host, converger, repairer), repairer, running)
+    recovery = recover.Recovery(sources, owner, repairer.each, base.clock.monotonic)
+    # A look on request keeps what it saw apart from the looks that come round.
+    truth, apart = (repair.TargetTruth(base.database, host, converger, repairer) for _ in range(2))
+    one_shot = repair.OneShot(host, recovery, apart, repairer)
+    return Backend(manager, recovery, truth, one_shot, repairer, running)
 
 
 def _comparing(kept: Backend, reporter: stats.PoolReporter) -> Callable[[], object]:

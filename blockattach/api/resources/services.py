@@ -25,6 +25,7 @@ _FREEZING = operation.V(3, 26)
 _LOG_LEVELS = operation.V(3, 32)
 _BACKENDS = operation.V(3, 49)
 _RECONCILED = operation.V(1, 2)
+_ON_REQUEST = operation.V(1, 6)
 
 
 def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -85,6 +86,13 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
     raise errors.InvalidInput(
         reason=f'Invalid input received: {errors.shortened(backend)} is not replicated '
                '(its replication_status is disabled).')
+
+
+def reconcile(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Repair what differs between rows and target of a backend, or only look."""
+    dry_run = call.body.get('dry_run', False)
+    found = handed.reconciling.reconcile(call.context, _backend(call), dry_run)
+    return {'dry_run': dry_run, 'findings': [{key: one[key] for key in _FINDING} for one in found]}
 
 
 def _set_frozen(handed: api_services.ApiServices, call: operation.Call, frozen: bool) -> None:
@@ -208,6 +216,17 @@ _LEVELS = schema.View({
     'levels': {'type': 'object', 'additionalProperties': {'type': 'string'}},
 })
 
+_FINDING = {
+    'host': answers.TEXT,
+    'drift': {'enum': [*metrics.DRIFTS]},
+    'volume_id': schema.UUID,
+    'attachment_id': schema.NULLABLE_UUID,
+    'initiator': answers.NULLABLE_TEXT,
+    'said': answers.TEXT,
+    'remedy': answers.TEXT,
+    'outcome': answers.TEXT,
+}
+
 OPERATIONS = (
     operation.Operation(
         'GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
@@ -233,6 +252,14 @@ OPERATIONS = (
         'PUT', '/os-services/thaw', thaw, policy=policies.THAW, body=_BACKEND,
         answer=_NOTHING,
         summary='Let volumes be made and deleted on a backend again.'),
+    operation.Operation(
+        'PUT', '/os-services/reconcile', reconcile, extension=_ON_REQUEST,
+        policy=policies.RECONCILE,
+        body={operation.BASE: schema.extend(_HOST_OR_CLUSTER, {'dry_run': answers.BOOLEAN})},
+        answer={operation.BASE: answers.whole({
+            'dry_run': answers.BOOLEAN, 'findings': schema.array(answers.whole(_FINDING))})},
+        faults=(errors.ServiceNotFound, errors.ServiceSilent, *answers.BACKEND),
+        summary='Finish what was interrupted, and make the target as the rows say.'),
     operation.Operation(
         'PUT', '/os-services/failover_host', failover, policy=policies.FAILOVER, status=202,
         body={operation.BASE: schema.extend(_HOST, _BACKEND_ID)},

@@ -73,6 +73,28 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
             volumes=_counts(connection) if count else {})
 
 
+def of_new(database: engine.Database, volume_type_id: str, project_id: str | None,
+           user_id: str | None, count: bool) -> pools.Facts:
+    """The facts on a volume that is not there.
+
+    :param count: also count the volumes of each pool
+    :raises VolumeTypeNotFound: there is no such type
+    """
+    specs = models.qos_specs
+    with database.reader() as connection:
+        row = connection.execute(sa.select(_types.c.id, specs.c.specs).outerjoin(
+            specs, specs.c.id == _types.c.qos_specs_id,
+        ).where(_types.c.id == volume_type_id)).one_or_none()
+        if row is None:
+            raise errors.VolumeTypeNotFound(volume_type_id=volume_type_id)
+        return pools.Facts(
+            volume={'status': 'creating', 'attach_status': 'detached', 'display_name': None,
+                    'display_description': None, 'project_id': project_id,
+                    'user_id': user_id, 'volume_type_id': row.id},
+            qos=rows.from_json(row.specs) or {},
+            volumes=_counts(connection) if count else {})
+
+
 def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
     """What a volume asks of a pool, as its row and its type are now.
 

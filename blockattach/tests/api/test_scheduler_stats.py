@@ -76,3 +76,77 @@ class PoolsTest(base.ApiTestCase):
                 with self.subTest(query=query, version=version):
                     self.assert_fault(400, sentence, self.http.as_admin.get(
                         f'/scheduler-stats/get_pools{query}', version=version))
+
+
+class ExplainPoolsTest(base.ApiTestCase):
+    """Which pools would take a volume, and why others would not."""
+
+    def ask(self, query, extension=', blockattach 1.6'):
+        return self.http.as_admin.get(f'/scheduler-stats/explain_pools{query}',
+                                      version=f'3.71{extension}')
+
+    def explained(self, query):
+        reply = self.ask(query)
+        self.assert_status(200, reply)
+        return reply.body
+
+    def pool(self, name, **report):
+        pools.report(self.http.database, name.partition('#')[0], [(name, {
+            'total_capacity_gb': 10, 'free_capacity_gb': 10, 'multiattach': True, **report})],
+            make.ZONE)
+
+    def test_each_pool_with_the_filter_that_refuses_it(self):
+        self.pool('storage-8@small#pool')
+        self.pool('storage-9@single#pool', total_capacity_gb=5000, free_capacity_gb=5000,
+                  multiattach=False)
+        kind = self.multiattach_type().name
+        found = self.explained(f'?size=20&volume_type={kind}')
+        self.assertEqual((20, kind, make.ZONE), (
+            found['size'], found['volume_type'], found['availability_zone']))
+        self.assertEqual([
+            (http.POOL, None, None),
+            ('storage-8@small#pool', 'capacity',
+             'it has 10 GiB left of 20 GiB asked for'),
+            ('storage-9@single#pool', 'multiattach',
+             'it cannot attach one volume to several hosts')],
+            [(one['name'], one['refused_by'], one['reason'])
+             for one in found['pools']])
+
+    def test_the_best_comes_first_and_gets_the_volume(self):
+        self.pool('storage-9@large#pool', total_capacity_gb=50000, free_capacity_gb=50000)
+        first, second = self.explained('?size=1')['pools']
+        self.assertEqual(('storage-9@large#pool', 50000.0), (first['name'], first['left_gb']))
+        self.assertEqual(http.POOL, second['name'])
+        self.assertGreater(first['score'], second['score'])
+
+    def test_nothing_is_made_or_held(self):
+        before = self.explained('?size=7')
+        self.assertEqual(before, self.explained('?size=7'))
+        self.assertEqual([], self.http.as_admin.get('/volumes?all_tenants=1').body['volumes'])
+
+    def test_a_pool_without_limit(self):
+        self.pool('storage-9@endless#pool', total_capacity_gb='infinite',
+                  free_capacity_gb='infinite')
+        found = {one['name']: one for one in self.explained('?size=100000')['pools']}
+        self.assertIsNone(found['storage-9@endless#pool']['left_gb'])
+        self.assertIsNone(found['storage-9@endless#pool']['reason'])
+        self.assertEqual('capacity', found[http.POOL]['refused_by'])
+
+    def test_no_pool_is_there(self):
+        self.sql('DELETE FROM pools')
+        self.assertEqual([], self.explained('?size=1')['pools'])
+
+    def test_what_is_refused(self):
+        for query, status, sentence in (
+                ('', 400, "'' for 'size'"), ('?size=0', 400, "'0' for 'size'"),
+                ('?size=x', 400, "'x' for 'size'"), ('?size=-1', 400, "'-1' for 'size'"),
+                ('?size=9999999999', 400, "for 'size'"), ('?size=%C2%B2', 400, "for 'size'"),
+                ('?size=1&volume_type=silver', 404, 'silver'),
+                ('?size=1&availability_zone=mars', 400, 'mars')):
+            with self.subTest(query=query):
+                self.assert_fault(status, sentence, self.ask(query))
+
+    def test_it_is_not_there_without_the_extension(self):
+        for asked in ('', ', blockattach 1.5'):
+            with self.subTest(asked=asked):
+                self.assert_status(404, self.ask('?size=1', asked))

@@ -6,8 +6,10 @@ from blockattach.db.services import pools
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import records
+from blockattach.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
 
 KEYS = {'binary', 'host', 'zone', 'status', 'state', 'updated_at', 'disabled_reason'}
 VOLUME_KEYS = {'replication_status', 'active_backend_id', 'frozen'}
@@ -176,3 +178,63 @@ class UseTest(base.ApiTestCase):
             with self.subTest(action=action, body=body):
                 self.assert_status(400, self.put(action, body))
         self.assertEqual('enabled', self.shown()['status'])
+
+
+class ReconcileTest(base.ApiTestCase):
+    """A backend is reconciled on request."""
+
+    def reconcile(self, body=None, extension=', blockattach 1.6', status=200):
+        reply = self.http.as_admin.put('/os-services/reconcile', body or {'host': http.HOST},
+                                       version=f'3.71{extension}')
+        self.assert_status(status, reply)
+        return reply.body
+
+    def setUp(self):
+        super().setUp()
+        self.target = self.http.manager.backend.fake_target
+        self.volume_id = self.volume()
+        connector = make.connector()
+        self.initiator = connector['initiator']
+        self.attached(self.volume_id, connector=connector)
+
+    def grants(self):
+        return {grant.initiator for export in self.target.exports() for grant in export.grants}
+
+    def lose(self):
+        """Somebody takes the grant away at the target."""
+        self.target.revoke(self.volume_id, self.initiator)
+        self.assertEqual(set(), self.grants())
+
+    def test_nothing_differs(self):
+        self.assertEqual({'dry_run': False, 'findings': []}, self.reconcile())
+
+    def test_what_differs_is_shown_and_left_by_a_dry_run(self):
+        self.lose()
+        found = self.reconcile({'host': http.HOST, 'dry_run': True})
+        self.assertEqual({'dry_run': True, 'findings': [{
+            'host': http.HOST, 'drift': 'grant', 'volume_id': self.volume_id,
+            'attachment_id': None, 'initiator': self.initiator,
+            'said': 'the target does not grant the initiator what its attachments say',
+            'remedy': 'it is granted', 'outcome': 'would be done'}]}, found)
+        self.assertEqual(set(), self.grants())
+
+    def test_what_differs_is_repaired(self):
+        self.lose()
+        self.assertEqual(['done'], [one['outcome'] for one in self.reconcile()['findings']])
+        self.assertEqual({self.initiator}, self.grants())
+        self.assertEqual([], self.reconcile()['findings'])
+
+    def test_a_target_that_does_not_answer(self):
+        self.target.faults.plan('exports', faults.Fault.REFUSED)
+        self.assert_fault(500, 'refused', self.http.as_admin.put(
+            '/os-services/reconcile', {'host': http.HOST}, version='3.71, blockattach 1.6'))
+
+    def test_what_is_refused(self):
+        for body, status in (({'host': 'nowhere@fake'}, 404), ({}, 400),
+                             ({'host': http.HOST, 'dry_run': 'perhaps'}, 400),
+                             ({'host': http.HOST, 'cluster': 'c'}, 400)):
+            with self.subTest(body=body):
+                self.reconcile(body or {'zz': 1}, status=status)
+        self.reconcile(extension=', blockattach 1.5', status=404)
+        self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
+        self.reconcile(status=502)

@@ -70,7 +70,7 @@ class Instance:
             world.deployment.process(name, home if service else None, self.work, clock),
             backend_name, loaded or world.loaded)
         self.service, kept = built
-        self.manager, self.recovery, self.truth, self.repairer, self.runner = kept
+        self.manager, self.recovery, self.truth, self.one_shot, self.repairer, self.runner = kept
 
     def look(self):
         """What comes round every few seconds."""

@@ -263,6 +263,22 @@ class DuplicatesTest(instances.WorldTestCase):
         return Case(lambda: self.schedulers.report_pools(self.world.caller, report),
                     lambda: True, lambda: None)
 
+    def scheduler_judge_pools(self):
+        kind = make.volume_type(self.world.database)
+        request = placement_objects.VolumeRequest.from_domain(
+            pools.request_for(kind, 1, make.ZONE))
+        return Case(lambda: self.schedulers.judge_pools(self.world.caller, request,
+                                                        kind.id),
+                    lambda: True, lambda: None)
+
+    def volume_reconcile(self):
+        volume = self.world.volume(multiattach=True)
+        self.world.attached(volume, 'one')
+        self.world.target.revoke(volume.id, instances.initiator_of('one'))
+        return Case(lambda: self.manager.reconcile(self.world.caller, False),
+                    lambda: list(self.world.granted(volume)) == [instances.initiator_of('one')],
+                    self.world.instance.truth.repair)
+
     def attachments_create(self):
         volume = self.world.volume(multiattach=True)
         send = functools.partial(self.consumer.create, self.user, volume.id, str(uuid.uuid4()),

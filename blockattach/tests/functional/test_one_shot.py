@@ -24,11 +24,14 @@ class OneShotTestCase(instances.WorldTestCase):
         other = instances.Instance(self.world, instances.HOST, 'blockattach-manage.1@fake')
         self.addCleanup(other.repairer.stop)
         self.other = other
-        self.reconcile_once = repair.OneShot(instances.HOST, other.recovery, other.truth,
-                                             other.repairer)
         self.target = self.world.target
         self.volume = self.world.volume(multiattach=True)
         self.steady = self.world.attached(self.volume, 'steady')
+
+    def reconcile(self, dry_run=False):
+        """What the command does, which starts anew each time."""
+        self.other.recovery.remember(shared=True)
+        return self.other.one_shot.run(dry_run)
 
     def strange(self, volume, initiator=STRANGER):
         self.target.grant(self.world.backend.export_of(volume), connection.Grant(
@@ -69,7 +72,7 @@ class FindingsTest(OneShotTestCase):
 
     def test_a_look_changes_nothing(self):
         rows, exports = self.rows(), self.target.exports()
-        found = self.reconcile_once.look()
+        found = self.reconcile(dry_run=True)
         self.assertEqual(
             [('attachment', repair.WOULD), ('grant', repair.WOULD),
              ('grant', repair.WOULD), ('stray_export', repair.WOULD),
@@ -79,7 +82,7 @@ class FindingsTest(OneShotTestCase):
         self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
 
     def test_each_is_repaired(self):
-        found = self.reconcile_once.repair()
+        found = self.reconcile()
         self.assertEqual(
             ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
             [one.drift for one in found])
@@ -87,26 +90,26 @@ class FindingsTest(OneShotTestCase):
         self.assertEqual(S.CONNECTED, self.world.again(self.overdue).state)
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.target.exports()})
-        self.assertEqual([], self.reconcile_once.repair())
+        self.assertEqual([], self.reconcile())
         self.assert_undisturbed()
 
     def test_what_cannot_be_repaired_is_left(self):
         self.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE)
-        found = self.reconcile_once.repair()
+        found = self.reconcile()
         remaining = [one for one in found if one.remains]
         self.assertEqual([STRANGER], [one.initiator for one in remaining])
         self.assertTrue(remaining[0].outcome.startswith('cannot: '), remaining)
-        self.reconcile_once.repair()
+        self.reconcile()
         self.assert_undisturbed()
 
     def test_an_attachment_whose_volume_is_gone(self):
-        self.reconcile_once.repair()
+        self.reconcile()
         rows = self.world.rows(self.volume)
         with self.world.database.writer() as writer:
             writer.execute(models.volumes.update().where(
                 models.volumes.c.id == self.volume.id).values(
                 deleted=True, own_status='gone'))
-        found = self.reconcile_once.repair()
+        found = self.reconcile()
         self.assertLessEqual({row.id for row in rows}, {one.attachment_id for one in found})
         self.assertEqual({recover.REPAIRED}, {one.outcome for one in found})
         self.assertEqual((), self.target.exports())
@@ -127,7 +130,7 @@ class ExclusionTest(OneShotTestCase):
         coming = self.begin(self.world.create, self.volume, 'a')
         self.assertTrue(barrier.reached.wait(instances.WAIT_SECONDS))
         self.target.revoke(self.volume.id, instances.initiator_of('a'))
-        self.assertEqual([], self.reconcile_once.repair())
+        self.assertEqual([], self.reconcile())
         # Also where it was found a moment before the service began.
         self.assertFalse(self.other.truth.repair_pair(self.volume.id, instances.initiator_of('a')))
         self.assertNotIn(instances.initiator_of('a'), self.world.granted(self.volume))
@@ -139,7 +142,7 @@ class ExclusionTest(OneShotTestCase):
     def test_the_service_waits_for_a_one_shot_reconcile_of_a_pair(self):
         self.strange(self.volume, instances.initiator_of('a'))
         held = self.target.faults.hold('revoke', once=True)
-        repairing = self.begin(self.reconcile_once.repair)
+        repairing = self.begin(self.reconcile)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls.get('grant', 0)
         coming = self.begin(self.world.create, self.volume, 'a')
@@ -154,7 +157,7 @@ class ExclusionTest(OneShotTestCase):
     def test_the_comparison_of_the_service_waits_for_nobody(self):
         self.strange(self.volume)
         held = self.target.faults.hold('revoke', once=True)
-        repairing = self.begin(self.reconcile_once.repair)
+        repairing = self.begin(self.reconcile)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls['revoke']
         with self.assertNoLogs('blockattach.volume.repair', 'ERROR'):
@@ -168,7 +171,7 @@ class ExclusionTest(OneShotTestCase):
         unused = self.world.volume()
         self.target.export(self.world.backend.export_of(unused))
         held = self.target.faults.hold('unexport', once=True)
-        repairing = self.begin(self.reconcile_once.repair)
+        repairing = self.begin(self.reconcile)
         self.until_held(self.target, 'unexport')
         coming = self.begin(self.world.create, unused, 'a')
         futures.wait([coming], A_MOMENT)
@@ -190,7 +193,7 @@ class ExclusionTest(OneShotTestCase):
 
         def reconcile_once():
             for _ in range(6):
-                self.reconcile_once.repair()
+                self.reconcile()
 
         answers = self.at_once(
             *[lambda host=host: work(host) for host in hosts], reconcile_once, reconcile_once)

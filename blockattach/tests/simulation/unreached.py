@@ -34,6 +34,8 @@ _GENERAL = {
     'db.writing.*': 'the import, which runs before the services: tests/db/test_importing.py',
     'rpc.volume.actual_grants.*': 'explain only reads: tests/api/test_history.py',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
+    'rpc.scheduler.judge_pools.*': 'it only reads: tests/api/test_scheduler_stats.py',
+    'rpc.volume.reconcile.*': 'what comes round does the same: tests/functional/test_one_shot.py',
     'rpc.volume.ping.*': 'asked by a dry run, which only reads: tests/api/test_history.py',
 }
 REASONS = {**_GENERAL, **{pattern: reason for noun in nouns.NOUNS

@@ -11,12 +11,14 @@ from blockattach.api.resources.volumes import images
 from blockattach.api.resources.volumes import lists
 from blockattach.api.resources.volumes import managing
 from blockattach.api.resources.volumes import moving
+from blockattach.api.resources.volumes import placing
 from blockattach.api.resources.volumes import settings
 from blockattach.api.resources.volumes import views
 from blockattach.http import operation
 from blockattach.http.operation import Operation
 from blockattach.policy import access
 from blockattach.policy import managing as manage_policies
+from blockattach.policy import services as service_policies
 from blockattach.policy import volumes as policies
 
 
@@ -45,6 +47,11 @@ OPERATIONS = (
               summary='Count volumes, and the GiB they have.'),
     _of('GET', '/volumes/{id}', handlers.show, policy=policies.GET, refusal=_hidden,
         facts=views.facts, answer=views.SHOWN, extended=views.EXTENDED, summary='Show a volume.'),
+    Operation('GET', '/scheduler-stats/explain_pools', placing.explain, extension=placing.SINCE,
+              policy=service_policies.EXPLAIN_POOLS, parameters=placing.WANTED,
+              answer={operation.BASE: placing.EXPLAINED},
+              faults=(errors.VolumeTypeNotFound, errors.ServiceUnreachable),
+              summary='Ask which pools would take a volume, and why others would not.'),
     Operation('POST', '/volumes', handlers.create, policy=policies.CREATE, status=202,
               body=views.CREATE, answer=views.CREATED, extended=views.EXTENDED,
               faults=(*answers.REPEATED, errors.VolumeTypeNotFound, errors.VolumeTypeChanged,

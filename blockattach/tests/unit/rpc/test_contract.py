@@ -28,8 +28,8 @@ INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
 FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
     ('process', '1.0'): 'fa9e15303938f4ee',
-    ('scheduler', '1.0'): '4962762a0e524e47',
-    ('volume', '1.0'): 'c9942cd77ea5d0c5',
+    ('scheduler', '1.0'): '1d02a4ec115d0968',
+    ('volume', '1.0'): 'a828233a68777c0d',
 }
 
 

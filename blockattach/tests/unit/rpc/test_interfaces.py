@@ -56,6 +56,11 @@ class VolumeEndpoint(volume.VolumeInterface):
         self.asked.append(('host_reservation', volume_id, initiator))
         return 'holder' if self.answer else None
 
+    def reconcile(self, ctxt: context.RequestContext,
+                  dry_run: bool) -> Sequence[Mapping[str, Any]]:
+        self.asked.append(('reconcile', dry_run))
+        return [{'drift': 'grant', 'attachment_id': None}]
+
     def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
         self.asked.append(('actual_grants', volume_id))
         return {'exported': True, 'grants': [{'initiator': 'iqn.a', 'sessions': 1}]}
@@ -80,6 +85,11 @@ class SchedulerEndpoint(scheduler.SchedulerInterface, probe.ProbeEndpoint):
 
     def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
         self.heard.put(report)
+
+    def judge_pools(self, ctxt: context.RequestContext, request: placement.VolumeRequest,
+                    volume_type_id: str) -> Sequence[Mapping[str, Any]]:
+        return [{'name': 'h@b#p', 'left_gb': None, 'score': 0.5, 'refused_by': None,
+                 'reason': volume_type_id}]
 
 
 class UnknownError(Exception):
@@ -193,6 +203,24 @@ class InterfacesTest(unittest.TestCase):
         self.assertEqual({'exported': True, 'grants': [{'initiator': 'iqn.a', 'sessions': 1}]},
                          said)
         self.assertEqual([('actual_grants', 'v')], endpoint.asked)
+
+    def test_what_a_backend_repairs_is_answered(self) -> None:
+        endpoint = VolumeEndpoint()
+        self.serve(endpoint, 'host@one')
+        said = volume.VolumeClients(self.bus).on('host@one').reconcile(self.ctxt, True)
+        self.assertEqual([{'drift': 'grant', 'attachment_id': None}], said)
+        self.assertEqual([('reconcile', True)], endpoint.asked)
+
+    def test_what_a_scheduler_finds_on_pools_is_answered(self) -> None:
+        self.serve(SchedulerEndpoint(), 'host')
+        request = pools.VolumeRequest(
+            volume_id='', generation=0, size_gb=10, multiattach=False, availability_zone='z',
+            extra_specs={})
+        self.assertEqual(
+            [{'name': 'h@b#p', 'left_gb': None, 'score': 0.5, 'refused_by': None,
+              'reason': 'type'}],
+            scheduler.client(self.bus).judge_pools(
+                self.ctxt, placement.VolumeRequest.from_domain(request), 'type'))
 
     def test_a_volume_delete_arrives(self) -> None:
         endpoint = VolumeEndpoint()
