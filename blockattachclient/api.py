@@ -17,8 +17,11 @@ from blockattachclient import faults
 
 FIRST = '1.0'
 EXPLAINED = '1.4'
-"""The versions of the extension that requests ask for: the oldest with all that is printed, and
-the one with history, explanations and dry runs.
+WATCHED = '1.5'
+ON_REQUEST = '1.6'
+"""The versions of the extension that requests ask for: the oldest with all that is printed, the
+one with history, explanations and dry runs, the one with streams, and the one where pools are
+explained and backends reconciled.
 """
 PAGE = 1000
 FEW = 20
@@ -109,11 +112,24 @@ class Api:
         except (keystone_exceptions.ConnectFailure,
                 keystone_exceptions.DiscoveryFailure) as exc:
             return Answer(0, None, {}, str(exc).rstrip('.'))
+        return Answer(found.status_code, _content(found), found.headers)
+
+    def open(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str],
+             silence: float, version: str) -> Answer:
+        """Begin to read an answer without an end: if it is a success, its body is the response
+        of requests, which is to be closed.
+
+        :param silence: after so many seconds without a byte the connection counts as lost
+        """
         try:
-            content = found.json() if found.content else None
-        except ValueError:
-            content = None
-        return Answer(found.status_code, content, found.headers)
+            # Not logged: to log an answer is to read it to its end.
+            found = self._storage.request(
+                path, 'GET', microversion=None, params=dict(query), stream=True, log=False,
+                timeout=silence, headers={**headers, _HEADER: _VERSIONS % version})
+        except (keystone_exceptions.ConnectFailure,
+                keystone_exceptions.DiscoveryFailure) as exc:
+            return Answer(0, None, {}, str(exc).rstrip('.'))
+        return Answer(found.status_code, found if found.ok else _content(found), found.headers)
 
     def require_extension(self, version: str = FIRST) -> None:
         """Change nothing on a service that would not understand what is asked.
@@ -190,6 +206,14 @@ class Api:
                 f'Compute knows no single server {name!r}, or cannot be asked. Give the id of '
                 'the server: it needs no Compute.') from None
         return str(found.id)
+
+
+def _content(found: Any) -> Any:
+    """What the body of a response says, if it is JSON."""
+    try:
+        return found.json() if found.content else None
+    except ValueError:
+        return None
 
 
 def attachment_path(attachment_id: str) -> str:

@@ -36,12 +36,22 @@ def is_id(value: str) -> bool:
 
 
 def positive(value: str) -> int:
-    """An argument that is a number of seconds.
+    """An argument that is a number, and not 0.
 
     :raises ArgumentTypeError: it is none
     """
     if not value.isdecimal() or not int(value):
-        raise argparse.ArgumentTypeError(f'{value!r} is no positive number of seconds')
+        raise argparse.ArgumentTypeError(f'{value!r} is no positive number')
+    return int(value)
+
+
+def count(value: str) -> int:
+    """An argument that is a number.
+
+    :raises ArgumentTypeError: it is none
+    """
+    if not value.isdecimal():
+        raise argparse.ArgumentTypeError(f'{value!r} is no number')
     return int(value)
 
 

@@ -144,6 +144,44 @@ EXPLANATION = (
 )
 """``volume attachment explain`` with ``-f`` or ``-c``."""
 
+WATCHED = (('volume', 'volume_id'), ('attachment', 'attachment_id'), ('host', 'host'),
+           ('server', 'instance'), ('by user', 'user_id'))
+"""What a line of ``volume attachment watch`` names, as far as it is there."""
+
+POOLS = (
+    Column('Name', 'name'),
+    Column('Takes It', 'takes_it'),
+    Column('Score', 'score'),
+    Column('Left GiB', 'left_gb'),
+    Column('Refused By', 'refused_by'),
+    Column('Reason', 'reason'),
+)
+"""``volume backend pool explain``."""
+
+FINDINGS = (
+    Column('Host', 'host'),
+    Column('Drift', 'drift'),
+    Column('Volume ID', 'volume_id'),
+    Column('Attachment ID', 'attachment_id'),
+    Column('Initiator', 'initiator'),
+    Column('Found', 'said'),
+    Column('Remedy', 'remedy'),
+    Column('Outcome', 'outcome'),
+)
+"""``volume reconcile``."""
+
+SESSIONS = (
+    Column('Session', 'number'),
+    Column('Use', 'use'),
+    Column('Volume ID', 'volume_id'),
+    Column('Devices', 'devices', format_columns.ListColumn),
+    Column('State', 'state'),
+    Column('Attachments', 'attachments', format_columns.ListColumn),
+    Column('Target', 'target'),
+    Column('Portal', 'portal'),
+)
+"""``volume host session list``."""
+
 CONNECTED = (
     Column('Device', 'device'),
     Column('Attachment ID', 'id'),

@@ -1,11 +1,14 @@
 """Which attachments a command is about: its options, and what it fetches by them."""
 import argparse
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import initiator
+from blockattachclient import sessions as host_sessions
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +51,19 @@ def attachments(service: api.Api, given: argparse.Namespace,
         found = {**one, 'age': columns.age(one, now)}
         if not given.stuck or columns.is_stuck(found):
             yield found
+
+
+def sessions(service: api.Api, host: initiator.Initiator,
+             found: Iterable[host_sessions.Session], all_projects: bool,
+             ) -> list[tuple[host_sessions.Session, str, list[str]]]:
+    """The sessions of this host, each with its use and the attachments that it serves."""
+    service.require_extension()
+    own = host.properties()
+    query = {'host': own['host'], **({'all_tenants': 1} if all_projects else {})}
+    here = [one for one, _ in service.attachments(query)
+            if (one['connector'] or {}).get('initiator') == own['initiator']]
+    return list(host_sessions.uses(
+        found, here, lambda volume_id: bool(service.volumes([volume_id], all_projects))))
 
 
 def is_narrowed(given: argparse.Namespace) -> bool:

@@ -64,7 +64,10 @@ class NamesTest(unittest.TestCase):
         self.assertEqual({'volume attachment detail list', 'volume attachment direct create',
                           'volume attachment direct delete', 'volume attachment explain',
                           'volume attachment history', 'volume attachment tree',
-                          'volume host connect', 'volume host disconnect'}, self.ours)
+                          'volume attachment watch', 'volume backend pool explain',
+                          'volume host connect', 'volume host disconnect',
+                          'volume host session clean', 'volume host session list',
+                          'volume reconcile'}, self.ours)
 
 
 def in_ascii():

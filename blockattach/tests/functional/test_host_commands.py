@@ -107,6 +107,8 @@ class HostCommandsTestCase(attachment_commands.AttachmentCommandsTestCase):
         command = loaded(test_attachment_commands.GROUP, f'volume_host_{name}')(app, None)
         command.this_host = functools.partial(
             command.this_host, self.find, lambda: self.user, self.brick.open_device)
+        if name.startswith('session'):
+            command.of_kernel = functools.partial(command.of_kernel, self.kernel)
         try:
             command.run(command.get_parser('openstack').parse_args(arguments))
         finally:

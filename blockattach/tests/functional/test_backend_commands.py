@@ -1,0 +1,107 @@
+"""`openstack volume backend pool explain` and `volume reconcile` as they are typed."""
+from blockattach.db.services import pools
+from blockattach.domain import attachment_lifecycle
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import make
+from blockattach.tests.functional import attachment_commands
+
+SMALL = 'storage-8@small#pool'
+POOLS = ['Name', 'Takes It', 'Score', 'Left GiB', 'Refused By', 'Reason']
+FINDINGS = ['Host', 'Drift', 'Volume ID', 'Attachment ID', 'Initiator', 'Found', 'Remedy',
+            'Outcome']
+
+
+class ExplainPoolsTest(attachment_commands.AttachmentCommandsTestCase):
+
+    noun = 'backend'
+
+    def setUp(self):
+        super().setUp()
+        pools.report(self.api.database, 'storage-8@small', [(SMALL, {
+            'total_capacity_gb': 10, 'free_capacity_gb': 10, 'multiattach': False})], make.ZONE)
+
+    def test_which_would_take_it_and_why_not(self):
+        rows = self.shown('pool', 'explain', '20')
+        self.assertEqual(POOLS, list(rows[0]))
+        self.assertEqual([
+            (http.POOL, True, None, None),
+            (SMALL, False, 'capacity', 'it has 10 GiB left of 20 GiB asked for')],
+            [tuple(row[name] for name in ('Name', 'Takes It', 'Refused By', 'Reason'))
+             for row in rows])
+
+    def test_for_a_type_in_a_zone(self):
+        rows = self.shown('pool', 'explain', '1', '--type', 'multiattach',
+                          '--availability-zone', make.ZONE)
+        self.assertEqual(['it cannot attach one volume to several hosts'],
+                         [row['Reason'] for row in rows if row['Name'] == SMALL])
+
+    def test_what_is_no_input(self):
+        self.assert_refused("'0' is no positive number", 'pool', 'explain', '0', status=2)
+        self.assert_refused('it must not be empty', 'pool', 'explain', '1', '--type', '',
+                            status=2)
+        self.assert_refused('silver could not be found', 'pool', 'explain', '1', '--type',
+                            'silver')
+        self.assert_refused("Availability zone 'mars' is invalid", 'pool', 'explain', '1',
+                            '--availability-zone', 'mars')
+
+
+class ReconcileTest(attachment_commands.AttachmentCommandsTestCase):
+
+    noun = 'reconcile'
+
+    def setUp(self):
+        super().setUp()
+        self.target = self.api.manager.backend.fake_target
+        self.of = self.volume()
+        self.initiator = f'{attachment_commands.IQN}compute-1'
+        self.connected(self.of)
+
+    def connected(self, volume):
+        status, body = self.plain.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': volume.id,
+            'connector': make.connector(host='compute-1', initiator=self.initiator)}})
+        self.assertEqual(200, status, body)
+
+    def grants(self):
+        return {grant.initiator for export in self.target.exports() for grant in export.grants
+                if export.volume_id == self.of.id}
+
+    def test_what_differs(self):
+        self.assertEqual([], self.shown())
+        self.target.revoke(self.of.id, self.initiator)
+        done = self.run_command('--dry-run', '-f', 'json')
+        self.assertEqual(3, done.status)
+        self.assertIn('would be done', done.output)
+        self.assertEqual(set(), self.grants())
+        [row] = self.shown()
+        self.assertEqual(FINDINGS, list(row))
+        self.assertEqual((http.HOST, 'grant', self.of.id, self.initiator, 'done'), (
+            row['Host'], row['Drift'], row['Volume ID'], row['Initiator'], row['Outcome']))
+        self.assertEqual({self.initiator}, self.grants())
+        self.assertEqual([], self.shown('--host', http.HOST))
+
+    def test_one_that_cannot_be_asked_keeps_no_other(self):
+        self.target.revoke(self.of.id, self.initiator)
+        done = self.run_command('--host', 'nowhere@fake', '--host', http.HOST, '-f', 'json')
+        self.assertEqual(1, done.status)
+        self.assertRegex(' '.join(done.errors.split()), 'nowhere@fake was not reconciled: .*404')
+        self.assertEqual({self.initiator}, self.grants())
+
+    def test_an_attachment_that_was_interrupted_is_finished(self):
+        one = self.attachment(self.of, attachment_lifecycle.State.DISCONNECTING)
+        with self.api.database.writer() as connected:
+            connected.exec_driver_sql(
+                f"UPDATE attachments SET deadline = '2020-01-01' WHERE id = '{one.id}'")
+        self.assertEqual(['attachment'], [row['Drift'] for row in self.shown()])
+        self.assertNotIn(one.id, [row['id'] for row in self.plain.list('attachments')])
+
+
+class NoBackendTest(attachment_commands.AttachmentCommandsTestCase):
+
+    noun = 'reconcile'
+
+    def test_none_is_up(self):
+        with self.api.database.writer() as connected:
+            connected.exec_driver_sql(
+                "UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
+        self.assert_refused('No volume service is up: see "openstack volume service list"')

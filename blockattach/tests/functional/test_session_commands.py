@@ -1,0 +1,109 @@
+"""`openstack volume host session list` and `clean`: which sessions of this host nothing needs.
+
+A folder that looks like the kernel's says which there are.
+"""
+import json
+import pathlib
+import tempfile
+import uuid
+
+from blockattach.tests.functional import test_host_commands
+
+TITLES = ['Session', 'Use', 'Volume ID', 'Devices', 'State', 'Attachments', 'Target', 'Portal']
+PREFIX = 'iqn.2010-10.org.openstack:volume-'
+
+
+class SessionCommandsTestCase(test_host_commands.HostCommandsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.kernel = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def session(self, number, target, devices=(), address='192.0.2.1', state='LOGGED_IN'):
+        """A session as the kernel shows it."""
+        folder = self.kernel / 'iscsi_session' / f'session{number}'
+        folder.mkdir(parents=True)
+        (folder / 'targetname').write_text(f'{target}\n')
+        (folder / 'state').write_text(f'{state}\n')
+        for lun, name in devices:
+            (folder / 'device' / f'target{number}:0:0' / f'{number}:0:0:{lun}' / 'block'
+             / name).mkdir(parents=True)
+        connection = self.kernel / 'iscsi_connection' / f'connection{number}:0'
+        connection.mkdir(parents=True)
+        (connection / 'persistent_address').write_text(f'{address}\n')
+        (connection / 'persistent_port').write_text('3260\n')
+
+    def shown(self, *arguments):
+        return json.loads(self.call('session_list', '-f', 'json', *arguments))
+
+    def three(self):
+        """One that is used, one that is stale, one of a volume that is not there; and the
+        attachment that the first one serves.
+        """
+        made = self.other()
+        self.stale, self.gone = self.volume().id, str(uuid.uuid4())
+        self.session(1, f'{PREFIX}{self.of.id}', [(1, 'sdb')])
+        self.session(2, f'{PREFIX}{self.stale}', [(1, 'sdc')], state='FAILED')
+        self.session(3, f'{PREFIX}{self.gone}-0123456789ab', address='2001:db8::1')
+        self.session(4, 'iqn.2003-01.org.example:something-else', [(0, 'sdd')])
+        return made
+
+
+class ListTest(SessionCommandsTestCase):
+
+    def test_no_session(self):
+        self.assertEqual([], self.shown())
+
+    def test_each_with_its_use(self):
+        made = self.three()
+        used, stale, gone = self.shown()
+        self.assertEqual(TITLES, list(used))
+        self.assertEqual([1, 'used', self.of.id, ['/dev/sdb'], 'LOGGED_IN', [made],
+                          f'{PREFIX}{self.of.id}', '192.0.2.1:3260'], list(used.values()))
+        self.assertEqual([2, 'stale', self.stale, ['/dev/sdc'], 'FAILED', []],
+                         list(stale.values())[:6])
+        self.assertEqual(['unknown', self.gone, [], '[2001:db8::1]:3260'], [
+            gone[title] for title in ('Use', 'Volume ID', 'Devices', 'Portal')])
+        self.assertEqual([2, 3], [row['Session'] for row in self.shown('--stale')])
+
+    def test_attachments_of_another_initiator_are_not_of_this_host(self):
+        self.three()
+        self.brick.name += '-renamed'
+        self.assertEqual(['stale', 'stale', 'unknown'], [row['Use'] for row in self.shown()])
+
+
+class CleanTest(SessionCommandsTestCase):
+
+    def clean(self, *arguments):
+        return self.call('session_clean', *arguments)
+
+    def ended(self):
+        """What os-brick was asked to end."""
+        return self.brick.given.get('disconnect', (None, None))[1]
+
+    def test_only_what_nothing_needs_is_ended(self):
+        self.three()
+        self.assertEqual(f'Session 2 with {PREFIX}{self.stale} is ended.\n', self.clean())
+        self.assertEqual(1, self.acts().count('disconnect'))
+        self.assertEqual(
+            {'target_iqn': f'{PREFIX}{self.stale}', 'target_portal': '192.0.2.1:3260',
+             'target_lun': 1, 'target_discovered': False, 'volume_id': self.stale}, self.ended())
+
+    def test_what_the_service_does_not_show_if_that_is_wanted(self):
+        self.three()
+        self.assertIn('Session 3 with', self.clean('--unknown'))
+        self.assertEqual(2, self.acts().count('disconnect'))
+        self.assertEqual('[2001:db8::1]:3260', self.ended()['target_portal'])
+
+    def test_what_is_mounted_stays_and_keeps_no_other(self):
+        self.session(1, f'{PREFIX}{self.of.id}', [(1, 'sdb')])
+        self.session(2, f'{PREFIX}{self.volume().id}', [(1, 'sdc')])
+        self.brick.is_busy = True
+        self.refused('2 sessions could not be ended', self.clean)
+        self.assertRegex(self.said, r'^Session 1 stays: .* is in use on this host .*\n'
+                                    r'Session 2 stays: ')
+        self.assertNotIn('disconnect', self.acts())
+
+    def test_it_needs_root(self):
+        self.user = 1000
+        self.refused('Only root connects volumes', self.clean)

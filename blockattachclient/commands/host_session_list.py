@@ -1,0 +1,45 @@
+"""``openstack volume host session list``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib.command import command
+
+from blockattachclient import columns
+from blockattachclient import initiator
+from blockattachclient import selection
+from blockattachclient import sessions
+
+
+class ListSessions(command.Lister):
+    """List the iSCSI sessions of this host with volumes, and which of them nothing needs.
+
+    Needs root, os-brick and open-iscsi.
+
+    :ivar this_host: gives the initiator of this host
+    :ivar of_kernel: gives its sessions
+    """
+
+    this_host = staticmethod(initiator.of_this_host)
+    of_kernel = staticmethod(sessions.of_kernel)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--stale', action='store_true',
+                            help='Only sessions that serve no attachment')
+        parser.add_argument('--all-projects', action='store_true',
+                            help='Look at the attachments of all projects (administrators only)')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """The columns and their rows."""
+        found = selection.sessions(selection.client(self), self.this_host(), self.of_kernel(),
+                                   parsed_args.all_projects)
+        return columns.titles(columns.SESSIONS), [
+            columns.row(columns.SESSIONS, {
+                **session._asdict(), 'devices': sorted(session.devices.values()), 'use': use,
+                'attachments': served})
+            for session, use, served in found
+            if not parsed_args.stale or use != sessions.USED]

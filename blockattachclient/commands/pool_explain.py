@@ -1,0 +1,44 @@
+"""``openstack volume backend pool explain``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import selection
+
+
+class ExplainPools(command.Lister):
+    """List which pools would take a volume, best first, and why others would not.
+
+    Nothing is made. For administrators.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('size', metavar='<size>', type=arguments.positive,
+                            help='Size of the volume in GiB')
+        parser.add_argument('--type', metavar='<volume-type>', type=arguments.text,
+                            help='Its volume type (name or ID; default: that of the service)')
+        parser.add_argument('--availability-zone', metavar='<availability-zone>',
+                            type=arguments.text,
+                            help='Its availability zone (default: that of the service)')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """The columns and their rows."""
+        service = selection.client(self)
+        service.require_extension(api.ON_REQUEST)
+        wanted = {'size': parsed_args.size, 'volume_type': parsed_args.type,
+                  'availability_zone': parsed_args.availability_zone}
+        answer = service.ask('GET', '/scheduler-stats/explain_pools', version=api.ON_REQUEST,
+                             query={key: value for key, value in wanted.items()
+                                    if value is not None}).checked()
+        return columns.titles(columns.POOLS), [
+            columns.row(columns.POOLS, {**one, 'takes_it': one['refused_by'] is None})
+            for one in answer.body['pools']]

@@ -1,0 +1,74 @@
+"""``openstack volume reconcile``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import faults
+from blockattachclient import selection
+
+SETTLED = ('done', 'another process went on with it first')
+"""The outcomes after which nothing is left to do."""
+FAILED, SOME_REMAIN = 1, 3
+
+
+class ReconcileBackends(command.Lister):
+    """Make targets as the records say, now, and list what differed and what came of it.
+
+    The service does the same every few seconds by itself. For administrators. The exit status is
+    3 if a difference remains, 1 if a backend could not be asked.
+
+    :ivar status: of the command's exit
+    """
+
+    status = 0
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--host', metavar='<host@backend>', type=arguments.text,
+                            action='append', default=[],
+                            help='Only this backend (may be repeated; default: all that are up)')
+        parser.add_argument('--dry-run', action='store_true',
+                            help='Only list what differs: change nothing')
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the list; how it ended."""
+        return int(super().run(parsed_args)) or self.status
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """The columns and their rows, one backend after the other."""
+        service = selection.client(self)
+        service.require_extension(api.ON_REQUEST)
+        found: list[dict[str, Any]] = []
+        for host in parsed_args.host or _backends(service):
+            answer = service.ask('PUT', '/os-services/reconcile', version=api.ON_REQUEST,
+                                 body={'host': host, 'dry_run': parsed_args.dry_run})
+            try:
+                found += answer.checked().body['findings']
+            except exceptions.CommandError as exc:
+                self.app.stderr.write(f'{host} was not reconciled: {exc}\n')
+                self.status = FAILED
+        if any(one['outcome'] not in SETTLED for one in found):
+            self.status = self.status or SOME_REMAIN
+        return columns.titles(columns.FINDINGS), [
+            columns.row(columns.FINDINGS, one) for one in found]
+
+
+def _backends(service: api.Api) -> list[str]:
+    """Those that are up; of the members of a cluster only their cluster.
+
+    :raises CommandError: there are none
+    """
+    rows = service.ask('GET', '/os-services', query={'binary': 'cinder-volume'}).checked().body
+    found = {one['cluster'] or one['host'] for one in rows['services'] if one['state'] == 'up'}
+    if not found:
+        raise exceptions.CommandError(faults.NO_BACKEND)
+    return sorted(found)

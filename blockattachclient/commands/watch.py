@@ -1,0 +1,77 @@
+"""``openstack volume attachment watch``."""
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import selection
+from blockattachclient import streaming
+
+
+class WatchAttachments(command.Command):
+    """Print what happens to attachments, a line each, until it is interrupted.
+
+    A stream that is cut off is taken up again where it was, so nothing is missed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('volume', metavar='<volume>', type=arguments.text, nargs='?',
+                            help='Only attachments of this volume (name or ID)')
+        parser.add_argument('--host', metavar='<host>', type=arguments.text,
+                            help='Only attachments of this host')
+        parser.add_argument('--server', metavar='<server>', type=arguments.text,
+                            help='Only attachments of this server: its ID, or its name, for '
+                                 'which Compute is asked')
+        parser.add_argument('--all-projects', action='store_true',
+                            help='Attachments of all projects (administrators only)')
+        parser.add_argument('--after', metavar='<position>', type=arguments.count,
+                            help='Begin behind this position, as --json prints it; 0: with all '
+                                 'that is kept (default: with what happens from now on)')
+        parser.add_argument('--count', metavar='<number>', type=arguments.positive,
+                            help='End after so many moves')
+        parser.add_argument('--json', action='store_true',
+                            help='Print a JSON object a line, with its position')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Print moves as they come."""
+        service = selection.client(self)
+        service.require_extension(api.WATCHED)
+        query: dict[str, Any] = {
+            'host': parsed_args.host,
+            'volume_id': service.volume(parsed_args.volume, parsed_args.all_projects).id
+            if parsed_args.volume else None,
+            'instance_id': selection.server_id(service, parsed_args.server)
+            if parsed_args.server else None,
+            'all_tenants': 1 if parsed_args.all_projects else None}
+        moves = streaming.moves(service, {key: value for key, value in query.items()
+                                          if value is not None},
+                                parsed_args.after, self.app.stderr)
+        try:
+            for number, (position, move) in enumerate(moves, 1):
+                line = json.dumps({'position': position, **move}) if parsed_args.json \
+                    else _line(move)
+                self.app.stdout.write(f'{line}\n')
+                self.app.stdout.flush()
+                if number == parsed_args.count:
+                    break
+        except (KeyboardInterrupt, BrokenPipeError):
+            # How people, and what reads the other end of a pipe, end it.
+            pass
+        finally:
+            moves.close()
+
+
+def _line(move: Mapping[str, Any]) -> str:
+    """A move in words."""
+    of = '  '.join(f'{name} {move[key]}' for name, key in columns.WATCHED if move[key])
+    reason = f'  ({move["reason"]})' if move['reason'] else ''
+    came = f'{move["from"]} -> ' if move['from'] else ''
+    return f'{move["at"]}  {move["event"]}: {came}{move["to"]}  {of}{reason}'
