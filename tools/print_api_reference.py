@@ -194,7 +194,7 @@ def _versions(row: operation.Operation) -> str:
 
 
 def _operation(row: operation.Operation) -> str:
-    path = row.path if row.root else f'{dispatch.PREFIX}/{{{dispatch.PROJECT}}}{row.path}'
+    path = row.path if row.root else f'{operation.PREFIX}/{{{dispatch.PROJECT}}}{row.path}'
     described = print_openapi.one(path, row)
     return ''.join((
         f'\n.. _{label(row)}:\n', rst.heading(_title(row), '-'), f'\n{row.summary}\n',

@@ -118,7 +118,7 @@ def _paths(operations: Iterable[operation.Operation]) -> dict[str, Any]:
 
 
 def _place(row: operation.Operation) -> tuple[str, str]:
-    path = row.path if row.root else f'{dispatch.PREFIX}/{{{dispatch.PROJECT}}}{row.path}'
+    path = row.path if row.root else f'{operation.PREFIX}/{{{dispatch.PROJECT}}}{row.path}'
     return path, row.method.lower()
 
 

@@ -26,7 +26,6 @@ from blockattach.http import responses
 from blockattach.http import streams
 from blockattach.policy import enforcer
 
-PREFIX = '/v3'
 PROJECT = 'project_id'
 JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+json'))
 MALFORMED_BODY = 'Malformed request body'
@@ -78,7 +77,8 @@ class Table:
     gets no list instead of one resource.
     """
 
-    def __init__(self, operations: Iterable[operation.Operation]) -> None:
+    def __init__(self, operations: Iterable[operation.Operation],
+                 prefix: str = operation.PREFIX) -> None:
         """Declare the operations' paths.
 
         :raises ValueError: two operations cannot be distinguished
@@ -86,8 +86,8 @@ class Table:
         self._routes: dict[tuple[str, int, str], list[tuple[Any, Route]]] = {}
         by_shape: dict[tuple[str, str], dict[str, list[operation.Operation]]] = {}
         for row in operations:
-            for prefix in ('',) if row.root else (PREFIX, f'{PREFIX}/{{{PROJECT}}}'):
-                path = f'{prefix}{row.path}'
+            for before in ('',) if row.root else (prefix, f'{prefix}/{{{PROJECT}}}'):
+                path = f'{before}{row.path}'
                 by_shape.setdefault((row.method, _VARIABLE.sub(_ANY, path)), {}).setdefault(
                     path, []).append(row)
         mapper = routes.Mapper(None, register=False, explicit=True)
@@ -128,13 +128,15 @@ class Dispatcher:
                  policy: enforcer.Enforcer, authenticate: auth.Authenticator,
                  negotiate: operation.Negotiate, max_body_size: int = 114688,
                  public_endpoint: str | None = None, watch_endpoint: str | None = None,
-                 check: Check | None = None) -> None:
+                 check: Check | None = None,
+                 prefix: str = operation.PREFIX) -> None:
         """Compile everything that a request will need.
 
         :param services: handed to handlers as it is; targets are loaded from its ``database``
         :param public_endpoint: what links of answers begin with; None: as the client asked
         :param watch_endpoint: where streams are served, if not here; None: nowhere
         :param check: called with each answer, for tests
+        :param prefix: what every path begins with, but those of roots
         :raises ValueError: the operations contradict each other, or name an unknown rule
         """
         rows = tuple(operations)
@@ -143,7 +145,8 @@ class Dispatcher:
                 raise ValueError(f'{row.name}: no such policy rule: {row.policy}')
             # So that no request has to wait for it.
             _ = row.checkers
-        self._table = Table(rows)
+        self._table = Table(rows, prefix)
+        self._prefix = prefix
         self._check = check
         self._services = services
         self._policy = policy
@@ -183,7 +186,8 @@ class Dispatcher:
             query=operation.read_query(request.environ.get('QUERY_STRING', '')),
             body=body, headers=webob_headers.EnvironHeaders(request.environ),
             base_url=self._public_endpoint or request.application_url,
-            project=project, url_path=_path(request.environ).removeprefix(PREFIX + project))
+            project=project, prefix=self._prefix,
+            url_path=_path(request.environ).removeprefix(self._prefix + project))
         self._permit(row, call)
         row.check(call)
         value = self._handle(row, call)

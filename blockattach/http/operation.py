@@ -59,6 +59,9 @@ BASE = V(3, 0)
 NONE = V(0, 0)
 """Below every version: what the client did not ask for."""
 
+PREFIX = '/v3'
+"""What every path of the block-storage API begins with, but its roots."""
+
 
 def read_query(text: str) -> multidict.MultiDict:
     """Take a query string apart. A name may come several times; its last value counts.
@@ -98,10 +101,11 @@ class Call:
     """``/`` and the project id if the request named one, else nothing."""
     url_path: str = ''
     """The path below ``/v3`` and the project."""
+    prefix: str = PREFIX
 
     def link(self, path: str) -> str:
         """The address of something of the API, ``path`` from the noun on: ``/volumes/<id>``."""
-        return f'{self.base_url}/v3{self.project}{path}'
+        return f'{self.base_url}{self.prefix}{self.project}{path}'
 
     def links(self, path: str) -> list[dict[str, str]]:
         """The address with the version and, as a bookmark, without it."""
@@ -281,8 +285,11 @@ Negotiate = Callable[[str | None], Negotiated]
 """`negotiate` with what is offered."""
 
 
-def negotiate(offered: Range, extensions: Range, header: str | None) -> Negotiated:
+def negotiate(offered: Range, extensions: Range, header: str | None,
+              service_type: str = VOLUME) -> Negotiated:
     """The versions that a request gets by its header; the lowest where it names none.
+
+    :param service_type: what clients call the API
 
     :raises VersionInvalid: an item of ours is malformed
     :raises VersionNotAcceptable: an item of ours is outside of what is offered
@@ -291,13 +298,13 @@ def negotiate(offered: Range, extensions: Range, header: str | None) -> Negotiat
     extension: V | None = None
     for item in (header or '').split(','):
         service, asked = (*item.split(None, 1), '', '')[:2]
-        if service == VOLUME and version is None:
+        if service == service_type and version is None:
             version = _choose(asked.strip(), offered)
         elif service == EXTENSION and extension is None:
             extension = _choose(asked.strip(), extensions)
     if version is None:
         version = offered.minimum
-    header = f'{VOLUME} {version}'
+    header = f'{service_type} {version}'
     if extension is not None:
         header = f'{header}, {EXTENSION} {extension}'
     return Negotiated(version, extension, header)
