@@ -55,6 +55,7 @@ TABLE: dict[type[Exception], Fault] = {
     errors.OutcomeUnknown: Fault(504),
     errors.NovaUnavailable: Fault(503),
     errors.GlanceUnavailable: Fault(503),
+    errors.HostError: Fault(500),
     errors.NoValidPool: Fault(500, shown=False),
     errors.ServerHostUnknown: Fault(500, shown=False),
     errors.ImageUnacceptable: Fault(500, shown=False),

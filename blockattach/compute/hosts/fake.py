@@ -1,0 +1,162 @@
+"""Servers in memory, which log in nowhere: what is connected is shown in `FakeHost.connected`."""
+import dataclasses
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute.hosts import base
+from blockattach.domain import connection
+
+
+class Cloud:
+    """What hosts of one kind have in common: servers move between them by name."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, FakeHost] = {}
+
+
+class FakeHost(base.Host):
+    """A host that only keeps what it is asked for.
+
+    :ivar busy: volumes that no guest releases
+    :ivar failing: names of methods that refuse, each once
+    """
+
+    def __init__(self, name: str, cloud: Cloud | None = None) -> None:
+        self.busy: set[str] = set()
+        self.failing: list[str] = []
+        self._name = name
+        self._cloud = cloud or Cloud()
+        self._cloud.hosts[name] = self
+        self._guests: dict[str, base.Guest] = {}
+        self._power: dict[str, base.Power] = {}
+        self._guard = threading.Lock()
+
+    def check(self) -> None:
+        """Servers can run here."""
+
+    def connector(self, server_id: str) -> dict[str, Any]:
+        """An initiator for each server."""
+        return {'host': self._name, 'initiator': f'iqn.2026-01.org.blockattach:{self._name}-'
+                                                 f'{server_id}',
+                'ip': '127.0.0.1', 'multipath': False, 'platform': 'x86_64', 'os_type': 'linux'}
+
+    def connected(self) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The connection information of every disk here, by server and volume."""
+        with self._guard:
+            return {(guest.server_id, disk.volume_id): disk.info
+                    for guest in self._guests.values() for disk in guest.disks}
+
+    def spawn(self, guest: base.Guest) -> None:
+        """Keep it."""
+        self._fail('spawn')
+        with self._guard:
+            self._guests.setdefault(guest.server_id, guest)
+            self._power[guest.server_id] = base.Power.RUNNING
+
+    def stop(self, server_id: str) -> None:
+        """It stops at once."""
+        self._fail('stop')
+        with self._guard:
+            self._known(server_id)
+            self._power[server_id] = base.Power.STOPPED
+
+    def start(self, guest: base.Guest) -> None:
+        """It runs at once."""
+        self._fail('start')
+        with self._guard:
+            self._guests[guest.server_id] = guest
+            self._power[guest.server_id] = base.Power.RUNNING
+
+    def reboot(self, guest: base.Guest) -> None:
+        """It runs again at once."""
+        self._fail('reboot')
+        self.start(guest)
+
+    def destroy(self, server_id: str) -> None:
+        """Forget it."""
+        self._fail('destroy')
+        with self._guard:
+            self._guests.pop(server_id, None)
+            self._power.pop(server_id, None)
+
+    def plug(self, server_id: str, disk: base.Disk) -> None:
+        """Keep the disk."""
+        self._fail('plug')
+        with self._guard:
+            self._change(server_id, disk.volume_id, disk)
+
+    def unplug(self, server_id: str, volume_id: str) -> None:
+        """Forget the disk."""
+        self._fail('unplug')
+        with self._guard:
+            if server_id not in self._guests:
+                return
+            if volume_id in self.busy:
+                raise errors.DeviceBusy(volume_id=volume_id, server_id=server_id)
+            self._change(server_id, volume_id, None)
+
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
+        """There is nothing to see."""
+        self._fail('resize')
+        with self._guard:
+            self._known(server_id)
+
+    def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
+        """Another disk in the place of one."""
+        self._fail('swap')
+        with self._guard:
+            guest = self._known(server_id)
+            self._guests[server_id] = dataclasses.replace(guest, disks=tuple(
+                disk if one.volume_id == volume_id else one for one in guest.disks))
+
+    def servers(self) -> dict[str, base.Power]:
+        """All that are kept."""
+        with self._guard:
+            return dict(self._power)
+
+    def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
+        """All that it has."""
+        with self._guard:
+            return {disk.volume_id: disk.mode for disk in self._known(server_id).disks}
+
+    def receive(self, guest: base.Guest) -> str:
+        """It is kept, and does not run yet."""
+        self._fail('receive')
+        with self._guard:
+            self._guests.setdefault(guest.server_id, guest)
+            self._power.setdefault(guest.server_id, base.Power.STOPPED)
+        return self._name
+
+    def send(self, server_id: str, address: str) -> None:
+        """It runs there at once."""
+        self._fail('send')
+        there = self._cloud.hosts.get(address)
+        if there is None or server_id not in there.servers():
+            raise errors.HostRefused(reason=f'{address} does not wait for server {server_id}')
+        there.run(server_id)
+        self.destroy(server_id)
+
+    def run(self, server_id: str) -> None:
+        """What was received runs."""
+        with self._guard:
+            self._known(server_id)
+            self._power[server_id] = base.Power.RUNNING
+
+    def _fail(self, method: str) -> None:
+        if method in self.failing:
+            self.failing.remove(method)
+            raise errors.HostRefused(reason=f'{method} fails as planned')
+
+    def _known(self, server_id: str) -> base.Guest:
+        guest = self._guests.get(server_id)
+        if guest is None:
+            raise errors.HostRefused(reason=f'server {server_id} is not here')
+        return guest
+
+    def _change(self, server_id: str, volume_id: str, disk: base.Disk | None) -> None:
+        guest = self._known(server_id)
+        others = [one for one in guest.disks if one.volume_id != volume_id]
+        self._guests[server_id] = dataclasses.replace(
+            guest, disks=(*others, disk) if disk is not None else tuple(others))

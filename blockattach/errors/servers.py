@@ -1,0 +1,73 @@
+"""What is about servers and the hosts that run them; texts that clients read are Nova's.
+
+    BlockattachError
+    ├── InvalidInput
+    │   └── ServerRequestInvalid     a server, or one of its volumes, cannot be as it is asked for
+    ├── NotFound
+    │   └── ServerNotFound, FlavorNotFound, ServerVolumeNotFound
+    ├── Conflict
+    │   ├── ServerStateConflict      the server's state does not allow the action
+    │   └── AgentTooOld              the agent of the server's host does not know what is asked for
+    └── HostError
+        ├── HostRefused              nothing has changed on the host
+        └── DeviceBusy               the guest does not release a disk: it stays
+"""
+from blockattach.errors.base import BlockattachError
+from blockattach.errors.base import Conflict
+from blockattach.errors.base import InvalidInput
+from blockattach.errors.base import NotFound
+
+__all__ = ('AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostError', 'HostRefused',
+           'ServerNotFound', 'ServerRequestInvalid', 'ServerStateConflict',
+           'ServerVolumeNotFound')
+
+
+class ServerRequestInvalid(InvalidInput):
+    code = 'server.invalid'
+    text = '%(reason)s'
+
+
+class ServerNotFound(NotFound):
+    code = 'server.not_found'
+    text = 'Instance %(server_id)s could not be found.'
+
+
+class FlavorNotFound(NotFound):
+    code = 'flavor.not_found'
+    text = 'Flavor %(flavor_id)s could not be found.'
+
+
+class ServerVolumeNotFound(NotFound):
+    code = 'server.volume_not_found'
+    text = 'volume_id not found: %(volume_id)s'
+
+
+class ServerStateConflict(Conflict):
+    code = 'server.state_conflict'
+    text = ("Cannot '%(action)s' instance %(server_id)s while it is in %(attribute)s "
+            '%(state)s')
+
+
+class AgentTooOld(Conflict):
+    code = 'server.agent_too_old'
+    text = ('cannot use attach_mode: the agent of host %(host)s speaks version %(version)s, and '
+            '%(needed)s is needed: upgrade it first')
+
+
+class HostError(BlockattachError):
+    code = 'host.error'
+    text = 'cannot do that on the host: %(reason)s'
+
+
+class HostRefused(HostError):
+    """Proved that nothing has changed on the host."""
+
+    code = 'host.refused'
+    text = '%(reason)s'
+
+
+class DeviceBusy(HostError):
+    """The disk stays with the guest."""
+
+    code = 'host.device_busy'
+    text = 'cannot take volume %(volume_id)s from server %(server_id)s: its guest uses it'
