@@ -8,6 +8,7 @@
     ├── Conflict
     │   ├── ServerStateConflict      the server's state does not allow the action
     │   └── AgentTooOld              the agent of the server's host does not know what is asked for
+    ├── StorageUnavailable           block storage did not say what came of it (uncertain)
     └── HostError
         ├── HostRefused              nothing has changed on the host
         └── DeviceBusy               the guest does not release a disk: it stays
@@ -19,7 +20,7 @@ from blockattach.errors.base import NotFound
 
 __all__ = ('AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostError', 'HostRefused',
            'ServerNotFound', 'ServerRequestInvalid', 'ServerStateConflict',
-           'ServerVolumeNotFound')
+           'ServerVolumeNotFound', 'StorageUnavailable')
 
 
 class ServerRequestInvalid(InvalidInput):
@@ -52,6 +53,15 @@ class AgentTooOld(Conflict):
     code = 'server.agent_too_old'
     text = ('cannot use attach_mode: the agent of host %(host)s speaks version %(version)s, and '
             '%(needed)s is needed: upgrade it first')
+
+
+class StorageUnavailable(BlockattachError):
+    """What it was asked for may have happened."""
+
+    code = 'server.storage_unavailable'
+    text = 'cannot reach block storage: %(reason)s'
+    final = False
+    retry_after = '5'
 
 
 class HostError(BlockattachError):

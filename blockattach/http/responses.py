@@ -56,6 +56,7 @@ TABLE: dict[type[Exception], Fault] = {
     errors.NovaUnavailable: Fault(503),
     errors.GlanceUnavailable: Fault(503),
     errors.HostError: Fault(500),
+    errors.StorageUnavailable: Fault(503),
     errors.NoValidPool: Fault(500, shown=False),
     errors.ServerHostUnknown: Fault(500, shown=False),
     errors.ImageUnacceptable: Fault(500, shown=False),

@@ -1,0 +1,95 @@
+"""What may be done with a server, as one table, and the status that clients see.
+
+States are Nova's. ``vm_state`` is what a server is; ``task_state`` what is being done with it, by
+one act at a time.
+"""
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class VmState(enum.StrEnum):
+    """What a server is, while nothing is done with it."""
+
+    BUILDING = 'building'
+    ACTIVE = 'active'
+    STOPPED = 'stopped'
+    SHELVED = 'shelved'
+    OFFLOADED = 'shelved_offloaded'
+    RESIZED = 'resized'
+    ERROR = 'error'
+    DELETED = 'deleted'
+
+
+_V = VmState
+_RUNS = frozenset((_V.ACTIVE,))
+_OFF = frozenset((_V.STOPPED,))
+_HERE = _RUNS | _OFF
+_ANY = frozenset(_V) - {_V.DELETED}
+
+
+class Verb(NamedTuple):
+    """One act on a server.
+
+    :ivar allowed: the states in which it may begin
+    :ivar task_state: while it is under way
+    :ivar becomes: the state after it; None: the one before
+    :ivar finishes: interrupted, it is done again until it is done; else it is undone
+    :ivar interrupts: it may begin while another act is under way
+    """
+
+    allowed: frozenset[VmState]
+    task_state: str
+    becomes: VmState | None = None
+    finishes: bool = False
+    interrupts: bool = False
+
+
+VERBS: Mapping[str, Verb] = {
+    'build': Verb(frozenset((_V.BUILDING,)), 'spawning', _V.ACTIVE),
+    'start': Verb(_OFF, 'powering-on', _V.ACTIVE, finishes=True),
+    'stop': Verb(_RUNS | {_V.ERROR}, 'powering-off', _V.STOPPED, finishes=True),
+    'reboot': Verb(_RUNS | _OFF | {_V.ERROR}, 'rebooting', _V.ACTIVE, finishes=True),
+    'attach': Verb(_HERE | {_V.RESIZED, _V.SHELVED}, 'attaching_volume'),
+    'detach': Verb(_HERE | {_V.RESIZED, _V.SHELVED, _V.OFFLOADED}, 'detaching_volume',
+                   finishes=True),
+    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume'),
+    'shelve': Verb(_HERE, 'shelving', _V.SHELVED, finishes=True),
+    'shelve_offload': Verb(frozenset((_V.SHELVED,)), 'shelving_offloading', _V.OFFLOADED,
+                           finishes=True),
+    'unshelve': Verb(frozenset((_V.SHELVED, _V.OFFLOADED)), 'unshelving', _V.ACTIVE),
+    'rebuild': Verb(_HERE | {_V.ERROR}, 'rebuilding', _V.ACTIVE, finishes=True),
+    'resize': Verb(_HERE, 'resize_migrating', _V.RESIZED),
+    'confirm_resize': Verb(frozenset((_V.RESIZED,)), 'resize_confirming', _V.ACTIVE,
+                           finishes=True),
+    'revert_resize': Verb(frozenset((_V.RESIZED,)), 'resize_reverting', _V.ACTIVE),
+    'live_migrate': Verb(_RUNS, 'migrating'),
+    'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', _V.ACTIVE, finishes=True),
+    'delete': Verb(_ANY, 'deleting', _V.DELETED, finishes=True, interrupts=True),
+}
+"""Every act, by name."""
+
+_STATUS = {
+    _V.BUILDING: 'BUILD', _V.ACTIVE: 'ACTIVE', _V.STOPPED: 'SHUTOFF', _V.SHELVED: 'SHELVED',
+    _V.OFFLOADED: 'SHELVED_OFFLOADED', _V.RESIZED: 'VERIFY_RESIZE', _V.ERROR: 'ERROR',
+    _V.DELETED: 'DELETED'}
+_TASK_STATUS = {
+    'rebooting': 'REBOOT', 'rebuilding': 'REBUILD', 'resize_migrating': 'RESIZE',
+    'resize_reverting': 'REVERT_RESIZE', 'migrating': 'MIGRATING'}
+STATUSES = (*_STATUS.values(), *_TASK_STATUS.values())
+"""All that clients may see."""
+
+
+def status(vm_state: VmState, task_state: str | None) -> str:
+    """What clients see as the status of a server."""
+    return _TASK_STATUS.get(task_state or '', _STATUS[vm_state])
+
+
+def refusal(verb: str, vm_state: VmState, task_state: str | None) -> tuple[str, str] | None:
+    """Why an act may not begin: the attribute that does not allow it, and its value."""
+    row = VERBS[verb]
+    if vm_state not in row.allowed:
+        return 'vm_state', vm_state.value
+    if task_state is not None and not row.interrupts:
+        return 'task_state', task_state
+    return None

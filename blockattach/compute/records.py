@@ -1,0 +1,105 @@
+"""What the consumer keeps: servers, their volumes, what is being done with them, and agents."""
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.compute import lifecycle
+from blockattach.domain import connection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flavor:
+    """How large a server is."""
+
+    id: str
+    name: str
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """A server.
+
+    :ivar host: where it is; None: nowhere yet, or no more
+    :ivar old_host: where a resize may be reverted to, with ``old_flavor_id``
+    :ivar fault: why it is in error, or why the last act was undone
+    """
+
+    id: str
+    project_id: str
+    user_id: str
+    name: str
+    flavor_id: str
+    image_ref: str
+    host: str | None
+    vm_state: lifecycle.VmState
+    task_state: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    launched_at: datetime.datetime | None = None
+    old_host: str | None = None
+    old_flavor_id: str | None = None
+    reservation_id: str | None = None
+    fault: str | None = None
+
+    @property
+    def status(self) -> str:
+        """As clients see it."""
+        return lifecycle.status(self.vm_state, self.task_state)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """A volume of a server.
+
+    :ivar attachment_id: of block storage; None: there is none (yet)
+    :ivar next_attachment_id: of the host that the server is moving to
+    :ivar state: ``attaching``, ``attached`` or ``detaching``
+    """
+
+    id: str
+    server_id: str
+    volume_id: str
+    device: str
+    mode: connection.AccessMode
+    state: str
+    boot_index: int | None = None
+    delete_on_termination: bool = False
+    shared: bool = False
+    tag: str | None = None
+    attachment_id: str | None = None
+    next_attachment_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Act:
+    """What is being done with a server.
+
+    :ivar arguments: of the verb
+    :ivar caller: in whose name, as a request context is written down; without a token
+    :ivar finishing: it cannot be undone any more: it is done to its end
+    """
+
+    id: str
+    server_id: str
+    verb: str
+    arguments: Mapping[str, Any]
+    caller: Mapping[str, Any]
+    finishing: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent that has reported itself.
+
+    :ivar version: of the interface that it speaks
+    """
+
+    host: str
+    kind: str
+    version: str
+    reported_at: datetime.datetime
+    up: bool

@@ -1,0 +1,272 @@
+"""What is asked of block storage, as any client may ask it: over HTTP, or over the bus.
+
+A caller's token goes along where there is one.
+"""
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+from typing import Protocol
+
+import requests
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions
+from keystoneauth1 import token_endpoint
+
+from blockattach import context
+from blockattach import errors
+from blockattach import identity
+from blockattach import log
+from blockattach.conf import compute as compute_conf
+from blockattach.rpc import attachments as attachments_rpc
+
+LOG = logging.getLogger(__name__)
+
+_SERVICE_TYPE = 'block-storage'
+_MICROVERSION = '3.54'
+"""The first one that takes a mode in the creation of an attachment."""
+_IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloading')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Volume:
+    """What the consumer needs to know of a volume."""
+
+    id: str
+    name: str | None
+    status: str
+    size_gb: int
+    multiattach: bool
+    attached: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attachment:
+    """An attachment; ``info`` holds a password, and is not printed."""
+
+    id: str
+    volume_id: str
+    info: Mapping[str, Any] = dataclasses.field(repr=False)
+
+
+class Attachments(Protocol):
+    """What is asked for attachments. A call that failed may be repeated.
+
+    Each raises `errors.InvalidInput` or `errors.NotFound` for what cannot be, and
+    `errors.StorageUnavailable` if nothing is known of it.
+    """
+
+    def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
+               connector: Mapping[str, Any] | None, key: str) -> Attachment:
+        """Hold a volume for a server; with a connector let its host in.
+
+        :param key: names the request: a repeat finds what the first has made
+        """
+
+    def update(self, caller: context.RequestContext, attachment_id: str,
+               connector: Mapping[str, Any]) -> Attachment:
+        """Let a host in."""
+
+    def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
+        """Say that the volume is used."""
+
+    def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
+        """Look at one."""
+
+    def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
+        """Remove one; one that is not there is no error."""
+
+
+class Volumes(Protocol):
+    """What is asked for volumes; errors as of `Attachments`."""
+
+    def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
+        """Look at one."""
+
+    def delete(self, caller: context.RequestContext, volume_id: str) -> None:
+        """Remove one; one that is not there is no error."""
+
+
+class _Http:
+    """Requests, in the name of a caller."""
+
+    def __init__(self, settings: compute_conf.BlockStorageSettings,
+                 outgoing: requests.Session | None = None) -> None:
+        """
+        :param outgoing: what carries the requests; None: connections of its own
+        """
+        self._settings = settings
+        self._session = identity.open_session(settings, settings.timeout, outgoing)
+        own = identity.own(settings)
+        self._own = adapter.Adapter(
+            self._session, auth=own, service_type=_SERVICE_TYPE, interface=settings.interface,
+            region_name=settings.region_name, endpoint_override=settings.endpoint_override)
+
+    def ask(self, caller: context.RequestContext, method: str, path: str, body: Any = None,
+            also: tuple[int, ...] = (),
+            headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The body of a success, or of an answer of a status in ``also``."""
+        try:
+            reply = self._send(caller, method, path, body, headers or {})
+        except (exceptions.ClientException, requests.RequestException) as exc:
+            raise errors.StorageUnavailable(reason=str(exc)) from exc
+        if reply.status_code < 400 or reply.status_code in also:
+            return identity.body_of(reply)
+        raise _error(reply.status_code, _message(reply))
+
+    def _send(self, caller: context.RequestContext, method: str, path: str, body: Any,
+              headers: Mapping[str, str]) -> requests.Response:
+        sent: dict[str, Any] = {
+            'raise_exc': False, 'headers': dict(headers), 'microversion': _MICROVERSION,
+            'global_request_id': caller.global_id}
+        if body is not None:
+            sent['json'] = body
+        token = caller.auth_token or self._claim(caller)
+        if token is None:
+            return self._own.request(path, method, **sent)
+        endpoint = self._settings.endpoint_override or identity.endpoint(
+            self._session, self._settings, token, _SERVICE_TYPE)
+        if self._settings.has_account:
+            sent['headers']['X-Service-Token'] = self._own.get_token()
+        return self._session.request(
+            f'{endpoint.rstrip("/")}{path}', method,
+            auth=token_endpoint.Token(endpoint, token), microversion_service_type='volume', **sent)
+
+    def _claim(self, caller: context.RequestContext) -> str | None:
+        """Without Keystone a caller is believed what it claims; with it, the account asks."""
+        if self._settings.has_account or not caller.project_id:
+            return None
+        return f'{caller.user_id}:{caller.project_id}'
+
+
+class HttpVolumes(_Http):
+    """`Volumes` over HTTP."""
+
+    def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
+        """GET /volumes/{id}."""
+        found = self.ask(caller, 'GET', f'/volumes/{volume_id}')['volume']
+        return Volume(found['id'], found['name'], found['status'], found['size'],
+                      bool(found['multiattach']), bool(found['attachments']))
+
+    def delete(self, caller: context.RequestContext, volume_id: str) -> None:
+        """DELETE /volumes/{id}."""
+        self.ask(caller, 'DELETE', f'/volumes/{volume_id}', also=(404,))
+
+
+class HttpAttachments(_Http):
+    """`Attachments` over HTTP."""
+
+    def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
+               connector: Mapping[str, Any] | None, key: str) -> Attachment:
+        """POST /attachments."""
+        return _attachment(self.ask(caller, 'POST', '/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': server_id, 'mode': mode,
+            'connector': connector}}, headers={'Idempotency-Key': key}))
+
+    def update(self, caller: context.RequestContext, attachment_id: str,
+               connector: Mapping[str, Any]) -> Attachment:
+        """PUT /attachments/{id}."""
+        return _attachment(self.ask(caller, 'PUT', f'/attachments/{attachment_id}', {
+            'attachment': {'connector': connector}}))
+
+    def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
+        """POST /attachments/{id}/action."""
+        self.ask(caller, 'POST', f'/attachments/{attachment_id}/action', {'os-complete': None})
+
+    def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
+        """GET /attachments/{id}."""
+        return _attachment(self.ask(caller, 'GET', f'/attachments/{attachment_id}'))
+
+    def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
+        """DELETE /attachments/{id}."""
+        self.ask(caller, 'DELETE', f'/attachments/{attachment_id}', also=(404,))
+
+
+class BusAttachments:
+    """`Attachments` over the bus."""
+
+    def __init__(self, client: attachments_rpc.AttachmentsClient) -> None:
+        self._client = client
+
+    def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
+               connector: Mapping[str, Any] | None, key: str) -> Attachment:
+        """`AttachmentsInterface.create`."""
+        with _translated():
+            found = self._client.create(_service(caller), volume_id, server_id, connector, mode,
+                                        key)
+        return Attachment(found.id, found.volume_id, found.connection_info or {})
+
+    def update(self, caller: context.RequestContext, attachment_id: str,
+               connector: Mapping[str, Any]) -> Attachment:
+        """`AttachmentsInterface.update`."""
+        with _translated():
+            found = self._client.update(_service(caller), attachment_id, connector)
+        return Attachment(found.id, found.volume_id, found.connection_info or {})
+
+    def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
+        """`AttachmentsInterface.complete`."""
+        with _translated():
+            self._client.complete(_service(caller), attachment_id)
+
+    def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
+        """`AttachmentsInterface.get`."""
+        with _translated():
+            found = self._client.get(_service(caller), attachment_id)
+        return Attachment(found.id, found.volume_id, found.connection_info or {})
+
+    def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
+        """`AttachmentsInterface.delete`."""
+        with contextlib.suppress(errors.AttachmentNotFound), _translated():
+            self._client.delete(_service(caller), attachment_id)
+
+
+def check_usable(volume: Volume) -> None:
+    """Return if a server may get a volume.
+
+    :raises ServerRequestInvalid: its status does not allow it
+    """
+    if volume.status not in _IN_USE or (volume.attached and not volume.multiattach):
+        raise errors.ServerRequestInvalid(reason=(
+            f"Invalid volume: volume '{volume.id}' status must be 'available'. Currently in "
+            f"'{volume.status}' status"))
+
+
+def _service(caller: context.RequestContext) -> context.RequestContext:
+    """The same caller, as a consumer asks for it."""
+    return attachments_rpc.caller(caller.project_id or '', caller.user_id or '',
+                                  tuple(caller.roles or ()), request_id=caller.request_id)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """What is known of the outcome, in the errors of the port."""
+    try:
+        yield
+    except (errors.ServiceUnreachable, errors.BackendUncertain) as exc:
+        raise errors.StorageUnavailable(reason=str(exc)) from exc
+
+
+def _attachment(body: Mapping[str, Any]) -> Attachment:
+    found = body['attachment']
+    return Attachment(found['id'], found['volume_id'], found.get('connection_info') or {})
+
+
+def _message(reply: requests.Response) -> str:
+    for inner in identity.body_of(reply).values():
+        if isinstance(inner, dict) and 'message' in inner:
+            return str(inner['message'])
+    return f'HTTP {reply.status_code}'
+
+
+def _error(status: int, message: str) -> errors.BlockattachError:
+    """The error for an answer that is one."""
+    if status == 404:
+        return errors.NotFound(message)
+    if status in (401, 403):
+        return errors.NotAuthorized(message)
+    if status < 500 and status != 409:
+        return errors.ServerRequestInvalid(reason=message)
+    LOG.warning('Block storage refuses%s', log.fields(code=status, reason=message))
+    return errors.StorageUnavailable(reason=message)

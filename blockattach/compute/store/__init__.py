@@ -1,0 +1,1 @@
+"""The database of the consumer: servers, their volumes, acts, agents. SQL stays in here."""

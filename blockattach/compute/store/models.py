@@ -1,0 +1,79 @@
+"""Tables. They are the consumer's own, in a database of its own or beside others."""
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+metadata = sa.MetaData()
+
+_OPTIONS: dict[str, Any] = {
+    'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
+_Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+_NAME = 255
+
+
+def _id(name: str, *parts: Any, **options: Any) -> sa.Column[str]:
+    return sa.Column(name, sa.String(36), *parts, **options)
+
+
+servers = sa.Table(
+    'servers', metadata,
+    _id('id', primary_key=True),
+    sa.Column('project_id', sa.String(_NAME), nullable=False),
+    sa.Column('user_id', sa.String(_NAME), nullable=False),
+    sa.Column('name', sa.String(_NAME), nullable=False),
+    sa.Column('flavor_id', sa.String(_NAME), nullable=False),
+    sa.Column('image_ref', sa.String(_NAME), nullable=False),
+    sa.Column('host', sa.String(_NAME), index=True),
+    sa.Column('old_host', sa.String(_NAME)),
+    sa.Column('old_flavor_id', sa.String(_NAME)),
+    sa.Column('vm_state', sa.String(32), nullable=False),
+    sa.Column('task_state', sa.String(32)),
+    _id('reservation_id', index=True),
+    sa.Column('fault', sa.Text),
+    sa.Column('created_at', _Timestamp, nullable=False),
+    sa.Column('updated_at', _Timestamp, nullable=False),
+    sa.Column('launched_at', _Timestamp),
+    sa.Index('ix_servers_project', 'project_id', 'created_at', 'id'),
+    **_OPTIONS)
+
+block_devices = sa.Table(
+    'block_devices', metadata,
+    _id('id', primary_key=True),
+    _id('server_id', nullable=False),
+    _id('volume_id', nullable=False, index=True),
+    sa.Column('device', sa.String(_NAME), nullable=False),
+    sa.Column('mode', sa.String(2), nullable=False),
+    sa.Column('state', sa.String(32), nullable=False),
+    sa.Column('boot_index', sa.Integer),
+    sa.Column('delete_on_termination', sa.Boolean, nullable=False),
+    sa.Column('shared', sa.Boolean, nullable=False),
+    sa.Column('tag', sa.String(60)),
+    _id('attachment_id'),
+    _id('next_attachment_id'),
+    # One volume once on a server, and one device once.
+    sa.UniqueConstraint('server_id', 'volume_id', name='uq_block_devices_volume'),
+    sa.UniqueConstraint('server_id', 'device', name='uq_block_devices_device'),
+    **_OPTIONS)
+
+acts = sa.Table(
+    'acts', metadata,
+    _id('id', primary_key=True),
+    _id('server_id', nullable=False, index=True),
+    sa.Column('verb', sa.String(32), nullable=False),
+    sa.Column('arguments', sa.Text, nullable=False),
+    sa.Column('caller', sa.Text, nullable=False),
+    sa.Column('finishing', sa.Boolean, nullable=False),
+    # Who is at it, and until when it counts as being so without a sign.
+    sa.Column('owner', sa.String(_NAME)),
+    sa.Column('deadline', _Timestamp, nullable=False, index=True),
+    sa.Column('created_at', _Timestamp, nullable=False),
+    **_OPTIONS)
+
+agents = sa.Table(
+    'agents', metadata,
+    sa.Column('host', sa.String(_NAME), primary_key=True),
+    sa.Column('kind', sa.String(32), nullable=False),
+    sa.Column('version', sa.String(16), nullable=False),
+    sa.Column('reported_at', _Timestamp, nullable=False),
+    **_OPTIONS)

@@ -1,0 +1,286 @@
+"""Rows of the consumer in and out. Each function is one transaction: all of it, or nothing."""
+import contextlib
+import datetime
+import json
+import uuid
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as oslo_db_exception
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.store import models
+from blockattach.conf import database as database_conf
+from blockattach.db.engine import engine
+from blockattach.db.engine import opening
+from blockattach.domain import connection
+
+_servers, _devices = models.servers, models.block_devices
+_acts, _agents = models.acts, models.agents
+
+
+class Store:
+    """The database, opened; safe to use from several threads."""
+
+    def __init__(self, settings: database_conf.DatabaseSettings, clock: clocks.Clock,
+                 down_after: float) -> None:
+        """
+        :param down_after: seconds without a report after which an agent counts as down
+        """
+        self._engine = opening.open_engine(settings)
+        self._clock = clock
+        self._down_after = down_after
+
+    def prepare(self) -> None:
+        """Make the tables that are missing."""
+        models.metadata.create_all(self._engine)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        with self._engine.connect() as connected:
+            engine.begin(connected)
+            yield connected
+            connected.commit()
+
+    def create(self, drafts: Iterable[tuple[records.Server, Iterable[records.BlockDevice]]],
+               act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
+        """Write new servers down with their volumes, and for each an act like this one."""
+        made = []
+        with self._transaction() as connected:
+            for server, devices in drafts:
+                connected.execute(_servers.insert(), _row(server))
+                rows = [_row(device) for device in devices]
+                if rows:
+                    connected.execute(_devices.insert(), rows)
+                made.append(self._begin(connected, act, server.id, owner, lease_seconds))
+        return made
+
+    def server(self, server_id: str) -> records.Server:
+        """One server.
+
+        :raises ServerNotFound: there is none
+        """
+        with self._transaction() as connected:
+            return _server_of(self._get(connected, server_id))
+
+    def servers(self, project_id: str | None, host: str | None = None,
+                reservation_id: str | None = None) -> list[records.Server]:
+        """Servers, the newest first.
+
+        :param project_id: of which project; None: of all
+        """
+        query = sa.select(_servers).order_by(_servers.c.created_at.desc(), _servers.c.id.desc())
+        for column, value in ((_servers.c.project_id, project_id), (_servers.c.host, host),
+                              (_servers.c.reservation_id, reservation_id)):
+            if value is not None:
+                query = query.where(column == value)
+        with self._transaction() as connected:
+            return [_server_of(row) for row in connected.execute(query)]
+
+    def devices(self, server_ids: Collection[str]) -> dict[str, list[records.BlockDevice]]:
+        """The volumes of servers, the root disk first, then by their names."""
+        found: dict[str, list[records.BlockDevice]] = {one: [] for one in server_ids}
+        query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
+        with self._transaction() as connected:
+            for row in connected.execute(query):
+                found[row.server_id].append(_device_of(row))
+        for devices in found.values():
+            devices.sort(key=lambda one: (one.boot_index != 0, len(one.device), one.device))
+        return found
+
+    def device(self, server_id: str, volume_id: str) -> records.BlockDevice:
+        """One volume of a server.
+
+        :raises ServerVolumeNotFound: it has not got it
+        """
+        for one in self.devices([server_id])[server_id]:
+            if one.volume_id == volume_id:
+                return one
+        raise errors.ServerVolumeNotFound(volume_id=volume_id)
+
+    def change(self, server_id: str, **values: Any) -> records.Server:
+        """Write what has become of a server."""
+        with self._transaction() as connected:
+            connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                updated_at=self._clock.utcnow(), **values))
+            return _server_of(self._get(connected, server_id))
+
+    def change_device(self, device_id: str, **values: Any) -> None:
+        """Write what has become of a volume of a server."""
+        with self._transaction() as connected:
+            connected.execute(
+                _devices.update().where(_devices.c.id == device_id).values(**values))
+
+    def remove_device(self, device_id: str) -> None:
+        """The server has not got it any more."""
+        with self._transaction() as connected:
+            connected.execute(_devices.delete().where(_devices.c.id == device_id))
+
+    def begin(self, server_id: str, act: records.Act, owner: str, lease_seconds: float,
+              device: records.BlockDevice | None = None) -> records.Act:
+        """Begin an act, if the server's state allows it.
+
+        :param device: a volume that the server gets by it
+        :raises ServerNotFound: there is no such server
+        :raises ServerStateConflict: its state does not allow it
+        :raises ServerRequestInvalid: it has the volume, or the device name, already
+        """
+        verb = lifecycle.VERBS[act.verb]
+        try:
+            with self._transaction() as connected:
+                # To write is to lock: two acts cannot begin at once.
+                connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                    updated_at=self._clock.utcnow()))
+                server = _server_of(self._get(connected, server_id))
+                refused = lifecycle.refusal(act.verb, server.vm_state, server.task_state)
+                if refused is not None:
+                    raise errors.ServerStateConflict(
+                        action=act.verb, server_id=server_id, attribute=refused[0],
+                        state=refused[1])
+                if verb.interrupts:
+                    connected.execute(_acts.delete().where(_acts.c.server_id == server_id))
+                if device is not None:
+                    connected.execute(_devices.insert(), _row(device))
+                connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                    task_state=verb.task_state))
+                return self._begin(connected, act, server_id, owner, lease_seconds)
+        except oslo_db_exception.DBDuplicateEntry as exc:
+            raise errors.ServerRequestInvalid(reason=(
+                f'Invalid volume: volume {device and device.volume_id} is already attached, or '
+                f'its device name is in use')) from exc
+
+    def _begin(self, connected: sa.Connection, act: records.Act, server_id: str, owner: str,
+               lease_seconds: float) -> records.Act:
+        now = self._clock.utcnow()
+        made = records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
+                           lifecycle.VERBS[act.verb].finishes)
+        connected.execute(_acts.insert(), {
+            'id': made.id, 'server_id': server_id, 'verb': made.verb,
+            'arguments': json.dumps(made.arguments), 'caller': json.dumps(made.caller),
+            'finishing': made.finishing, 'owner': owner, 'created_at': now,
+            'deadline': now + datetime.timedelta(seconds=lease_seconds)})
+        return made
+
+    def commit(self, act: records.Act, server_id: str, moved: Iterable[records.BlockDevice] = (),
+               **values: Any) -> None:
+        """The point of no return of an act: from here on it is done to its end.
+
+        :param moved: volumes whose next attachment becomes the one that counts; the one before is
+            kept as the next, until it is deleted
+        """
+        with self._transaction() as connected:
+            connected.execute(_acts.update().where(_acts.c.id == act.id).values(finishing=True))
+            connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                updated_at=self._clock.utcnow(), **values))
+            for device in moved:
+                connected.execute(_devices.update().where(_devices.c.id == device.id).values(
+                    attachment_id=device.next_attachment_id,
+                    next_attachment_id=device.attachment_id))
+
+    def end(self, act: records.Act, **values: Any) -> None:
+        """An act has ended, in whatever way; nothing happens if another one took its place."""
+        with self._transaction() as connected:
+            gone = connected.execute(_acts.delete().where(_acts.c.id == act.id)).rowcount
+            if gone:
+                connected.execute(_servers.update().where(
+                    _servers.c.id == act.server_id).values(
+                        updated_at=self._clock.utcnow(), task_state=None, **values))
+
+    def remove(self, act: records.Act) -> None:
+        """A server is deleted, and its last act has ended."""
+        with self._transaction() as connected:
+            connected.execute(_acts.delete().where(_acts.c.server_id == act.server_id))
+            connected.execute(_devices.delete().where(_devices.c.server_id == act.server_id))
+            connected.execute(_servers.delete().where(_servers.c.id == act.server_id))
+
+    def is_current(self, act: records.Act) -> bool:
+        """Whether no other act has taken its place."""
+        with self._transaction() as connected:
+            return connected.execute(sa.select(_acts.c.id).where(
+                _acts.c.id == act.id)).first() is not None
+
+    def renew(self, owner: str, lease_seconds: float) -> None:
+        """What this process does is still done by it."""
+        with self._transaction() as connected:
+            connected.execute(_acts.update().where(_acts.c.owner == owner).values(
+                deadline=self._clock.utcnow() + datetime.timedelta(seconds=lease_seconds)))
+
+    def leave(self, act: records.Act) -> None:
+        """An act that cannot go on now is taken up again by the next look."""
+        with self._transaction() as connected:
+            connected.execute(_acts.update().where(_acts.c.id == act.id).values(
+                owner=None, deadline=self._clock.utcnow()))
+
+    def take_over(self, owner: str, lease_seconds: float) -> list[records.Act]:
+        """Acts that nobody is at any more; they are this process's from now on."""
+        now = self._clock.utcnow()
+        taken = []
+        with self._transaction() as connected:
+            due = connected.execute(sa.select(_acts).where(
+                _acts.c.deadline <= now).order_by(_acts.c.created_at)).all()
+            for row in due:
+                is_mine = connected.execute(_acts.update().where(
+                    _acts.c.id == row.id, _acts.c.deadline == row.deadline).values(
+                        owner=owner,
+                        deadline=now + datetime.timedelta(seconds=lease_seconds))).rowcount
+                if is_mine:
+                    taken.append(_act_of(row))
+        return taken
+
+    def report(self, host: str, kind: str, version: str) -> None:
+        """An agent is there."""
+        values = {'kind': kind, 'version': version, 'reported_at': self._clock.utcnow()}
+        with self._transaction() as connected:
+            if not connected.execute(_agents.update().where(
+                    _agents.c.host == host).values(**values)).rowcount:
+                connected.execute(_agents.insert(), {'host': host, **values})
+
+    def agents(self) -> list[records.Agent]:
+        """All that have ever reported, by host."""
+        since = self._clock.utcnow() - datetime.timedelta(seconds=self._down_after)
+        with self._transaction() as connected:
+            return [records.Agent(row.host, row.kind, row.version, row.reported_at,
+                                  row.reported_at >= since)
+                    for row in connected.execute(sa.select(_agents).order_by(_agents.c.host))]
+
+    @staticmethod
+    def _get(connected: sa.Connection, server_id: str) -> sa.Row[Any]:
+        row = connected.execute(
+            sa.select(_servers).where(_servers.c.id == server_id)).one_or_none()
+        if row is None:
+            raise errors.ServerNotFound(server_id=server_id)
+        return row
+
+
+def _row(record: Any) -> dict[str, Any]:
+    """A record as a row."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def _values(row: sa.Row[Any]) -> dict[str, Any]:
+    return dict(row._mapping)
+
+
+def _server_of(row: sa.Row[Any]) -> records.Server:
+    return records.Server(**{**_values(row), 'vm_state': lifecycle.VmState(row.vm_state)})
+
+
+def _device_of(row: sa.Row[Any]) -> records.BlockDevice:
+    return records.BlockDevice(**{**_values(row), 'mode': connection.AccessMode(row.mode)})
+
+
+def _act_of(row: sa.Row[Any]) -> records.Act:
+    arguments: Mapping[str, Any] = json.loads(row.arguments)
+    return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
+                       row.finishing)

@@ -1,0 +1,79 @@
+"""[compute]: the consumer of volumes, and its agents. [block_storage]: how volumes are asked for."""
+import dataclasses
+
+from oslo_config import cfg
+
+from blockattach.conf import account
+from blockattach.conf import settings as groups
+
+GROUP = 'compute'
+STORAGE_GROUP = 'block_storage'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ComputeSettings:
+    """What the compute API and the agents have in common. What ends in ``seconds`` is in seconds.
+
+    ``flavors``: ``name:vcpus:MiB of memory:GiB of disk`` each.
+    """
+
+    connection: str | None = groups.option(cfg.StrOpt, secret=True, help=(
+        'SQLAlchemy URL of the database of servers. Empty: compute.sqlite in state_path.'))
+    host: str = groups.option(cfg.HostAddressOpt, default='127.0.0.1', help=(
+        'Where the compute API listens.'))
+    port: int = groups.option(cfg.PortOpt, default=8774, help='On which port.')
+    public_endpoint: str | None = groups.option(
+        cfg.StrOpt, read=account.address, help=(
+            'What links in answers of the compute API begin with, without version. Empty: as the '
+            'client called it.'))
+    flavors: tuple[str, ...] = groups.option(
+        cfg.ListOpt, default=['m1.tiny:1:256:0', 'm1.small:1:512:0', 'm1.medium:2:1024:0'],
+        read=tuple, help=(
+            'The flavors, each as name:vcpus:memory in MiB:disk in GiB. Their ids are 1, 2, ... '
+            'in this order.'))
+    kind: str = groups.option(cfg.StrOpt, default='fake', choices=[
+        ('fake', 'Servers in memory: for trials.'),
+        ('qemu', 'QEMU guests, which log in to volumes by themselves.'),
+        ('local', 'Volumes appear on the host itself; there are no guests.')], help=(
+            'What runs servers on the host of an agent.'))
+    report_seconds: float = groups.option(
+        cfg.FloatOpt, 'report_interval', default=10, min=0.1, help=(
+            'Seconds between two reports of an agent.'))
+    down_seconds: float = groups.option(
+        cfg.FloatOpt, 'agent_down_time', default=60, min=0.5, help=(
+            'Seconds without a report after which an agent counts as down.'))
+    lease_seconds: float = groups.option(
+        cfg.FloatOpt, 'act_lease', default=60, min=1, help=(
+            'Seconds after which an act of a process that renews it no more is taken up by '
+            'another one.'))
+    threads: int = groups.option(cfg.IntOpt, default=32, min=1, help=(
+        'How many acts a compute API does at the same time.'))
+    agent_version: str | None = groups.option(cfg.StrOpt, help=(
+        'An agent speaks this older version of its interface, while others are not upgraded yet. '
+        'Empty: the newest.'))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockStorageSettings(account.AccountSettings):
+    """How volumes and attachments are asked for. ``timeout`` in seconds."""
+
+    transport: str = groups.option(cfg.StrOpt, default='http', choices=[
+        ('http', 'Everything over HTTP.'),
+        ('bus', 'Attachments over the message bus (AttachmentsInterface); volumes over HTTP.')],
+        help='How attachments are asked for.')
+    timeout: float = groups.option(cfg.FloatOpt, default=120, min=0.01, help=(
+        'Seconds to wait for an answer of block storage.'))
+
+
+OPTS = groups.options(ComputeSettings)
+STORAGE_OPTS = groups.options(BlockStorageSettings)
+
+
+def settings(conf: cfg.ConfigOpts) -> ComputeSettings:
+    """Read the group."""
+    return groups.read(conf, GROUP, ComputeSettings)
+
+
+def storage_settings(conf: cfg.ConfigOpts) -> BlockStorageSettings:
+    """Read the group of block storage."""
+    return groups.read(conf, STORAGE_GROUP, BlockStorageSettings)
