@@ -1,9 +1,10 @@
 """What may be done with a server, as one table, and the status that clients see.
 
 States are Nova's. ``vm_state`` is what a server is; ``task_state`` what is being done with it, by
-one act at a time.
+one act at a time. Attaching and detaching volumes share: several may be under way.
 """
 import enum
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -35,7 +36,8 @@ class Verb(NamedTuple):
     :ivar task_state: while it is under way
     :ivar becomes: the state after it; None: the one before
     :ivar finishes: interrupted, it is done again until it is done; else it is undone
-    :ivar interrupts: it may begin while another act is under way
+    :ivar interrupts: it may begin while another act is under way, which is given up
+    :ivar shares: others that share may be under way; the server shows no ``task_state`` then
     """
 
     allowed: frozenset[VmState]
@@ -43,6 +45,7 @@ class Verb(NamedTuple):
     becomes: VmState | None = None
     finishes: bool = False
     interrupts: bool = False
+    shares: bool = False
 
 
 VERBS: Mapping[str, Verb] = {
@@ -50,10 +53,11 @@ VERBS: Mapping[str, Verb] = {
     'start': Verb(_OFF, 'powering-on', _V.ACTIVE, finishes=True),
     'stop': Verb(_RUNS | {_V.ERROR}, 'powering-off', _V.STOPPED, finishes=True),
     'reboot': Verb(_RUNS | _OFF | {_V.ERROR}, 'rebooting', _V.ACTIVE, finishes=True),
-    'attach': Verb(_HERE | {_V.RESIZED, _V.SHELVED}, 'attaching_volume'),
+    'attach': Verb(_HERE | {_V.RESIZED, _V.SHELVED, _V.OFFLOADED}, 'attaching_volume',
+                   shares=True),
     'detach': Verb(_HERE | {_V.RESIZED, _V.SHELVED, _V.OFFLOADED}, 'detaching_volume',
-                   finishes=True),
-    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume'),
+                   finishes=True, shares=True),
+    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume', shares=True),
     'shelve': Verb(_HERE, 'shelving', _V.SHELVED, finishes=True),
     'shelve_offload': Verb(frozenset((_V.SHELVED,)), 'shelving_offloading', _V.OFFLOADED,
                            finishes=True),
@@ -85,11 +89,17 @@ def status(vm_state: VmState, task_state: str | None) -> str:
     return _TASK_STATUS.get(task_state or '', _STATUS[vm_state])
 
 
-def refusal(verb: str, vm_state: VmState, task_state: str | None) -> tuple[str, str] | None:
-    """Why an act may not begin: the attribute that does not allow it, and its value."""
-    row = VERBS[verb]
-    if vm_state not in row.allowed:
+def refusal(name: str, vm_state: VmState, under_way: Collection[str]) -> tuple[str, str] | None:
+    """Why an act may not begin: the attribute that does not allow it, and its value.
+
+    :param under_way: the verbs of the acts on the server
+    """
+    verb = VERBS[name]
+    if vm_state not in verb.allowed:
         return 'vm_state', vm_state.value
-    if task_state is not None and not row.interrupts:
-        return 'task_state', task_state
+    if verb.interrupts:
+        return None
+    for other in under_way:
+        if not (verb.shares and VERBS[other].shares):
+            return 'task_state', VERBS[other].task_state
     return None

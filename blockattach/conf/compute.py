@@ -1,4 +1,4 @@
-"""[compute]: the consumer of volumes, and its agents. [block_storage]: how volumes are asked for."""
+"""[compute]: the consumer of volumes. [block_storage]: how volumes are asked for."""
 import dataclasses
 
 from oslo_config import cfg

@@ -64,6 +64,8 @@ acts = sa.Table(
     sa.Column('arguments', sa.Text, nullable=False),
     sa.Column('caller', sa.Text, nullable=False),
     sa.Column('finishing', sa.Boolean, nullable=False),
+    # A JSON object: what it has to remember over a restart.
+    sa.Column('notes', sa.Text, nullable=False),
     # Who is at it, and until when it counts as being so without a sign.
     sa.Column('owner', sa.String(_NAME)),
     sa.Column('deadline', _Timestamp, nullable=False, index=True),

@@ -143,7 +143,9 @@ class Store:
                 connected.execute(_servers.update().where(_servers.c.id == server_id).values(
                     updated_at=self._clock.utcnow()))
                 server = _server_of(self._get(connected, server_id))
-                refused = lifecycle.refusal(act.verb, server.vm_state, server.task_state)
+                under_way = connected.execute(sa.select(_acts.c.verb).where(
+                    _acts.c.server_id == server_id)).scalars().all()
+                refused = lifecycle.refusal(act.verb, server.vm_state, under_way)
                 if refused is not None:
                     raise errors.ServerStateConflict(
                         action=act.verb, server_id=server_id, attribute=refused[0],
@@ -152,8 +154,9 @@ class Store:
                     connected.execute(_acts.delete().where(_acts.c.server_id == server_id))
                 if device is not None:
                     connected.execute(_devices.insert(), _row(device))
-                connected.execute(_servers.update().where(_servers.c.id == server_id).values(
-                    task_state=verb.task_state))
+                if not verb.shares:
+                    connected.execute(_servers.update().where(
+                        _servers.c.id == server_id).values(task_state=verb.task_state))
                 return self._begin(connected, act, server_id, owner, lease_seconds)
         except oslo_db_exception.DBDuplicateEntry as exc:
             raise errors.ServerRequestInvalid(reason=(
@@ -168,17 +171,33 @@ class Store:
         connected.execute(_acts.insert(), {
             'id': made.id, 'server_id': server_id, 'verb': made.verb,
             'arguments': json.dumps(made.arguments), 'caller': json.dumps(made.caller),
-            'finishing': made.finishing, 'owner': owner, 'created_at': now,
+            'finishing': made.finishing, 'notes': '{}', 'owner': owner, 'created_at': now,
             'deadline': now + datetime.timedelta(seconds=lease_seconds)})
         return made
 
+    def notes(self, act_id: str) -> dict[str, Any]:
+        """What an act has noted for itself."""
+        with self._transaction() as connected:
+            text = connected.execute(sa.select(_acts.c.notes).where(
+                _acts.c.id == act_id)).scalar_one_or_none()
+            return dict(json.loads(text or '{}'))
+
+    def note(self, act_id: str, values: Mapping[str, Any]) -> None:
+        """Note these for an act, beside what it has noted."""
+        kept = {**self.notes(act_id), **values}
+        with self._transaction() as connected:
+            connected.execute(_acts.update().where(_acts.c.id == act_id).values(
+                notes=json.dumps(kept)))
+
     def commit(self, act: records.Act, server_id: str, moved: Iterable[records.BlockDevice] = (),
-               **values: Any) -> None:
+               volume_id: str | None = None, **values: Any) -> None:
         """The point of no return of an act: from here on it is done to its end.
 
         :param moved: volumes whose next attachment becomes the one that counts; the one before is
             kept as the next, until it is deleted
+        :param volume_id: which volume they are from then on; None: the same
         """
+        other = {} if volume_id is None else {'volume_id': volume_id}
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.id == act.id).values(finishing=True))
             connected.execute(_servers.update().where(_servers.c.id == server_id).values(
@@ -186,7 +205,7 @@ class Store:
             for device in moved:
                 connected.execute(_devices.update().where(_devices.c.id == device.id).values(
                     attachment_id=device.next_attachment_id,
-                    next_attachment_id=device.attachment_id))
+                    next_attachment_id=device.attachment_id, **other))
 
     def end(self, act: records.Act, **values: Any) -> None:
         """An act has ended, in whatever way; nothing happens if another one took its place."""
@@ -203,6 +222,12 @@ class Store:
             connected.execute(_acts.delete().where(_acts.c.server_id == act.server_id))
             connected.execute(_devices.delete().where(_devices.c.server_id == act.server_id))
             connected.execute(_servers.delete().where(_servers.c.id == act.server_id))
+
+    def is_at_work(self, server_id: str) -> bool:
+        """Whether an act on a server is under way."""
+        with self._transaction() as connected:
+            return connected.execute(sa.select(_acts.c.id).where(
+                _acts.c.server_id == server_id)).first() is not None
 
     def is_current(self, act: records.Act) -> bool:
         """Whether no other act has taken its place."""

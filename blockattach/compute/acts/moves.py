@@ -1,0 +1,253 @@
+"""Acts by which a server comes to another host, or leaves its own."""
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute import lifecycle
+from blockattach.compute.acts import work
+from blockattach.compute.hosts import base
+
+_V = lifecycle.VmState
+_DESTINATION = 'destination'
+_SOURCE = 'source'
+_RUNNING = base.Power.RUNNING.value
+
+
+def _destination(doing: work.Work) -> str:
+    found = doing.noted(_DESTINATION)
+    assert found is not None
+    return found
+
+
+def _choose(doing: work.Work, without: tuple[str | None, ...] = ()) -> None:
+    """Note where the server goes to, once for the act."""
+    if doing.noted(_DESTINATION) is None:
+        doing.note(_DESTINATION, doing.choose_host(
+            [host for host in without if host is not None],
+            wanted=doing.act.arguments.get('host')))
+
+
+def live_migrate(doing: work.Work) -> work.Plan:
+    """Move a server that runs: its volumes are connected on both hosts meanwhile."""
+    def connect() -> None:
+        for device in doing.devices:
+            if device.next_attachment_id is None:
+                made = doing.tools.attachments.create(
+                    doing.caller, device.volume_id, device.server_id, device.mode.value,
+                    doing.connector(_destination(doing), device), f'{doing.act.id}-{device.id}')
+                doing.store.change_device(device.id, next_attachment_id=made.id)
+
+    def give_back() -> None:
+        for device in doing.devices:
+            if device.next_attachment_id is not None:
+                doing.tools.attachments.delete(doing.caller, device.next_attachment_id)
+                doing.store.change_device(device.id, next_attachment_id=None)
+
+    def receive() -> None:
+        disks = [doing.disk(device, doing.tools.attachments.get(
+            doing.caller, str(device.next_attachment_id)).info) for device in doing.devices]
+        doing.note('address', doing.agent(_destination(doing)).receive(
+            doing.caller, doing.guest(disks)))
+
+    def give_up() -> None:
+        if _runs_on(doing, _destination(doing)):
+            # It has gone there, and nobody has heard of it: there is no way back.
+            raise errors.HostError(reason='the server runs on its destination already')
+        doing.leave(_destination(doing))
+
+    def send() -> None:
+        source, destination = doing.server.host, _destination(doing)
+        try:
+            doing.agent(source).send(doing.caller, doing.act.server_id,
+                                     str(doing.noted('address')))
+        except errors.HostRefused:
+            raise
+        except errors.BlockattachError:
+            if not _runs_on(doing, destination):
+                raise
+        _arrive(doing, destination)
+
+    return work.Plan(
+        undoable=(work.Step('choose_host', lambda: _choose(doing, (doing.server.host,))),
+                  work.Step('connect', connect, give_back),
+                  work.Step('receive', receive, give_up),
+                  work.Step('send', send)),
+        finishing=(work.Step('complete', doing.complete_all),
+                   work.Step('release', give_back),
+                   work.Step('leave', lambda: doing.leave(doing.noted(_SOURCE)))))
+
+
+def _arrive(doing: work.Work, destination: str) -> None:
+    """From here on the server is there, and each volume's attachment is that of its new host."""
+    doing.note(_SOURCE, doing.server.host)
+    doing.store.commit(doing.act, doing.act.server_id, doing.devices, host=destination)
+
+
+def _runs_on(doing: work.Work, host: str) -> bool:
+    return doing.agent(host).servers(doing.caller).get(doing.act.server_id) == _RUNNING
+
+
+def _moved_cold(doing: work.Work, done: Callable[[str], dict[str, Any]]) -> work.Plan:
+    """A server that is off meanwhile: hold its volumes by new attachments, and run it elsewhere.
+
+    :param done: what the server is then, given its former host
+    """
+    def leave() -> None:
+        doing.note(_SOURCE, doing.server.host)
+        doing.leave(doing.server.host)
+
+    def come_back() -> None:
+        source = doing.noted(_SOURCE)
+        if source is not None:
+            doing.put(source)
+
+    def put() -> None:
+        destination = _destination(doing)
+        doing.put(destination)
+        doing.store.commit(doing.act, doing.act.server_id, host=destination,
+                           **done(str(doing.noted(_SOURCE))))
+
+    return work.Plan(undoable=(
+        work.Step('choose_host', lambda: _choose(doing, (doing.server.host,))),
+        work.Step('leave', leave, come_back),
+        work.Step('hold_anew', doing.hold_anew, doing.hold_anew),
+        work.Step('put', put, lambda: doing.leave(doing.noted(_DESTINATION)))))
+
+
+def resize(doing: work.Work) -> work.Plan:
+    """Run a server elsewhere, perhaps with another flavor; it may be reverted until confirmed."""
+    flavor_id = doing.act.arguments.get('flavor_id') or doing.server.flavor_id
+    before = doing.server.flavor_id
+    plan = _moved_cold(doing, lambda source: {'old_host': source, 'old_flavor_id': before})
+
+    def change() -> None:
+        doing.store.change(doing.act.server_id, flavor_id=flavor_id)
+
+    def change_back() -> None:
+        doing.store.change(doing.act.server_id,
+                           flavor_id=doing.noted('flavor') or doing.server.flavor_id)
+
+    def note() -> None:
+        if doing.noted('flavor') is None:
+            doing.note('flavor', doing.server.flavor_id)
+
+    return plan._replace(undoable=(
+        work.Step('note_flavor', note), work.Step('change_flavor', change, change_back),
+        *plan.undoable), done={'vm_state': _V.RESIZED.value})
+
+
+def confirm_resize(doing: work.Work) -> work.Plan:
+    """Stay where the server is."""
+    def forget() -> None:
+        doing.store.change(doing.act.server_id, old_host=None, old_flavor_id=None)
+
+    return work.Plan(finishing=(work.Step('forget', forget),),
+                     done={'vm_state': _V.ACTIVE.value})
+
+
+def revert_resize(doing: work.Work) -> work.Plan:
+    """Run a server where it was, with the flavor that it had."""
+    plan = _moved_cold(doing, lambda _source: {'old_host': None, 'old_flavor_id': None})
+
+    def change() -> None:
+        server = doing.server
+        if doing.noted(_DESTINATION) is None:
+            doing.note(_DESTINATION, server.old_host)
+            doing.note('flavor', server.flavor_id)
+        doing.store.change(server.id, flavor_id=server.old_flavor_id or server.flavor_id)
+
+    def change_back() -> None:
+        flavor = doing.noted('flavor')
+        if flavor is not None:
+            doing.store.change(doing.act.server_id, flavor_id=flavor)
+
+    return plan._replace(
+        undoable=(work.Step('change_flavor', change, change_back), *plan.undoable[1:]),
+        done={'vm_state': _V.ACTIVE.value})
+
+
+def shelve(doing: work.Work) -> work.Plan:
+    """Stop a server, which may be offloaded then."""
+    def do() -> None:
+        doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
+
+    return work.Plan(finishing=(work.Step('stop', do),), done={'vm_state': _V.SHELVED.value})
+
+
+def shelve_offload(doing: work.Work) -> work.Plan:
+    """Leave the host: each volume is held by an attachment of no host, which is in use."""
+    def leave() -> None:
+        doing.leave(doing.server.host)
+
+    def hold() -> None:
+        if doing.server.host is not None:
+            doing.hold_anew()
+            doing.store.change(doing.act.server_id, host=None)
+
+    return work.Plan(finishing=(work.Step('leave', leave), work.Step('hold', hold),
+                                work.Step('complete', doing.complete_all)),
+                     done={'vm_state': _V.OFFLOADED.value})
+
+
+def unshelve(doing: work.Work) -> work.Plan:
+    """Run a server that is shelved, on a host that is chosen anew if it was offloaded."""
+    if doing.server.vm_state is _V.SHELVED:
+        def start() -> None:
+            doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
+
+        return work.Plan(undoable=(work.Step('start', start),),
+                         done={'vm_state': _V.ACTIVE.value})
+
+    def put() -> None:
+        destination = _destination(doing)
+        doing.put(destination)
+        doing.store.commit(doing.act, doing.act.server_id, host=destination)
+
+    def leave() -> None:
+        doing.leave(doing.noted(_DESTINATION))
+        doing.hold_anew()
+        doing.complete_all()
+
+    return work.Plan(undoable=(work.Step('choose_host', lambda: _choose(doing)),
+                               work.Step('put', put, leave)),
+                     done={'vm_state': _V.ACTIVE.value})
+
+
+def rebuild(doing: work.Work) -> work.Plan:
+    """Make a server's guest anew where it is; its volumes keep their bytes."""
+    def anew() -> None:
+        doing.leave(doing.server.host)
+        doing.hold_anew()
+        doing.put(doing.server.host)
+
+    def refused(_reason: errors.HostError) -> None:
+        doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
+
+    return work.Plan(finishing=(work.Step('anew', anew),), done={'vm_state': _V.ACTIVE.value},
+                     refused=refused)
+
+
+def evacuate(doing: work.Work) -> work.Plan:
+    """Run a server of a dead host elsewhere. That host is locked out of its volumes first, so that
+    it cannot write any more, dead or not; what it still runs is ended when its agent returns.
+    """
+    def fence() -> None:
+        if doing.noted('fenced') is None:
+            doing.hold_anew()
+            doing.note('fenced', doing.server.host)
+
+    def put() -> None:
+        _choose(doing, (doing.noted('fenced'),))
+        destination = _destination(doing)
+        doing.put(destination)
+        doing.store.change(doing.act.server_id, host=destination)
+
+    return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)),
+                     done={'vm_state': _V.ACTIVE.value})
+
+
+PLANS: dict[str, Callable[[work.Work], work.Plan]] = {
+    'live_migrate': live_migrate, 'resize': resize, 'confirm_resize': confirm_resize,
+    'revert_resize': revert_resize, 'shelve': shelve, 'shelve_offload': shelve_offload,
+    'unshelve': unshelve, 'rebuild': rebuild, 'evacuate': evacuate}
+

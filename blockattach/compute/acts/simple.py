@@ -1,0 +1,202 @@
+"""Acts that leave a server where it is: build, power, volumes, delete."""
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute import interface
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.acts import work
+
+_V = lifecycle.VmState
+
+
+def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Plan]:
+    """A new server: hold its volumes, choose a host, connect them there, run it."""
+    def plan(doing: work.Work) -> work.Plan:
+        def choose() -> None:
+            if doing.server.host is None:
+                doing.store.change(doing.act.server_id, host=doing.choose_host(
+                    wanted=doing.act.arguments.get('host')))
+
+        def leave() -> None:
+            doing.leave(doing.server.host)
+
+        return work.Plan(
+            undoable=(
+                work.Step('reserve', doing.reserve_all, doing.release_all),
+                work.Step('choose_host', choose),
+                work.Step('put', lambda: doing.put(doing.server.host), leave)),
+            done={'vm_state': _V.ACTIVE.value, 'launched_at': now()},
+            failed={'vm_state': _V.ERROR.value})
+    return plan
+
+
+def start(doing: work.Work) -> work.Plan:
+    """Run a server that is stopped."""
+    def do() -> None:
+        doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
+
+    return work.Plan(finishing=(work.Step('start', do),), done={'vm_state': _V.ACTIVE.value},
+                     refused=_ends_in_error(doing))
+
+
+def stop(doing: work.Work) -> work.Plan:
+    """Stop its guest; its volumes stay."""
+    def do() -> None:
+        doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
+
+    return work.Plan(finishing=(work.Step('stop', do),), done={'vm_state': _V.STOPPED.value},
+                     refused=_ends_in_error(doing))
+
+
+def reboot(doing: work.Work) -> work.Plan:
+    """Stop and start its guest."""
+    def do() -> None:
+        doing.agent(doing.server.host).reboot(doing.caller, doing.guest(doing.disks()))
+
+    return work.Plan(finishing=(work.Step('reboot', do),), done={'vm_state': _V.ACTIVE.value},
+                     refused=_ends_in_error(doing))
+
+
+def attach(doing: work.Work) -> work.Plan:
+    """Give a server a volume that was written down with the act; one without a host only holds
+    it.
+    """
+    volume_id: str = doing.act.arguments['volume_id']
+
+    def device() -> records.BlockDevice:
+        return doing.store.device(doing.act.server_id, volume_id)
+
+    def reserve() -> None:
+        doing.reserve(device())
+
+    def forget() -> None:
+        found = _there(doing, volume_id)
+        if found is not None:
+            doing.release(found)
+            doing.store.remove_device(found.id)
+
+    def plug() -> None:
+        host = doing.server.host
+        if host is not None:
+            disk = interface.disk_values(doing.connect(host, device()))
+            doing.agent(host).plug(doing.caller, doing.act.server_id, disk)
+
+    def unplug() -> None:
+        host = doing.server.host
+        if host is not None:
+            doing.agent(host).unplug(doing.caller, doing.act.server_id, volume_id)
+
+    def complete() -> None:
+        found = device()
+        doing.tools.attachments.complete(doing.caller, str(found.attachment_id))
+        doing.store.change_device(found.id, state='attached')
+
+    return work.Plan(undoable=(work.Step('reserve', reserve, forget),
+                               work.Step('plug', plug, unplug),
+                               work.Step('complete', complete)))
+
+
+def detach(doing: work.Work) -> work.Plan:
+    """Take a volume from a server."""
+    volume_id: str = doing.act.arguments['volume_id']
+
+    def unplug() -> None:
+        host = doing.server.host
+        if host is not None and _there(doing, volume_id) is not None:
+            doing.agent(host).unplug(doing.caller, doing.act.server_id, volume_id)
+
+    def release() -> None:
+        found = _there(doing, volume_id)
+        if found is not None:
+            doing.release(found)
+            doing.store.remove_device(found.id)
+
+    def stays(_reason: errors.HostError) -> None:
+        found = _there(doing, volume_id)
+        if found is not None:
+            doing.store.change_device(found.id, state='attached')
+
+    return work.Plan(finishing=(work.Step('unplug', unplug), work.Step('release', release)),
+                     refused=stays)
+
+
+def swap(doing: work.Work) -> work.Plan:
+    """Copy a volume of a server to another one, which takes its place, with the same mode."""
+    old_id: str = doing.act.arguments['volume_id']
+    new_id: str = doing.act.arguments['new_volume_id']
+
+    def device() -> records.BlockDevice:
+        return doing.store.device(doing.act.server_id, old_id)
+
+    def attach_new() -> None:
+        found = device()
+        made = doing.tools.attachments.create(
+            doing.caller, new_id, doing.act.server_id, found.mode.value,
+            doing.connector(doing.server.host, found), f'{doing.act.id}-{found.id}')
+        doing.store.change_device(found.id, next_attachment_id=made.id)
+
+    def release_new() -> None:
+        found = device()
+        if found.next_attachment_id is not None:
+            doing.tools.attachments.delete(doing.caller, found.next_attachment_id)
+            doing.store.change_device(found.id, next_attachment_id=None)
+
+    def copy() -> None:
+        found = device()
+        info = doing.tools.attachments.get(doing.caller, str(found.next_attachment_id)).info
+        disk = doing.disk(found, info)
+        doing.agent(doing.server.host).swap(
+            doing.caller, doing.act.server_id, old_id,
+            {**interface.disk_values(disk), 'volume_id': new_id})
+        doing.store.commit(doing.act, doing.act.server_id, [found], new_id)
+
+    def finish() -> None:
+        found = doing.store.device(doing.act.server_id, new_id)
+        doing.tools.attachments.complete(doing.caller, str(found.attachment_id))
+        if found.next_attachment_id is not None:
+            doing.tools.attachments.delete(doing.caller, found.next_attachment_id)
+            doing.store.change_device(found.id, next_attachment_id=None)
+
+    return work.Plan(undoable=(work.Step('attach_new', attach_new, release_new),
+                               work.Step('copy', copy)),
+                     finishing=(work.Step('finish', finish),))
+
+
+def delete(doing: work.Work) -> work.Plan:
+    """End a server, and give its volumes back. Where its agent is down, it is ended when that
+    returns.
+    """
+    def destroy() -> None:
+        for host in (doing.server.host, doing.server.old_host):
+            doing.leave(host)
+
+    def remove_volumes() -> None:
+        for device in doing.devices:
+            if device.delete_on_termination:
+                doing.tools.volumes.delete(doing.caller, device.volume_id)
+
+    return work.Plan(finishing=(work.Step('destroy', destroy),
+                                work.Step('release', doing.release_all),
+                                work.Step('remove_volumes', remove_volumes)),
+                     done={'vm_state': _V.DELETED.value})
+
+
+def _there(doing: work.Work, volume_id: str) -> records.BlockDevice | None:
+    try:
+        return doing.store.device(doing.act.server_id, volume_id)
+    except errors.ServerVolumeNotFound:
+        return None
+
+
+def _ends_in_error(doing: work.Work) -> Callable[[errors.HostError], None]:
+    def refused(_reason: errors.HostError) -> None:
+        doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
+    return refused
+
+
+PLANS: dict[str, Callable[[work.Work], Any]] = {
+    'start': start, 'stop': stop, 'reboot': reboot, 'attach': attach, 'detach': detach,
+    'swap': swap, 'delete': delete}

@@ -1,0 +1,219 @@
+"""One act under way, and the pieces that acts are made of. Each piece may be repeated."""
+import dataclasses
+import logging
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.compute import interface
+from blockattach.compute import records
+from blockattach.compute import storage
+from blockattach.compute.hosts import base
+from blockattach.compute.store import store
+
+LOG = logging.getLogger(__name__)
+
+
+class Step(NamedTuple):
+    """A part of an act. ``undo`` None: there is nothing to undo."""
+
+    name: str
+    do: Callable[[], None]
+    undo: Callable[[], None] | None = None
+
+
+class Plan(NamedTuple):
+    """An act as steps.
+
+    :ivar undoable: those that are undone, the last first, if one of them fails
+    :ivar finishing: those that are done until they are done
+    :ivar done: what the server is in the end
+    :ivar failed: what the server is after all was undone, besides the reason
+    :ivar refused: called with what a host refused in a finishing step, which ends the act; None:
+        the act goes on later
+    """
+
+    undoable: Sequence[Step] = ()
+    finishing: Sequence[Step] = ()
+    done: Mapping[str, Any] = {}
+    failed: Mapping[str, Any] = {}
+    refused: Callable[[errors.HostError], None] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tools:
+    """What acts use; one for each process."""
+
+    store: store.Store
+    agents: interface.Agents
+    attachments: storage.Attachments
+    volumes: storage.Volumes
+    flavors: Mapping[str, records.Flavor]
+
+
+class Work:
+    """One act, and the server that it is about."""
+
+    def __init__(self, tools: Tools, act: records.Act, caller: context.RequestContext) -> None:
+        self.tools = tools
+        self.act = act
+        self.caller = caller
+        self.store = tools.store
+
+    @property
+    def server(self) -> records.Server:
+        """The server as it is now."""
+        return self.store.server(self.act.server_id)
+
+    @property
+    def devices(self) -> list[records.BlockDevice]:
+        """Its volumes as they are now."""
+        return self.store.devices([self.act.server_id])[self.act.server_id]
+
+    def agent(self, host: str | None) -> interface.AgentInterface:
+        """The agent of a host.
+
+        :raises HostRefused: there is no host
+        """
+        if host is None:
+            raise errors.HostRefused(reason=f'server {self.act.server_id} is on no host')
+        return self.tools.agents.on(host)
+
+    def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
+        """The server as an agent runs it, with these disks."""
+        server = self.server
+        flavor = self.tools.flavors[server.flavor_id]
+        return interface.guest_values(base.Guest(
+            server.id, server.name, flavor.vcpus, flavor.memory_mb, tuple(disks)))
+
+    def disks(self) -> list[base.Disk]:
+        """Its disks, with the connections that they have."""
+        return [self.disk(device, self.tools.attachments.get(
+            self.caller, device.attachment_id).info)
+            for device in self.devices if device.attachment_id is not None]
+
+    @staticmethod
+    def disk(device: records.BlockDevice, info: Mapping[str, Any]) -> base.Disk:
+        """A volume as its host has it."""
+        return base.Disk(device.volume_id, device.device, device.mode, device.shared, info)
+
+    def reserve(self, device: records.BlockDevice) -> None:
+        """Hold a volume for the server, unless it is held."""
+        if device.attachment_id is None:
+            made = self.tools.attachments.create(
+                self.caller, device.volume_id, self.act.server_id, device.mode.value, None,
+                f'{self.act.id}-{device.id}')
+            self.store.change_device(device.id, attachment_id=made.id)
+
+    def reserve_all(self) -> None:
+        """Hold every volume."""
+        for device in self.devices:
+            self.reserve(device)
+
+    def release(self, device: records.BlockDevice) -> None:
+        """Give back what is held of a volume, the next attachment too."""
+        for name in ('next_attachment_id', 'attachment_id'):
+            attachment_id = getattr(device, name)
+            if attachment_id is not None:
+                self.tools.attachments.delete(self.caller, attachment_id)
+                self.store.change_device(device.id, **{name: None})
+
+    def release_all(self) -> None:
+        """Give back every volume."""
+        for device in self.devices:
+            self.release(device)
+
+    def connector(self, host: str | None, device: records.BlockDevice) -> dict[str, Any]:
+        """What a host says of itself for a volume of the server."""
+        return {**self.agent(host).connector(self.caller, self.act.server_id),
+                'mountpoint': device.device, 'mode': device.mode.value}
+
+    def connect(self, host: str | None, device: records.BlockDevice) -> base.Disk:
+        """Let a host in to a volume that is held."""
+        if device.attachment_id is None:
+            raise errors.HostRefused(reason=f'volume {device.volume_id} is not held')
+        found = self.tools.attachments.update(self.caller, device.attachment_id,
+                                              self.connector(host, device))
+        return self.disk(device, found.info)
+
+    def complete_all(self) -> None:
+        """Say of every volume that it is used."""
+        for device in self.devices:
+            if device.attachment_id is not None:
+                self.tools.attachments.complete(self.caller, device.attachment_id)
+                self.store.change_device(device.id, state='attached')
+
+    def put(self, host: str | None) -> None:
+        """Run the server on a host: connect its volumes there, spawn it, complete."""
+        disks = [self.connect(host, device) for device in self.devices]
+        self.agent(host).spawn(self.caller, self.guest(disks))
+        self.complete_all()
+
+    def leave(self, host: str | None) -> None:
+        """The server is on a host no more. An agent that is down ends it when it returns: until
+        then the host is locked out of the volumes.
+        """
+        if host in {agent.host for agent in self.store.agents() if agent.up}:
+            self.agent(host).destroy(self.caller, self.act.server_id)
+
+    def hold_anew(self) -> None:
+        """Hold each volume by a new attachment of no host, and then give the one before back: the
+        volume is never free meanwhile.
+        """
+        for device in self.devices:
+            if device.next_attachment_id is None:
+                made = self.tools.attachments.create(
+                    self.caller, device.volume_id, self.act.server_id, device.mode.value, None,
+                    f'{self.act.id}-{device.id}-{device.attachment_id}')
+                self.store.change_device(device.id, next_attachment_id=made.id)
+        for device in self.devices:
+            if device.attachment_id is not None:
+                self.tools.attachments.delete(self.caller, device.attachment_id)
+            self.store.change_device(device.id, attachment_id=device.next_attachment_id,
+                                     next_attachment_id=None)
+
+    def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
+        """The host with the fewest servers, of those whose agents are up and can do it.
+
+        :param wanted: the only one in question
+        :raises ServerRequestInvalid: there is none
+        """
+        busy: dict[str, int] = {}
+        for one in self.store.servers(None):
+            if one.host is not None:
+                busy[one.host] = busy.get(one.host, 0) + 1
+        read_only = any(device.mode == 'ro' for device in self.devices)
+        fit = [agent.host for agent in self.store.agents()
+               if agent.up and agent.host not in set(without)
+               and wanted in (None, agent.host)
+               and (not read_only or heeds_modes(agent))]
+        if not fit:
+            raise errors.ServerRequestInvalid(reason=(
+                'No valid host was found. ' + (f'Host {wanted} is not up, or too old.' if wanted
+                                               else 'No agent is up that could run it.')))
+        return min(fit, key=lambda host: (busy.get(host, 0), host))
+
+    def noted(self, key: str) -> str | None:
+        """What this act has noted for itself, over restarts."""
+        return self.store.notes(self.act.id).get(key)
+
+    def note(self, key: str, value: str | None) -> None:
+        """Note it."""
+        self.store.note(self.act.id, {key: value})
+        log.step(LOG, 'Act goes on', server_id=self.act.server_id, work=self.act.verb,
+                 reason=f'{key} is {value}')
+
+
+def heeds_modes(agent: records.Agent) -> bool:
+    """Whether an agent keeps a server from writing to a volume that is read-only for it."""
+    return _number(agent.version) >= _number(interface.MODES_SINCE)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split('.'))

@@ -1,0 +1,134 @@
+"""The agent of one host: does what it is asked for, and reports what it has."""
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.compute import interface
+from blockattach.compute.hosts import base
+from blockattach.rpc import contract
+
+LOG = logging.getLogger(__name__)
+
+
+class AgentEndpoint(interface.AgentInterface):
+    """Answers for one host. Acts on one server are done one after the other."""
+
+    def __init__(self, host: base.Host) -> None:
+        self._host = host
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
+        """What block storage is to know of the host."""
+        return self._host.connector(server_id)
+
+    def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Run a server."""
+        with self._acting('spawn', guest['server_id']):
+            self._host.spawn(interface.guest_of(guest))
+
+    def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Run one that was stopped."""
+        with self._acting('start', guest['server_id']):
+            self._host.start(interface.guest_of(guest))
+
+    def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
+        """Stop one."""
+        with self._acting('stop', server_id):
+            self._host.stop(server_id)
+
+    def reboot(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Stop and start one."""
+        with self._acting('reboot', guest['server_id']):
+            self._host.reboot(interface.guest_of(guest))
+
+    def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
+        """Stop one, disconnect its disks, forget it."""
+        with self._acting('destroy', server_id):
+            self._host.destroy(server_id)
+
+    def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
+        """Give a server a disk."""
+        with self._acting('plug', server_id, disk['volume_id']):
+            self._host.plug(server_id, interface.disk_of(disk))
+
+    def unplug(self, ctxt: context.RequestContext, server_id: str, volume_id: str) -> None:
+        """Take a disk from a server."""
+        with self._acting('unplug', server_id, volume_id):
+            self._host.unplug(server_id, volume_id)
+
+    def resize(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
+               size_gb: int) -> None:
+        """Show a server that a disk is larger."""
+        with self._acting('resize', server_id, volume_id):
+            self._host.resize(server_id, volume_id, size_gb)
+
+    def swap(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
+             disk: Mapping[str, Any]) -> None:
+        """Copy a disk to another one."""
+        with self._acting('swap', server_id, volume_id):
+            self._host.swap(server_id, volume_id, interface.disk_of(disk))
+
+    def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
+        """Wait for a server from another host."""
+        with self._acting('receive', guest['server_id']):
+            return self._host.receive(interface.guest_of(guest))
+
+    def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
+        """Move a server to where it is received."""
+        with self._acting('send', server_id):
+            self._host.send(server_id, address)
+
+    def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
+        """What is here."""
+        return {server_id: power.value for server_id, power in self._host.servers().items()}
+
+    @contextlib.contextmanager
+    def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
+        """One act on a server. What the host did not foresee is uncertain.
+
+        :raises HostError: it failed
+        """
+        with self._guard:
+            lock = self._locks.setdefault(server_id, threading.Lock())
+        with lock:
+            try:
+                yield
+            except errors.BlockattachError:
+                raise
+            except Exception as exc:
+                LOG.exception('Cannot do what was asked for on the host%s', log.fields(
+                    server_id=server_id, volume_id=volume_id))
+                raise errors.HostError(reason=f'{act}: {exc}') from exc
+        log.step(LOG, 'Server has changed on its host', server_id=server_id, volume_id=volume_id,
+                 work=act)
+
+
+class Reporter:
+    """Says now and then that the agent is there."""
+
+    def __init__(self, name: str, kind: str, host: base.Host,
+                 conductor: interface.ConductorInterface, pinned: str | None) -> None:
+        """
+        :param pinned: an older version that the agent speaks
+        """
+        self._name = name
+        self._kind = kind
+        self._host = host
+        self._conductor = conductor
+        self._version = pinned or contract.version(interface.AgentInterface)
+
+    def report(self) -> None:
+        """Say it once; what cannot be sent is said again later."""
+        try:
+            self._conductor.report(
+                context.admin_context(), self._name, self._kind, self._version,
+                {server_id: power.value for server_id, power in self._host.servers().items()})
+        except errors.ServiceUnreachable as exc:
+            LOG.warning('Cannot report to the compute API%s', log.fields(reason=exc))

@@ -1,0 +1,224 @@
+"""Runs acts on servers in threads, takes up those that were interrupted, and listens to agents.
+
+An act is a row. Its steps are a TaskFlow flow: where one fails, those before it are undone. What
+cannot be undone now, or be finished, is left with its row, and taken up by the next look of any
+compute API.
+"""
+import logging
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent import futures
+from typing import Any
+
+from taskflow import engines
+from taskflow import states
+from taskflow import task
+from taskflow.patterns import linear_flow
+
+from blockattach import clock as clocks
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.compute import interface
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.acts import work
+
+LOG = logging.getLogger(__name__)
+
+_V = lifecycle.VmState
+Plans = Mapping[str, Callable[[work.Work], work.Plan]]
+
+
+class Conductor(interface.ConductorInterface):
+    """One for each compute API."""
+
+    def __init__(self, tools: work.Tools, plans: Plans, executor: futures.Executor, owner: str,
+                 lease_seconds: float, clock: clocks.Clock) -> None:
+        """
+        :param plans: how each verb is done
+        :param owner: the name of this process instance
+        :param lease_seconds: after which an act that is not renewed is taken up by others
+        """
+        self._tools = tools
+        self._plans = plans
+        self._executor = executor
+        self._owner = owner
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+
+    def create(self, caller: context.RequestContext,
+               drafts: Sequence[tuple[records.Server, Iterable[records.BlockDevice]]],
+               arguments: Mapping[str, Any]) -> None:
+        """Write new servers down, and begin to build them."""
+        for act in self._tools.store.create(drafts, _draft(caller, 'build', arguments),
+                                            self._owner, self._lease_seconds):
+            self._submit(act, caller)
+
+    def begin(self, caller: context.RequestContext, server_id: str, verb: str,
+              arguments: Mapping[str, Any] | None = None,
+              device: records.BlockDevice | None = None) -> 'futures.Future[None]':
+        """Begin an act on a server; for what is raised see `store.Store.begin`.
+
+        :param device: a volume that the server gets by it
+        """
+        act = self._tools.store.begin(server_id, _draft(caller, verb, arguments or {}),
+                                      self._owner, self._lease_seconds, device)
+        return self._submit(act, caller)
+
+    def look(self) -> int:
+        """Take up acts that nobody is at; how many."""
+        taken = self._tools.store.take_over(self._owner, self._lease_seconds)
+        for act in taken:
+            LOG.warning('Act was interrupted and is taken up%s', log.fields(
+                server_id=act.server_id, work=act.verb))
+            self._executor.submit(self._take_up, act, _caller(act))
+        return len(taken)
+
+    def renew(self) -> None:
+        """What this process is at is still done by it."""
+        self._tools.store.renew(self._owner, self._lease_seconds)
+
+    def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
+               servers: Mapping[str, str]) -> None:
+        """An agent is there: what it runs is compared with what it should."""
+        store = self._tools.store
+        store.report(host, kind, version)
+        known = {server.id: server for server in store.servers(None)}
+        for server_id, power in servers.items():
+            server = known.get(server_id)
+            if server is not None and store.is_at_work(server_id):
+                continue
+            if server is None or host not in (server.host, server.old_host):
+                LOG.warning('Server is not to run on this host and is ended%s', log.fields(
+                    server_id=server_id, host=host))
+                self._executor.submit(self._end_stray, ctxt, host, server_id)
+            elif server.vm_state is _V.ACTIVE and power != 'running':
+                LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
+                store.change(server_id, vm_state=_V.STOPPED.value)
+
+    def _end_stray(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
+        try:
+            self._tools.agents.on(host).destroy(ctxt, server_id)
+        except errors.BlockattachError as exc:
+            LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
+                server_id=server_id, host=host, reason=exc))
+
+    def _submit(self, act: records.Act,
+                caller: context.RequestContext) -> 'futures.Future[None]':
+        return self._executor.submit(self._run, act, caller)
+
+    def _run(self, act: records.Act, caller: context.RequestContext) -> None:
+        """Do an act that has just begun."""
+        self._guarded(act, caller, self._do)
+
+    def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
+        """Go on with an act: to its end if it cannot be undone any more, else back."""
+        self._guarded(act, caller, self._finish if act.finishing else self._undo)
+
+    def _guarded(self, act: records.Act, caller: context.RequestContext,
+                 go_on: Callable[[work.Work, work.Plan], None]) -> None:
+        """Whatever goes wrong leaves the act with its row."""
+        doing = work.Work(self._tools, act, caller)
+        try:
+            go_on(doing, self._plans[act.verb](doing))
+        except errors.ServerNotFound:
+            LOG.info('Server is gone meanwhile%s', log.fields(server_id=act.server_id))
+        except Exception as exc:
+            LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
+                server_id=act.server_id, work=act.verb, reason=exc),
+                exc_info=not errors.is_known(exc))
+            self._tools.store.leave(act)
+
+    def _do(self, doing: work.Work, plan: work.Plan) -> None:
+        try:
+            _play(doing.act.verb, plan.undoable)
+        except _Failed as failed:
+            self._fail(doing, plan, failed.reason)
+            return
+        self._finish(doing, plan)
+
+    def _undo(self, doing: work.Work, plan: work.Plan) -> None:
+        for step in reversed(plan.undoable):
+            if step.undo is not None:
+                step.undo()
+        self._fail(doing, plan, 'the compute API was cut off in the middle of it')
+
+    def _finish(self, doing: work.Work, plan: work.Plan) -> None:
+        if not self._tools.store.is_current(doing.act):
+            return
+        try:
+            for step in plan.finishing:
+                step.do()
+        except errors.HostError as exc:
+            if plan.refused is None or not isinstance(
+                    exc, errors.HostRefused | errors.DeviceBusy):
+                raise
+            plan.refused(exc)
+            self._end(doing, {}, str(exc))
+            return
+        if plan.done.get('vm_state') == _V.DELETED:
+            self._tools.store.remove(doing.act)
+            log.step(LOG, 'Server is deleted', server_id=doing.act.server_id)
+        else:
+            self._end(doing, plan.done, None)
+
+    def _fail(self, doing: work.Work, plan: work.Plan, reason: object) -> None:
+        self._end(doing, plan.failed, str(reason))
+
+    def _end(self, doing: work.Work, values: Mapping[str, Any], fault: str | None) -> None:
+        self._tools.store.end(doing.act, fault=fault, **values)
+        if fault is None:
+            log.step(LOG, 'Act is done', server_id=doing.act.server_id, work=doing.act.verb)
+        else:
+            LOG.warning('Cannot do an act on a server%s', log.fields(
+                server_id=doing.act.server_id, work=doing.act.verb, reason=fault))
+
+
+class _Failed(Exception):
+    """A step has failed, and all that was done before it is undone."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _play(name: str, steps: Sequence[work.Step]) -> None:
+    """Do steps in their order.
+
+    :raises _Failed: one failed, and those before it are undone
+    :raises Exception: whatever was raised by what could not be undone
+    """
+    if not steps:
+        return
+    flow = linear_flow.Flow(name).add(*(
+        task.FunctorTask(step.do, step.name, revert=_reverting(step)) for step in steps))
+    playing = engines.load(flow, engine='serial')
+    try:
+        playing.run()
+    except Exception as exc:
+        if playing.storage.get_flow_state() != states.REVERTED:
+            raise
+        raise _Failed(exc) from exc
+
+
+def _reverting(step: work.Step) -> Callable[..., None]:
+    """A step that failed may have happened: its own undo is called, too."""
+    def revert(*_arguments: Any, **_more: Any) -> None:
+        if step.undo is not None:
+            step.undo()
+    return revert
+
+
+def _draft(caller: context.RequestContext, verb: str,
+           arguments: Mapping[str, Any]) -> records.Act:
+    kept = {'project_id': caller.project_id, 'user_id': caller.user_id,
+            'roles': list(caller.roles or ()), 'request_id': caller.request_id}
+    return records.Act('', '', verb, arguments, kept, lifecycle.VERBS[verb].finishes)
+
+
+def _caller(act: records.Act) -> context.RequestContext:
+    """In whose name an act was begun; its token was not kept."""
+    return context.RequestContext(overwrite=False, **act.caller)

@@ -1,0 +1,151 @@
+"""The RPC interfaces between the compute API and its agents, and their clients."""
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import context
+from blockattach.compute.hosts import base
+from blockattach.domain import connection
+from blockattach.rpc import calling
+from blockattach.rpc import contract
+from blockattach.rpc import transport
+
+MODES_SINCE = '1.1'
+"""From this version on an agent heeds the mode of a disk: with an older one a server may write."""
+
+
+class AgentInterface(contract.Interface):
+    """The agent of one host; its server name is the host's.
+
+    Each method is one of `blockattach.compute.hosts.base.Host`, and raises what that raises. A
+    disk and a guest are mappings, as `disk_values` and `guest_values` make them; a disk holds a
+    password.
+    """
+
+    TOPIC = 'compute'
+
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
+    @abc.abstractmethod
+    def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
+        """What block storage is to know of the host, for a server."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Run a server."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Run one that was stopped."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
+        """Stop one."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def reboot(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Stop and start one."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
+        """Stop one, disconnect its disks, forget it."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
+        """Give a server a disk."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def unplug(self, ctxt: context.RequestContext, server_id: str, volume_id: str) -> None:
+        """Take a disk from a server."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def resize(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
+               size_gb: int) -> None:
+        """Show a server that a disk is larger."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def swap(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
+             disk: Mapping[str, Any]) -> None:
+        """Copy a disk to another one, which takes its place."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
+        """Wait for a server from another host; where it is to be sent."""
+
+    @contract.call(since='1.0')
+    @abc.abstractmethod
+    def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
+        """Move a server to where it is received."""
+
+    @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
+    @abc.abstractmethod
+    def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
+        """What is here, by id, and whether it runs."""
+
+
+class ConductorInterface(contract.Interface):
+    """Any compute API: all of them are equal."""
+
+    TOPIC = 'compute-conductor'
+
+    @contract.cast(since='1.0')
+    @abc.abstractmethod
+    def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
+               servers: Mapping[str, str]) -> None:
+        """An agent is there, speaks this version of `AgentInterface`, and has these servers. A
+        lost report is followed by the next.
+        """
+
+
+class Agents:
+    """The agents by their hosts."""
+
+    def __init__(self, bus: transport.Bus) -> None:
+        self._bus = bus
+        self._clients: dict[str, AgentInterface] = {}
+
+    def on(self, host: str) -> AgentInterface:
+        """The agent of a host; whether it is there shows when it is asked."""
+        client = self._clients.get(host)
+        if client is None:
+            client = calling.stub(AgentInterface, self._bus.client(AgentInterface, host))
+            self._clients[host] = client
+        return client
+
+
+def conductor(bus: transport.Bus) -> ConductorInterface:
+    """The client of compute APIs."""
+    return calling.stub(ConductorInterface, bus.client(ConductorInterface))
+
+
+def disk_values(disk: base.Disk) -> dict[str, Any]:
+    """A disk as it is sent."""
+    return {'volume_id': disk.volume_id, 'device': disk.device, 'mode': disk.mode.value,
+            'shared': disk.shared, 'info': dict(disk.info)}
+
+
+def disk_of(values: Mapping[str, Any]) -> base.Disk:
+    """A disk that was sent."""
+    return base.Disk(values['volume_id'], values['device'],
+                     connection.AccessMode(values['mode']), values['shared'], values['info'])
+
+
+def guest_values(guest: base.Guest) -> dict[str, Any]:
+    """A guest as it is sent."""
+    return {'server_id': guest.server_id, 'name': guest.name, 'vcpus': guest.vcpus,
+            'memory_mb': guest.memory_mb, 'disks': [disk_values(one) for one in guest.disks]}
+
+
+def guest_of(values: Mapping[str, Any]) -> base.Guest:
+    """A guest that was sent."""
+    return base.Guest(values['server_id'], values['name'], values['vcpus'], values['memory_mb'],
+                      tuple(disk_of(one) for one in values['disks']))
