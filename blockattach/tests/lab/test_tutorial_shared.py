@@ -18,14 +18,14 @@ class SharedVolumeTest(tutorials.TutorialTestCase):
     def setUp(self):
         super().setUp()
         first, second = self.hosts
-        self.real.update({'=ann': f'={block_storage.USER}', '=PASSWORD': f'={self.storage.service[1]}',
-                          '192.0.2.11': first.guest.address, '192.0.2.12': second.guest.address})
+        self.real.update({
+            '=ann': f'={block_storage.USER}', '=PASSWORD': f'={self.storage.service[1]}',
+            '192.0.2.11': first.guest.address, '192.0.2.12': second.guest.address})
 
     def test_as_it_is_written(self):
         first, second = self.hosts
-        self.assertEqual(
-            [BOTH, CREATE, CONNECT, LOOK, CLUSTER, FORMAT, MOUNT, WRITE, CHANGE, READ, END, DELETE],
-            [caption for caption, _ in self.blocks])
+        self.assertEqual([BOTH, CREATE, CONNECT, LOOK, CLUSTER, FORMAT, MOUNT, WRITE, CHANGE, READ,
+                          END, DELETE], [caption for caption, _ in self.blocks])
         self.play(first, BOTH, CREATE, CONNECT)
         self.play(second, BOTH, CONNECT)
         tree = self.play(first, LOOK)
