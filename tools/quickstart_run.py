@@ -36,8 +36,9 @@ From another terminal:
   . {venv}/bin/activate
   export OS_AUTH_TYPE=none OS_ENDPOINT={endpoint}
   openstack volume create --type multiattach --size 1 v1
-  openstack volume list
-  openstack --os-volume-api-version 3.71 volume attachment list
+  openstack volume attachment direct create v1 --host host-a --mode ro \\
+      --initiator iqn.2026-01.org.example:host-a
+  openstack volume attachment tree
 
 Ctrl-C stops the service and its tgtd. What is stored stays for the next start."""
 

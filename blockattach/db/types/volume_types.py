@@ -67,7 +67,9 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
     """Write a new type down.
 
     :raises VolumeTypeExists: a live type has that name
+    :raises InvalidInput: its extra specs contradict each other
     """
+    volume_type.check_specs(extra_specs)
     type_id = database.new_id()
     try:
         with database.writer(engine.inserted(_types.c.id, type_id)) as connection:

@@ -284,6 +284,10 @@ class ExtraSpecsTest(TypesTestCase):
                 self.assert_fault(400, 'cacheable cannot be set with multiattach.',
                                   self.admin.post(path, {'extra_specs': more}))
                 self.assertEqual(specs, self.admin.get(path).body['extra_specs'])
+        self.assert_fault(400, 'cacheable cannot be set with multiattach.', self.admin.post(
+            '/types', {'volume_type': {'name': 'both', 'extra_specs': {**shared, **cached}}}))
+        self.assertNotIn('both', [one['name'] for one in self.admin.get('/types').body[
+            'volume_types']])
 
     def test_a_type_that_is_used_keeps_its_meaning(self):
         self.admin.delete(f'{self.path}/secret')
