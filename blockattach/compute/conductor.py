@@ -68,6 +68,43 @@ class Conductor(interface.ConductorInterface):
                                       self._owner, self._lease_seconds, device)
         return self._submit(act, caller)
 
+    def attach(self, caller: context.RequestContext, server_id: str,
+               device: records.BlockDevice) -> None:
+        """Hold a volume for a server before anything else, so that the caller learns of a refusal.
+
+        :raises ServerRequestInvalid: block storage refuses, or the server has it already
+        """
+        act = self._tools.store.begin(
+            server_id, _draft(caller, 'attach', {'volume_id': device.volume_id}), self._owner,
+            self._lease_seconds, device)
+        try:
+            work.Work(self._tools, act, caller).reserve(device)
+        except errors.BlockattachError as exc:
+            if not exc.final:
+                # It may be held: what undoes the act finds out.
+                self._executor.submit(self._take_up, act, caller)
+                raise
+            self._tools.store.remove_device(device.id)
+            self._tools.store.end(act)
+            raise
+        self._submit(act, caller)
+
+    def detach(self, caller: context.RequestContext, server_id: str,
+               device: records.BlockDevice) -> None:
+        """Begin to take a volume from a server."""
+        self.begin(caller, server_id, 'detach', {'volume_id': device.volume_id})
+
+    def extended(self, caller: context.RequestContext, server_id: str, volume_id: str) -> None:
+        """A volume has become larger: its server's guest shall see it.
+
+        :raises NotFound: there is no such server, or it has not got the volume
+        """
+        server = self._tools.store.server(server_id)
+        self._tools.store.device(server_id, volume_id)
+        size_gb = self._tools.volumes.get(caller, volume_id).size_gb
+        if server.host is not None:
+            self._tools.agents.on(server.host).resize(caller, server_id, volume_id, size_gb)
+
     def look(self) -> int:
         """Take up acts that nobody is at; how many."""
         taken = self._tools.store.take_over(self._owner, self._lease_seconds)

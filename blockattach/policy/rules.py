@@ -10,6 +10,7 @@ from blockattach.policy import messages
 from blockattach.policy import not_offered
 from blockattach.policy import qos_specs
 from blockattach.policy import quotas
+from blockattach.policy import servers
 from blockattach.policy import services
 from blockattach.policy import snapshots
 from blockattach.policy import transfers
@@ -17,7 +18,7 @@ from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
 NOUNS = (attachments, clusters, default_types, managing, messages, not_offered, qos_specs, quotas,
-         services, snapshots, transfers, volume_types, volumes)
+         servers, services, snapshots, transfers, volume_types, volumes)
 
 
 def list_rules() -> list[policy.RuleDefault]:

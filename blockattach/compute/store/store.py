@@ -154,6 +154,8 @@ class Store:
                     connected.execute(_acts.delete().where(_acts.c.server_id == server_id))
                 if device is not None:
                     connected.execute(_devices.insert(), _row(device))
+                if act.verb == 'detach':
+                    self._detaching(connected, server_id, act.arguments['volume_id'])
                 if not verb.shares:
                     connected.execute(_servers.update().where(
                         _servers.c.id == server_id).values(task_state=verb.task_state))
@@ -162,6 +164,18 @@ class Store:
             raise errors.ServerRequestInvalid(reason=(
                 f'Invalid volume: volume {device and device.volume_id} is already attached, or '
                 f'its device name is in use')) from exc
+
+    @staticmethod
+    def _detaching(connected: sa.Connection, server_id: str, volume_id: str) -> None:
+        """A volume is detached once.
+
+        :raises ServerStateConflict: it is being detached, or not attached yet
+        """
+        if not connected.execute(_devices.update().where(
+                _devices.c.server_id == server_id, _devices.c.volume_id == volume_id,
+                _devices.c.state == 'attached').values(state='detaching')).rowcount:
+            raise errors.ServerStateConflict(action='detach_volume', server_id=server_id,
+                                             attribute='volume', state='detaching')
 
     def _begin(self, connected: sa.Connection, act: records.Act, server_id: str, owner: str,
                lease_seconds: float) -> records.Act:

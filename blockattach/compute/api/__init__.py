@@ -1,0 +1,1 @@
+"""The compute API: servers and their volumes, as Nova's clients ask for them."""

@@ -1,0 +1,91 @@
+"""What may be done with a server: each action begins an act."""
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute import records
+from blockattach.compute.api import services as compute_services
+from blockattach.http import operation
+
+Handler = Callable[[compute_services.ComputeServices, operation.Call], Any]
+
+
+def simple(verb: str) -> Handler:
+    """An action that only begins an act."""
+    def handle(services: compute_services.ComputeServices, call: operation.Call) -> None:
+        """Begin the act."""
+        services.conductor.begin(call.context, call.target.id, verb)
+    return handle
+
+
+def unshelve(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Run a shelved server, on a host of the caller's choice if it names one."""
+    asked = call.body['unshelve'] or {}
+    _begin_on(services, call, 'unshelve', asked.get('host'))
+
+
+def resize(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Run a server with another flavor, elsewhere."""
+    flavor_id = str(call.body['resize']['flavorRef'])
+    if flavor_id not in services.flavors:
+        raise errors.ServerRequestInvalid(
+            reason=f'Flavor {errors.shortened(flavor_id)} could not be found.')
+    if flavor_id == call.target.flavor_id:
+        raise errors.ServerRequestInvalid(
+            reason='When resizing, instances must change flavor!')
+    services.conductor.begin(call.context, call.target.id, 'resize', {'flavor_id': flavor_id})
+
+
+def migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Run a server elsewhere."""
+    asked = call.body['migrate'] or {}
+    _begin_on(services, call, 'resize', asked.get('host'))
+
+
+def live_migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Move a server that runs."""
+    asked: Mapping[str, Any] = call.body['os-migrateLive']
+    if asked.get('block_migration') is True:
+        raise errors.ServerRequestInvalid(
+            reason='servers have volumes only: block_migration must be false or auto')
+    _begin_on(services, call, 'live_migrate', asked.get('host'))
+
+
+def evacuate(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """Run a server of a dead host elsewhere.
+
+    :raises ServerRequestInvalid: its host is not dead
+    """
+    server: records.Server = call.target
+    up = {agent.host for agent in services.database.agents() if agent.up}
+    if server.host in up:
+        raise errors.ServerRequestInvalid(reason=(
+            f'Compute service of {server.host} is still in use.'))
+    _begin_on(services, call, 'evacuate', call.body['evacuate'].get('host'))
+    return {'adminPass': None}
+
+
+def rebuild(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Make a server's guest anew, with the volumes that it has."""
+    if call.body['rebuild'].get('imageRef') not in (None, '', call.target.image_ref):
+        raise errors.ServerRequestInvalid(
+            reason='Unable to rebuild with a different image: volumes keep their bytes here')
+    services.conductor.begin(call.context, call.target.id, 'rebuild')
+
+
+def _begin_on(services: compute_services.ComputeServices, call: operation.Call, verb: str,
+              host: str | None) -> None:
+    """An act that needs a host.
+
+    :raises ServerRequestInvalid: the wanted one has no agent
+    """
+    if host is not None and host not in {one.host for one in services.database.agents()}:
+        raise errors.ServerRequestInvalid(
+            reason=f'Compute host {errors.shortened(host)} could not be found.')
+    if host is not None and host == call.target.host and verb != 'unshelve':
+        raise errors.ServerRequestInvalid(
+            reason=f"The target host {host} can't be the same one.")
+    services.conductor.begin(call.context, call.target.id, verb,
+                             {'host': host} if host else {})
+

@@ -1,0 +1,28 @@
+"""The compute API as one WSGI application, on the machinery of the block-storage API."""
+import functools
+
+from blockattach.compute.api import routes
+from blockattach.compute.api import services as compute_services
+from blockattach.compute.api import versions
+from blockattach.http import auth
+from blockattach.http import dispatch
+from blockattach.http import middleware
+from blockattach.http import operation
+from blockattach.telemetry import acts
+
+negotiate = functools.partial(
+    operation.negotiate, operation.Range(versions.MINIMUM, versions.MAXIMUM),
+    operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM),
+    service_type=versions.SERVICE)
+
+
+def build_app(services: compute_services.ComputeServices, authentication: auth.Authentication,
+              public_endpoint: str | None, telemetry: acts.Telemetry) -> middleware.Wsgi:
+    """Put the API together. It starts nothing and opens nothing."""
+    dispatcher = dispatch.Dispatcher(
+        routes.OPERATIONS, services, policy=services.policy,
+        authenticate=authentication.authenticate, negotiate=negotiate,
+        public_endpoint=public_endpoint, prefix=versions.PREFIX)
+    layers = (middleware.watch_request(telemetry), middleware.answer_faults,
+              *authentication.layers, middleware.answer_faults)
+    return middleware.application(layers, dispatcher)

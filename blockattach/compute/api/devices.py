@@ -1,0 +1,144 @@
+"""What clients say of the volumes of a server, checked and written down."""
+import uuid
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute import records
+from blockattach.compute import storage
+from blockattach.compute.api import versions
+from blockattach.domain import connection
+from blockattach.http import operation
+
+_LETTERS = 'abcdefghijklmnopqrstuvwxyz'
+_NAMES = ('/dev/', 'vd', 'sd', 'xvd', 'hd')
+MOST = len(_LETTERS)
+"""Volumes of one server."""
+
+Find = Callable[[str], storage.Volume]
+"""Looks at a volume in the caller's name."""
+
+
+def mode(asked: Mapping[str, Any], call: operation.Call) -> connection.AccessMode:
+    """The mode that a client wants; ``rw`` where it says nothing.
+
+    :raises InvalidInput: it did not ask for the extension
+    """
+    if 'attach_mode' not in asked:
+        return connection.AccessMode.RW
+    if call.extension is None:
+        raise errors.ServerRequestInvalid(reason=(
+            "Invalid input for field/attribute attach_mode: ask for it by 'OpenStack-API-Version: "
+            f"compute {call.version}, {operation.EXTENSION} {versions.ATTACH_MODE}'"))
+    return connection.AccessMode(asked['attach_mode'])
+
+
+def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: Find,
+               servers: int) -> list[records.BlockDevice]:
+    """The volumes of a new server, by its ``block_device_mapping_v2``; the root disk first.
+
+    :param servers: how many of such servers are wanted
+    :raises ServerRequestInvalid: it cannot be so
+    """
+    found: list[records.BlockDevice] = []
+    ordered = sorted(asked, key=lambda one: (one.get('boot_index') != 0))
+    for one in ordered:
+        kind = one.get('destination_type') or 'volume'
+        if kind == 'local' and 'attach_mode' in one:
+            raise _invalid('attach_mode is for volumes only: destination_type is local')
+        if kind == 'local' or one.get('source_type') not in ('volume', None):
+            raise _invalid('only existing volumes are served: source_type and destination_type '
+                           'are volume')
+        if not one.get('uuid'):
+            raise _invalid('a volume needs its uuid')
+        if one.get('tag') is not None and call.version < versions.TAG_AT_BOOT:
+            raise _invalid(f'tag needs version {versions.TAG_AT_BOOT}')
+        volume = find(one['uuid'])
+        _check_volume(volume, call, servers)
+        found.append(records.BlockDevice(
+            id='', server_id='', volume_id=volume.id, mode=mode(one, call),
+            device=_named(one.get('device_name'), found), state='attaching',
+            boot_index=_index(one), shared=volume.multiattach, tag=one.get('tag'),
+            delete_on_termination=bool(one.get('delete_on_termination', False))))
+    _check_together(found)
+    return found
+
+
+def of_server(devices: Iterable[records.BlockDevice],
+              server_id: str) -> list[records.BlockDevice]:
+    """These volumes, as a server's own."""
+    return [records.BlockDevice(**{
+        **{name: getattr(one, name) for name in one.__slots__},
+        'id': str(uuid.uuid4()), 'server_id': server_id}) for one in devices]
+
+
+def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
+             server_id: str, there: Sequence[records.BlockDevice]) -> records.BlockDevice:
+    """A volume that a server is to get.
+
+    :param there: what it has
+    :raises ServerRequestInvalid: it cannot be so
+    """
+    if any(one.volume_id == volume.id for one in there):
+        raise errors.ServerRequestInvalid(
+            reason=f'Invalid volume: volume {volume.id} already attached')
+    _check_volume(volume, call, 1)
+    if asked.get('tag') is not None and call.version < versions.TAG:
+        raise _invalid(f'tag needs version {versions.TAG}')
+    if 'delete_on_termination' in asked and call.version < versions.KEEP:
+        raise _invalid(f'delete_on_termination needs version {versions.KEEP}')
+    return records.BlockDevice(
+        id=str(uuid.uuid4()), server_id=server_id, volume_id=volume.id, mode=mode(asked, call),
+        device=_named(asked.get('device'), there), state='attaching', shared=volume.multiattach,
+        tag=asked.get('tag'),
+        delete_on_termination=bool(asked.get('delete_on_termination', False)))
+
+
+def _check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
+    if volume.multiattach and call.version < versions.MULTIATTACH:
+        raise errors.ServerRequestInvalid(reason=(
+            'Multiattach volumes are only supported starting with compute API version '
+            f'{versions.MULTIATTACH}.'))
+    storage.check_usable(volume)
+    if servers > 1 and not volume.multiattach:
+        raise errors.ServerRequestInvalid(reason=(
+            f'Cannot attach one or more volumes to multiple instances: volume {volume.id} is not '
+            'multiattach'))
+
+
+def _check_together(devices: Sequence[records.BlockDevice]) -> None:
+    volumes = [one.volume_id for one in devices]
+    if len(set(volumes)) < len(volumes):
+        raise _invalid('a volume is there twice')
+    names = [one.device for one in devices]
+    if len(set(names)) < len(names):
+        raise _invalid('a device name is there twice')
+    roots = [one for one in devices if one.boot_index == 0]
+    if len(roots) > 1:
+        raise _invalid('only one volume has the boot_index 0')
+
+
+def _index(one: Mapping[str, Any]) -> int | None:
+    index = one.get('boot_index')
+    return None if index in (None, '') or int(index) < 0 else int(index)
+
+
+def _named(wanted: str | None, there: Iterable[records.BlockDevice]) -> str:
+    """The name of a device: the wanted one, else the next that is free."""
+    if wanted:
+        name = wanted if wanted.startswith('/dev/') else f'/dev/{wanted}'
+        if not name.removeprefix('/dev/').startswith(_NAMES[1:]):
+            raise _invalid(f'{errors.shortened(wanted)} is no device name')
+        return name
+    taken = {one.device for one in there}
+    for letter in _LETTERS:
+        if f'/dev/vd{letter}' not in taken:
+            return f'/dev/vd{letter}'
+    raise _invalid(f'a server has at most {MOST} volumes')
+
+
+def _invalid(reason: str) -> errors.ServerRequestInvalid:
+    return errors.ServerRequestInvalid(reason=f'Block Device Mapping is Invalid: {reason}.')

@@ -1,0 +1,139 @@
+"""THE list of operations of the compute API, with the schemas of their bodies."""
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute.api import actions
+from blockattach.compute.api import servers
+from blockattach.compute.api import services
+from blockattach.compute.api import small
+from blockattach.compute.api import versions
+from blockattach.compute.api import volumes
+from blockattach.http import operation
+from blockattach.http import schema
+from blockattach.http.operation import Operation
+from blockattach.policy import servers as policies
+
+_BASE = versions.BASE
+_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'\S'}
+_COUNT: schema.Schema = {'type': ['integer', 'string'], 'pattern': r'^[1-9]\d*$', 'minimum': 1}
+_TEXT: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
+_BOOLEAN: schema.Schema = {'type': ['boolean', 'string', 'null']}
+_MODE: schema.Schema = {'enum': ['ro', 'rw']}
+_HOST: schema.Schema = {'type': ['string', 'null'], 'minLength': 1, 'maxLength': 255}
+_DEVICE = schema.obj({
+    'source_type': {'enum': ['volume', 'image', 'snapshot', 'blank']},
+    'destination_type': {'enum': ['volume', 'local']},
+    'uuid': schema.UUID, 'boot_index': {'type': ['integer', 'string', 'null']},
+    'device_name': _TEXT, 'delete_on_termination': _BOOLEAN, 'volume_size': {},
+    'tag': _TEXT, 'volume_type': _TEXT, 'disk_bus': _TEXT, 'device_type': _TEXT,
+    'guest_format': _TEXT, 'no_device': {}, 'attach_mode': _MODE}, additional=False)
+# Much that a client may send has no meaning here, and is taken.
+_SERVER = schema.obj({
+    'name': _NAME, 'imageRef': {'type': 'string', 'maxLength': 255},
+    'flavorRef': {'type': ['string', 'integer']}, 'min_count': _COUNT, 'max_count': _COUNT,
+    'block_device_mapping_v2': schema.array(_DEVICE, maxItems=26),
+    'networks': {}, 'host': _HOST, 'hypervisor_hostname': _HOST,
+    'return_reservation_id': _BOOLEAN}, required=['name', 'flavorRef'], additional=True)
+_CREATE = schema.obj({'server': _SERVER, 'os:scheduler_hints': {},
+                      'OS-SCH-HNT:scheduler_hints': {}}, required=['server'])
+_ATTACH = schema.wrapped('volumeAttachment', schema.obj({
+    'volumeId': schema.UUID, 'device': _TEXT, 'tag': _TEXT, 'delete_on_termination': {
+        'type': 'boolean'}, 'attach_mode': _MODE}, required=['volumeId']))
+_SWAP = schema.wrapped('volumeAttachment', schema.obj({
+    'volumeId': schema.UUID, 'delete_on_termination': {'type': 'boolean'}, 'attach_mode': _MODE,
+    'serverId': {}, 'device': {}, 'tag': {}, 'id': {}}, required=['volumeId']))
+_EVENTS = schema.wrapped('events', schema.array(schema.obj({
+    'name': {'type': 'string'}, 'server_uuid': schema.UUID, 'tag': {'type': 'string'},
+    'status': {'type': 'string'}}, required=['name', 'server_uuid']), minItems=1, maxItems=100))
+_MAYBE_HOST: schema.Schema = {'anyOf': [{'type': 'null'}, schema.obj({'host': _HOST},
+                                                                     additional=True)]}
+_NOTHING: schema.Schema = {}
+_TARGET: dict[str, Any] = {'target': services.server}
+_OF_VOLUME = (errors.ServerVolumeNotFound,)
+_CONFLICT = (errors.ServerStateConflict,)
+
+
+def _action(name: str, handler: actions.Handler, body: schema.Schema = _NOTHING,
+            policy: str = policies.ACT, **more: Any) -> Operation:
+    return operation.action('/servers/{id}/action', name, handler, body, since=_BASE,
+                            policy=policy, faults=_CONFLICT, **_TARGET, **more)
+
+
+_ACTIONS = (
+    _action('os-start', actions.simple('start'), summary='Run a server that is stopped.'),
+    _action('os-stop', actions.simple('stop'), summary='Stop a server.'),
+    _action('reboot', actions.simple('reboot'), schema.obj(
+        {'type': {'enum': ['SOFT', 'HARD', 'soft', 'hard']}}, required=['type']),
+        summary='Stop and start a server.'),
+    _action('shelve', actions.simple('shelve'), summary='Stop a server, to be offloaded.'),
+    _action('shelveOffload', actions.simple('shelve_offload'),
+            summary='Take a shelved server from its host.'),
+    _action('unshelve', actions.unshelve, _MAYBE_HOST, summary='Run a shelved server.'),
+    _action('rebuild', actions.rebuild, schema.obj({}, additional=True),
+            summary='Make the guest of a server anew.'),
+    _action('resize', actions.resize, schema.obj(
+        {'flavorRef': {'type': ['string', 'integer']}}, required=['flavorRef'], additional=True),
+        summary='Run a server with another flavor.'),
+    _action('confirmResize', actions.simple('confirm_resize'), status=204,
+            summary='Keep a server where it was moved to.'),
+    _action('revertResize', actions.simple('revert_resize'),
+            summary='Run a server where it was before.'),
+    _action('migrate', actions.migrate, _MAYBE_HOST, policies.MIGRATE,
+            summary='Run a server elsewhere.'),
+    _action('os-migrateLive', actions.live_migrate, schema.obj({
+        'host': _HOST, 'block_migration': {}, 'disk_over_commit': {}, 'force': {}}),
+        policies.MIGRATE, summary='Move a server that runs.'),
+    _action('evacuate', actions.evacuate, schema.obj({'host': _HOST}, additional=True),
+            policies.EVACUATE, status=200, answer={_BASE: _NOTHING},
+            summary='Run a server of a dead host elsewhere.'),
+)
+_VOLUMES = '/servers/{id}/os-volume_attachments'
+
+OPERATIONS = (
+    Operation('GET', '/', small.discover, since=_BASE, public=True, root=True,
+              summary='List the versions of the API.'),
+    Operation('GET', '/v2.1/', small.discover_one, since=_BASE, public=True, root=True,
+              summary='Show the only major version.'),
+    Operation('GET', '/v2.1', small.discover_one, since=_BASE, public=True, root=True,
+              summary='Show the only major version.'),
+    Operation('GET', '/servers', servers.index, since=_BASE, policy=policies.LIST,
+              summary='List servers.'),
+    Operation('GET', '/servers/detail', servers.detail, since=_BASE, policy=policies.LIST,
+              summary='List servers with all that is known of them.'),
+    Operation('GET', '/servers/{id}', servers.show, since=_BASE, policy=policies.SHOW, **_TARGET,
+              summary='Show a server.'),
+    Operation('POST', '/servers', servers.create, since=_BASE, policy=policies.CREATE,
+              body={_BASE: _CREATE}, status=202,
+              faults=(errors.ServerRequestInvalid, errors.AgentTooOld),
+              summary='Create servers.'),
+    Operation('DELETE', '/servers/{id}', servers.delete, since=_BASE, policy=policies.DELETE,
+              status=204, faults=_CONFLICT, **_TARGET, summary='Delete a server.'),
+    *_ACTIONS,
+    Operation('GET', _VOLUMES, volumes.index, since=_BASE, policy=policies.VOLUMES_SHOW, **_TARGET,
+              summary='List the volumes of a server.'),
+    Operation('GET', f'{_VOLUMES}/{{volume_id}}', volumes.show, since=_BASE,
+              policy=policies.VOLUMES_SHOW, faults=_OF_VOLUME, **_TARGET,
+              summary='Show a volume of a server.'),
+    Operation('POST', _VOLUMES, volumes.create, since=_BASE, policy=policies.VOLUMES_CREATE,
+              body={_BASE: _ATTACH}, **_TARGET,
+              faults=(*_CONFLICT, errors.ServerRequestInvalid, errors.AgentTooOld),
+              summary='Give a server a volume.'),
+    Operation('PUT', f'{_VOLUMES}/{{volume_id}}', volumes.update, since=_BASE,
+              policy=policies.VOLUMES_UPDATE, body={_BASE: _SWAP}, status=202, **_TARGET,
+              faults=(*_OF_VOLUME, *_CONFLICT, errors.ServerRequestInvalid),
+              summary='Let another volume take the place of one.'),
+    Operation('DELETE', f'{_VOLUMES}/{{volume_id}}', volumes.delete, since=_BASE,
+              policy=policies.VOLUMES_DELETE, status=202, faults=(*_OF_VOLUME, *_CONFLICT),
+              **_TARGET, summary='Take a volume from a server.'),
+    Operation('GET', '/flavors', small.flavors, since=_BASE, policy=policies.FLAVORS,
+              summary='List flavors.'),
+    Operation('GET', '/flavors/detail', small.flavors_detail, since=_BASE,
+              policy=policies.FLAVORS, summary='List flavors with all that is known of them.'),
+    Operation('GET', '/flavors/{id}', small.flavor, since=_BASE, policy=policies.FLAVORS,
+              faults=(errors.FlavorNotFound,), summary='Show a flavor.'),
+    Operation('GET', '/os-services', small.agents, since=_BASE, policy=policies.SERVICES,
+              summary='List the agents.'),
+    Operation('POST', '/os-server-external-events', small.external_events, since=_BASE,
+              policy=policies.EXTERNAL_EVENTS, body={_BASE: _EVENTS},
+              summary='Say that a volume of servers has become larger.'),
+)

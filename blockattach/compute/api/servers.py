@@ -1,0 +1,169 @@
+"""Servers: create, list, show, delete."""
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.api import devices
+from blockattach.compute.api import services as compute_services
+from blockattach.compute.api import versions
+from blockattach.compute.api import views
+from blockattach.http import operation
+from blockattach.policy import servers as policies
+
+_MOST = 100
+"""Servers of one request."""
+_PAGE = 1000
+
+
+def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
+    """Write servers down; they are built afterwards.
+
+    :raises ServerRequestInvalid: a value cannot be used; nothing is made
+    """
+    asked: Mapping[str, Any] = call.body['server']
+    least, most = int(asked.get('min_count', 1)), int(asked.get('max_count', 1))
+    most = max(most, least) if 'max_count' not in asked else most
+    if most < least:
+        raise errors.ServerRequestInvalid(reason='min_count must be <= max_count')
+    if most > _MOST:
+        raise errors.ServerRequestInvalid(reason=f'at most {_MOST} servers are made at once')
+    _check_networks(asked, call)
+    flavor = _flavor(services, asked['flavorRef'])
+    host = asked.get('host') or asked.get('hypervisor_hostname')
+    if host is not None:
+        services.policy.authorize(call.context, policies.CREATE_ON)
+    image = asked.get('imageRef') or ''
+    mapped = devices.of_mapping(
+        asked.get('block_device_mapping_v2') or (), call,
+        lambda volume_id: services.volumes.get(call.context, volume_id), most)
+    if not image and not any(one.boot_index == 0 for one in mapped):
+        raise errors.ServerRequestInvalid(
+            reason='Invalid imageRef provided: a server needs an image, or a volume to boot from')
+    _check_agents(services, mapped, host)
+    reservation_id = str(uuid.uuid4())
+    drafts = []
+    for number in range(most):
+        server = _draft(services, call, _name(asked['name'], number, most), flavor, image,
+                        reservation_id)
+        drafts.append((server, devices.of_server(mapped, server.id)))
+    services.conductor.create(call.context, drafts, {'host': host} if host else {})
+    if asked.get('return_reservation_id'):
+        return operation.Answer({'reservation_id': reservation_id})
+    first = drafts[0][0]
+    return operation.Answer({'server': {
+        'id': first.id, 'links': views.links(call, first.id), 'OS-DCF:diskConfig': 'MANUAL',
+        'security_groups': [], 'adminPass': uuid.uuid4().hex[:12]}})
+
+
+def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """List servers."""
+    return _page(services, call, [views.summary(call, one) for one in _found(services, call)])
+
+
+def detail(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """List servers with all that is known of them."""
+    found = _found(services, call)
+    volumes = services.database.devices([one.id for one in found])
+    return _page(services, call, [
+        views.detail(services, call, one, volumes[one.id]) for one in found])
+
+
+def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """Show one server."""
+    server: records.Server = call.target
+    volumes = services.database.devices([server.id])[server.id]
+    return {'server': views.detail(services, call, server, volumes)}
+
+
+def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Begin to delete a server, whatever is being done with it."""
+    services.conductor.begin(call.context, call.target.id, 'delete')
+
+
+def _found(services: compute_services.ComputeServices,
+           call: operation.Call) -> list[records.Server]:
+    """What the query asks for, the newest first; one more than a page."""
+    query = call.query
+    everyone = call.context.is_admin and query.get('all_tenants', '0') in ('1', 'True', 'true')
+    found = services.database.servers(
+        None if everyone else call.context.project_id or '',
+        host=query.get('host') if call.context.is_admin else None,
+        reservation_id=query.get('reservation_id'))
+    name, status = query.get('name'), query.get('status')
+    kept = [one for one in found
+            if (not name or name in one.name) and (not status or one.status == status.upper())]
+    marker = query.get('marker')
+    if marker:
+        ids = [one.id for one in kept]
+        if marker not in ids:
+            raise errors.ServerRequestInvalid(reason=f'marker [{marker}] not found')
+        kept = kept[ids.index(marker) + 1:]
+    return kept[:_limit(call) + 1]
+
+
+def _limit(call: operation.Call) -> int:
+    text = call.query.get('limit', str(_PAGE))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise errors.ServerRequestInvalid(reason='limit param must be an integer')
+    return min(int(text) or _PAGE, _PAGE)
+
+
+def _page(services: compute_services.ComputeServices, call: operation.Call,
+          shown: list[dict[str, Any]]) -> dict[str, Any]:
+    limit = _limit(call)
+    page: dict[str, Any] = {'servers': shown[:limit]}
+    if len(shown) > limit:
+        page['servers_links'] = [{'rel': 'next', 'href': call.next_link(shown[limit - 1]['id'])}]
+    return page
+
+
+def _flavor(services: compute_services.ComputeServices, ref: Any) -> records.Flavor:
+    flavor_id = str(ref).rstrip('/').rpartition('/')[2]
+    if flavor_id not in services.flavors:
+        raise errors.ServerRequestInvalid(reason=(
+            f'Invalid flavorRef provided: flavor {errors.shortened(flavor_id)} could not be '
+            'found'))
+    return services.flavors[flavor_id]
+
+
+def _check_networks(asked: Mapping[str, Any], call: operation.Call) -> None:
+    """Servers have no networks here."""
+    networks = asked.get('networks')
+    if networks is None and call.version >= versions.NETWORKS:
+        raise errors.ServerRequestInvalid(reason=(
+            "Invalid input for field/attribute server. 'networks' is a required property"))
+    if networks not in (None, 'none', 'auto', []):
+        raise errors.ServerRequestInvalid(
+            reason='servers have no networks here: networks must be none or auto')
+
+
+def _check_agents(services: compute_services.ComputeServices,
+                  mapped: list[records.BlockDevice], host: str | None) -> None:
+    """An agent that is too old would let a server write.
+
+    :raises AgentTooOld: there is no other one
+    """
+    if all(one.mode == 'rw' for one in mapped):
+        return
+    fit = [agent for agent in services.database.agents() if agent.up and host in (
+        None, agent.host)]
+    if fit and not any(compute_services.heeds_modes(agent) for agent in fit):
+        raise compute_services.too_old(fit[0])
+
+
+def _draft(services: compute_services.ComputeServices, call: operation.Call, name: str,
+           flavor: records.Flavor, image: str, reservation_id: str) -> records.Server:
+    now = services.clock.utcnow()
+    return records.Server(
+        id=str(uuid.uuid4()), project_id=call.context.project_id or '',
+        user_id=call.context.user_id or '', name=name, flavor_id=flavor.id, image_ref=image,
+        host=None, vm_state=lifecycle.VmState.BUILDING,
+        task_state=lifecycle.VERBS['build'].task_state, created_at=now, updated_at=now,
+        reservation_id=reservation_id)
+
+
+def _name(name: str, number: int, count: int) -> str:
+    return name if count == 1 else f'{name}-{number + 1}'

@@ -1,0 +1,85 @@
+"""Flavors, agents, events of block storage, and the documents of versions."""
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute.api import services as compute_services
+from blockattach.compute.api import versions
+from blockattach.compute.api import views
+from blockattach.http import operation
+
+_OFFER = {operation.OFFER_HEADER:
+          f'min={versions.EXTENSION_MINIMUM}, max={versions.EXTENSION_MAXIMUM}'}
+_EXTENDED = 'volume-extended'
+
+
+def flavors(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """List flavors."""
+    return {'flavors': [{'id': one.id, 'name': one.name,
+                         'links': call.links(f'/flavors/{one.id}')}
+                        for one in services.flavors.values()]}
+
+
+def flavors_detail(services: compute_services.ComputeServices,
+                   call: operation.Call) -> dict[str, Any]:
+    """List flavors with all that is known of them."""
+    return {'flavors': [views.flavor(call, one) for one in services.flavors.values()]}
+
+
+def flavor(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """Show one.
+
+    :raises FlavorNotFound: there is none
+    """
+    found = services.flavors.get(call.path['id'])
+    if found is None:
+        raise errors.FlavorNotFound(flavor_id=call.path['id'])
+    return {'flavor': views.flavor(call, found)}
+
+
+def agents(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """List the agents, as Nova's services."""
+    return {'services': [{
+        'id': number, 'binary': 'nova-compute', 'host': one.host, 'zone': 'nova',
+        'status': 'enabled', 'state': 'up' if one.up else 'down', 'disabled_reason': None,
+        'updated_at': one.reported_at.isoformat(), 'forced_down': False}
+        for number, one in enumerate(services.database.agents(), 1)]}
+
+
+def external_events(services: compute_services.ComputeServices,
+                    call: operation.Call) -> operation.Answer:
+    """A volume of servers has become larger: their guests are shown its size.
+
+    One that is not ours is answered with its code, as Nova does.
+    """
+    results, worst = [], 200
+    for event in call.body['events']:
+        code = 200
+        if event['name'] != _EXTENDED:
+            code = 400
+        else:
+            try:
+                services.conductor.extended(call.context, event['server_uuid'], event['tag'])
+            except errors.NotFound:
+                code = 404
+        results.append({**event, 'code': code, 'status': 'completed' if code == 200 else 'failed'})
+        worst = 207 if code != 200 else worst
+    return operation.Answer({'events': results}, worst)
+
+
+def _version(call: operation.Call) -> dict[str, Any]:
+    return {'id': 'v2.1', 'status': 'CURRENT', 'version': str(versions.MAXIMUM),
+            'min_version': str(versions.MINIMUM), 'updated': versions.UPDATED,
+            'links': [{'rel': 'self', 'href': f'{call.base_url}{versions.PREFIX}/'}]}
+
+
+def discover(services: Any, call: operation.Call) -> operation.Answer:
+    """List the only major version."""
+    return operation.Answer({'versions': [_version(call)]}, headers=_OFFER)
+
+
+def discover_one(services: Any, call: operation.Call) -> operation.Answer:
+    """Show it."""
+    return operation.Answer({'version': {
+        **_version(call), 'media-types': [{
+            'base': 'application/json',
+            'type': 'application/vnd.openstack.compute+json;version=2.1'}]}}, headers=_OFFER)

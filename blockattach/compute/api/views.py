@@ -1,0 +1,128 @@
+"""Servers, volumes of servers and flavors as clients see them."""
+import datetime
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.api import services as compute_services
+from blockattach.compute.api import versions
+from blockattach.http import operation
+from blockattach.policy import servers as policies
+
+_V = lifecycle.VmState
+_POWER = {_V.ACTIVE: 1, _V.RESIZED: 1, _V.STOPPED: 4, _V.SHELVED: 4}
+"""1: running, 4: shut down, 0: nothing is known."""
+_AT_SERVER = 'OS-EXT-SRV-ATTR'
+
+
+def time(value: datetime.datetime | None) -> str | None:
+    """A time as Nova prints it."""
+    return None if value is None else f'{value.replace(microsecond=0).isoformat()}Z'
+
+
+def summary(call: operation.Call, server: records.Server) -> dict[str, Any]:
+    """The little that a list shows."""
+    return {'id': server.id, 'name': server.name, 'links': links(call, server.id)}
+
+
+def links(call: operation.Call, server_id: str) -> list[dict[str, str]]:
+    """The addresses of a server."""
+    return call.links(f'/servers/{server_id}')
+
+
+def detail(services: compute_services.ComputeServices, call: operation.Call,
+           server: records.Server, devices: Iterable[records.BlockDevice]) -> dict[str, Any]:
+    """All that is known of a server."""
+    flavor = services.flavors[server.flavor_id]
+    shown: dict[str, Any] = {
+        **summary(call, server),
+        'status': server.status,
+        'tenant_id': server.project_id,
+        'user_id': server.user_id,
+        'hostId': _host_id(server),
+        'created': time(server.created_at),
+        'updated': time(server.updated_at),
+        'image': {'id': server.image_ref} if server.image_ref else '',
+        'flavor': _flavor(call, flavor),
+        'addresses': {}, 'metadata': {}, 'accessIPv4': '', 'accessIPv6': '', 'config_drive': '',
+        'key_name': None, 'OS-DCF:diskConfig': 'MANUAL',
+        'OS-EXT-AZ:availability_zone': 'nova' if server.host else '',
+        'OS-EXT-STS:vm_state': server.vm_state.value,
+        'OS-EXT-STS:task_state': server.task_state,
+        'OS-EXT-STS:power_state': _POWER.get(server.vm_state, 0),
+        'OS-SRV-USG:launched_at': server.launched_at and time(server.launched_at),
+        'OS-SRV-USG:terminated_at': None,
+        'os-extended-volumes:volumes_attached': [
+            {'id': one.volume_id, **({'delete_on_termination': one.delete_on_termination}
+                                     if call.version >= versions.ROOT_DEVICE else {})}
+            for one in devices],
+    }
+    if server.vm_state is _V.ACTIVE:
+        shown['progress'] = 100
+    if server.fault is not None and server.vm_state is _V.ERROR:
+        shown['fault'] = {'code': 500, 'created': time(server.updated_at),
+                          'message': server.fault}
+    if call.version >= versions.DESCRIPTION:
+        shown['description'] = None
+    if services.policy.allowed(call.context, policies.SEE_HOST, server.project_id):
+        shown |= _of_host(call, server, devices)
+    return shown
+
+
+def _of_host(call: operation.Call, server: records.Server,
+             devices: Iterable[records.BlockDevice]) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        f'{_AT_SERVER}:host': server.host, f'{_AT_SERVER}:hypervisor_hostname': server.host,
+        f'{_AT_SERVER}:instance_name': f'server-{server.id}'}
+    if call.version >= versions.ROOT_DEVICE:
+        root = next((one.device for one in devices if one.boot_index == 0), None)
+        shown |= {f'{_AT_SERVER}:root_device_name': root, f'{_AT_SERVER}:hostname': server.name,
+                  f'{_AT_SERVER}:reservation_id': server.reservation_id,
+                  f'{_AT_SERVER}:launch_index': 0, f'{_AT_SERVER}:kernel_id': '',
+                  f'{_AT_SERVER}:ramdisk_id': '', f'{_AT_SERVER}:user_data': None}
+    return shown
+
+
+def _host_id(server: records.Server) -> str:
+    """Tells a project's own hosts apart, without naming them."""
+    if server.host is None:
+        return ''
+    return hashlib.sha224(f'{server.project_id}{server.host}'.encode()).hexdigest()
+
+
+def _flavor(call: operation.Call, flavor: records.Flavor) -> dict[str, Any]:
+    if call.version >= versions.FLAVOR_SHOWN:
+        return {'original_name': flavor.name, 'vcpus': flavor.vcpus, 'ram': flavor.memory_mb,
+                'disk': flavor.disk_gb, 'ephemeral': 0, 'swap': 0, 'extra_specs': {}}
+    return {'id': flavor.id, 'links': [{
+        'rel': 'bookmark', 'href': call.links(f'/flavors/{flavor.id}')[1]['href']}]}
+
+
+def flavor(call: operation.Call, found: records.Flavor) -> dict[str, Any]:
+    """All that is known of a flavor."""
+    return {'id': found.id, 'name': found.name, 'vcpus': found.vcpus, 'ram': found.memory_mb,
+            'disk': found.disk_gb, 'swap': 0 if call.version >= (2, 75) else '',
+            'OS-FLV-EXT-DATA:ephemeral': 0, 'OS-FLV-DISABLED:disabled': False,
+            'os-flavor-access:is_public': True, 'rxtx_factor': 1.0,
+            'links': call.links(f'/flavors/{found.id}'),
+            **({'description': None} if call.version >= (2, 55) else {}),
+            **({'extra_specs': {}} if call.version >= (2, 61) else {})}
+
+
+def volume(call: operation.Call, found: records.BlockDevice) -> dict[str, Any]:
+    """A volume of a server."""
+    shown: dict[str, Any] = {'serverId': found.server_id, 'volumeId': found.volume_id,
+                             'device': found.device}
+    if call.version < versions.IDS:
+        shown['id'] = found.volume_id
+    else:
+        shown |= {'attachment_id': found.attachment_id, 'bdm_uuid': found.id}
+    if call.version >= versions.TAG_SHOWN:
+        shown['tag'] = found.tag
+    if call.version >= versions.KEEP:
+        shown['delete_on_termination'] = found.delete_on_termination
+    if call.extension is not None:
+        shown['attach_mode'] = found.mode.value
+    return shown

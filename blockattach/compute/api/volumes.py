@@ -1,0 +1,120 @@
+"""The volumes of a server: ``/servers/{id}/os-volume_attachments``."""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute import storage
+from blockattach.compute.api import devices
+from blockattach.compute.api import services as compute_services
+from blockattach.compute.api import versions
+from blockattach.compute.api import views
+from blockattach.domain import connection
+from blockattach.http import operation
+from blockattach.policy import servers as policies
+
+_RO = connection.AccessMode.RO
+
+
+def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """List them."""
+    return {'volumeAttachments': [views.volume(call, one) for one in _of(services, call)]}
+
+
+def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """Show one."""
+    found = services.database.device(call.target.id, call.path['volume_id'])
+    return {'volumeAttachment': views.volume(call, found)}
+
+
+def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
+    """Give the server a volume. It is held before the answer, and connected afterwards.
+
+    :raises ServerRequestInvalid: it cannot have it
+    :raises AgentTooOld: the agent of its host would let it write
+    """
+    asked: Mapping[str, Any] = call.body['volumeAttachment']
+    server: records.Server = call.target
+    try:
+        volume = services.volumes.get(call.context, asked['volumeId'])
+    except errors.ServerRequestInvalid:
+        raise errors.NotFound(
+            f"Volume {errors.shortened(asked['volumeId'])} could not be found.") from None
+    device = devices.attached(asked, call, volume, server.id, _of(services, call))
+    _check_server(services, server, volume, device)
+    services.conductor.attach(call.context, server.id, device)
+    if call.version >= versions.LATER:
+        return operation.Answer(None, 202)
+    found = services.database.device(server.id, volume.id)
+    return operation.Answer({'volumeAttachment': views.volume(call, found)}, 200)
+
+
+def update(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Let another volume take the place of one, or change what happens to it with its server.
+
+    :raises ServerRequestInvalid: it cannot be so
+    """
+    asked: Mapping[str, Any] = call.body['volumeAttachment']
+    server: records.Server = call.target
+    old = services.database.device(server.id, call.path['volume_id'])
+    if asked['volumeId'] != old.volume_id:
+        services.policy.authorize(call.context, policies.VOLUMES_SWAP, server.project_id)
+        _swap(services, call, server, old, asked)
+        return
+    if call.version < versions.KEEP_CHANGED or 'delete_on_termination' not in asked:
+        raise errors.ServerRequestInvalid(reason=(
+            'the new volume is the old one, and delete_on_termination is changed from version '
+            f'{versions.KEEP_CHANGED} on'))
+    services.database.change_device(
+        old.id, delete_on_termination=bool(asked['delete_on_termination']))
+
+
+def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Take a volume from the server.
+
+    :raises ServerRequestInvalid: it boots from it, or does not use it yet
+    """
+    server: records.Server = call.target
+    found = services.database.device(server.id, call.path['volume_id'])
+    if found.boot_index == 0 and server.vm_state is not lifecycle.VmState.OFFLOADED:
+        raise errors.ServerRequestInvalid(reason='Cannot detach a root device volume')
+    if found.state != 'attached':
+        raise errors.ServerStateConflict(action='detach_volume', server_id=server.id,
+                                         attribute='volume', state=found.state)
+    services.conductor.detach(call.context, server.id, found)
+
+
+def _swap(services: compute_services.ComputeServices, call: operation.Call,
+          server: records.Server, old: records.BlockDevice, asked: Mapping[str, Any]) -> None:
+    """The new volume gets the mode of the old one."""
+    volume = services.volumes.get(call.context, asked['volumeId'])
+    if any(one.volume_id == volume.id for one in _of(services, call)):
+        raise errors.ServerRequestInvalid(
+            reason=f'Invalid volume: volume {volume.id} already attached')
+    storage.check_usable(volume)
+    if volume.size_gb < services.volumes.get(call.context, old.volume_id).size_gb:
+        raise errors.ServerRequestInvalid(
+            reason=f'Invalid volume: volume {volume.id} is smaller than the one it replaces')
+    if asked.get('attach_mode') not in (None, old.mode.value):
+        raise errors.ServerRequestInvalid(
+            reason='attach_mode is kept: another one needs another attachment')
+    services.conductor.begin(call.context, server.id, 'swap', {
+        'volume_id': old.volume_id, 'new_volume_id': volume.id})
+
+
+def _check_server(services: compute_services.ComputeServices, server: records.Server,
+                  volume: storage.Volume, device: records.BlockDevice) -> None:
+    if volume.multiattach and server.vm_state is lifecycle.VmState.OFFLOADED:
+        raise errors.ServerRequestInvalid(reason=(
+            'Attaching multiattach volumes is not supported for shelved-offloaded instances.'))
+    if device.mode is not _RO:
+        return
+    for agent in services.database.agents():
+        if agent.host == server.host and not compute_services.heeds_modes(agent):
+            raise compute_services.too_old(agent)
+
+
+def _of(services: compute_services.ComputeServices,
+        call: operation.Call) -> list[records.BlockDevice]:
+    return services.database.devices([call.target.id])[call.target.id]
