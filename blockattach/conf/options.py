@@ -16,6 +16,7 @@ from oslo_config import cfg
 from blockattach.conf import api
 from blockattach.conf import attachments
 from blockattach.conf import backend
+from blockattach.conf import compute
 from blockattach.conf import control
 from blockattach.conf import core
 from blockattach.conf import database
@@ -36,7 +37,8 @@ OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
         service, api, control, attachments, scheduler, volume, nova, glance, images, quota, rpc,
-        database, health, watch)),
+        database, health, watch, compute)),
+    (compute.STORAGE_GROUP, compute.STORAGE_OPTS),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
     (failpoints.GROUP, failpoints.OPTS))

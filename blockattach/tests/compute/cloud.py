@@ -1,0 +1,167 @@
+"""A small cloud in one thread: block storage over HTTP, a compute API, and agents in memory.
+
+What an act does after its answer waits until `Cloud.settle`.
+"""
+import json
+import unittest
+import uuid
+
+import webob
+
+from blockattach import clock as clocks
+from blockattach.compute.hosts import fake
+from blockattach.conf import rpc as rpc_conf
+from blockattach.telemetry import acts
+from blockattach.tests.fixtures import bus
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import in_process
+from blockattach.tests.fixtures import make
+from blockattach.tests.fixtures import served
+from blockattach.wiring import compute
+
+MODES = 'compute 2.100, blockattach 1.0'
+LATEST = 'compute 2.100'
+
+
+class Cloud:
+    """Everything, from construction until `close`."""
+
+    def __init__(self, hosts=('host-a', 'host-b'), transport='http', old=()):
+        """``old``: hosts whose agents speak version 1.0."""
+        self.storage = http.ApiFixture()
+        self.served = served.Served(self.storage)
+        self.clock = clocks.Clock()
+        self.work = bus.Work()
+        conf = in_process.configuration({
+            'block_storage': {'endpoint_override': self.served.endpoint, 'transport': 'http'},
+            'compute': {'connection': 'sqlite://'}})
+        self.bus = bus.DirectBus(self.work, rpc_conf.settings(conf), self.clock,
+                                 acts.Telemetry(self.clock))
+        self.store = compute.open_store(conf, self.clock)
+        self.api = compute.build_api(
+            conf, self.bus, self.store, in_process.policy(), in_process.Later(self.work),
+            self.clock, acts.Telemetry(self.clock), 'compute-api', 'compute-api.1')
+        self.api.server.start()
+        self.conductor = self.api.conductor
+        self.fakes = fake.Cloud()
+        self.agents = {}
+        for name in hosts:
+            self.start_agent(conf, name, '1.0' if name in old else None)
+
+    def start_agent(self, conf, name, version):
+        """An agent that has reported itself."""
+        host = fake.FakeHost(name, self.fakes)
+        built = compute.build_agent(conf, self.bus, host, name)
+        if version:
+            built.reporter._version = version
+        built.server.start()
+        built.reporter.report()
+        self.agents[name] = built
+        self.settle()
+
+    def settle(self):
+        """Do all that waits."""
+        self.work.settle()
+
+    def close(self):
+        """End all."""
+        self.store.close()
+        self.served.close()
+        self.storage.close()
+
+
+class ComputeTestCase(unittest.TestCase):
+
+    HOSTS = ('host-a', 'host-b')
+    OLD = ()
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = Cloud(self.HOSTS, old=self.OLD)
+        self.addCleanup(self.cloud.close)
+        self.hosts = self.cloud.fakes.hosts
+
+    def ask(self, method, path, body=None, version=LATEST, roles='admin,member,reader',
+            project=http.PROJECT):
+        """Status and body of an answer of the compute API."""
+        request = webob.Request.blank(f'/v2.1{path}', method=method, headers={
+            'OpenStack-API-Version': version,
+            'X-Auth-Token': f'{make.USER}:{project}:{roles}'})
+        if body is not None:
+            request.body = json.dumps(body).encode()
+            request.content_type = 'application/json'
+        response = request.get_response(self.cloud.api.application)
+        return response.status_code, response.json_body if response.body else None
+
+    def asked(self, status, method, path, body=None, **more):
+        """The body of an answer of this status."""
+        found, answer = self.ask(method, path, body, **more)
+        self.assertEqual(status, found, answer)
+        return answer
+
+    def volume(self, multiattach=False, size=1):
+        """A new volume; its id."""
+        fields = {'size': size}
+        if multiattach:
+            fields['volume_type'] = make.volume_type(self.cloud.storage.database,
+                                                     multiattach=True).name
+        made = self.cloud.storage.as_member.post('/volumes', {'volume': fields})
+        self.assertEqual(202, made.status, made.body)
+        self.cloud.storage.work.settle()
+        return made.body['volume']['id']
+
+    def create(self, *volumes, settle=True, status=202, **fields):
+        """A new server with these volumes, the first one its root disk; its id."""
+        mapping = [{'uuid': one, 'source_type': 'volume', 'destination_type': 'volume',
+                    'boot_index': number if number == 0 else -1}
+                   if isinstance(one, str) else one for number, one in enumerate(volumes)]
+        answer = self.asked(status, 'POST', '/servers', {'server': {
+            'name': 'web', 'imageRef': '' if volumes else 'image', 'flavorRef': '1',
+            'networks': 'none', 'block_device_mapping_v2': mapping, **fields}}, version=MODES)
+        if settle:
+            self.cloud.settle()
+        return answer['server']['id'] if status == 202 else answer
+
+    def server(self, server_id):
+        return self.asked(200, 'GET', f'/servers/{server_id}')['server']
+
+    def act(self, server_id, name, body=None, status=202, settle=True, **more):
+        answer = self.asked(status, 'POST', f'/servers/{server_id}/action', {name: body}, **more)
+        if settle:
+            self.cloud.settle()
+        return answer
+
+    def attach(self, server_id, volume_id, status=200, settle=True, version=MODES, **more):
+        answer = self.asked(status, 'POST', f'/servers/{server_id}/os-volume_attachments', {
+            'volumeAttachment': {'volumeId': volume_id, **more}}, version=version)
+        if settle:
+            self.cloud.settle()
+        return answer
+
+    def detach(self, server_id, volume_id, status=202, settle=True):
+        answer = self.asked(status, 'DELETE',
+                            f'/servers/{server_id}/os-volume_attachments/{volume_id}')
+        if settle:
+            self.cloud.settle()
+        return answer
+
+    def volumes(self, server_id):
+        """The volumes of a server, with their modes."""
+        return {one['volumeId']: one['attach_mode'] for one in self.asked(
+            200, 'GET', f'/servers/{server_id}/os-volume_attachments',
+            version=MODES)['volumeAttachments']}
+
+    def attachments(self, volume_id):
+        """What block storage has of a volume: server, host, mode and status of each."""
+        found = self.cloud.storage.as_admin.get(
+            f'/attachments/detail?volume_id={volume_id}&all_tenants=1',
+            version='3.71, blockattach 1.0').body['attachments']
+        return sorted((one['instance'], one['host'], one['mode'], one['status'])
+                      for one in found)
+
+    def status_of_volume(self, volume_id):
+        return self.cloud.storage.as_admin.get(f'/volumes/{volume_id}').body['volume']['status']
+
+
+def new_id():
+    return str(uuid.uuid4())

@@ -1,0 +1,186 @@
+"""Servers and their volumes, as clients of the compute API see them."""
+from blockattach.tests.compute import cloud
+
+
+class CreateTest(cloud.ComputeTestCase):
+
+    def test_a_server_that_boots_from_a_volume(self):
+        root = self.volume()
+        made = self.create(root)
+        shown = self.server(made)
+        self.assertEqual(('ACTIVE', 'host-a'), (
+            shown['status'], shown['OS-EXT-SRV-ATTR:host']))
+        self.assertEqual({root: 'rw'}, self.volumes(made))
+        self.assertEqual([(made, 'host-a', 'rw', 'attached')], self.attachments(root))
+        self.assertEqual({root: 'rw'}, self.hosts['host-a'].disks(made))
+        self.assertEqual('in-use', self.status_of_volume(root))
+
+    def test_ten_servers_share_a_volume(self):
+        shared = self.volume(multiattach=True)
+        self.create(shared, max_count=10)
+        servers = self.asked(200, 'GET', '/servers/detail')['servers']
+        self.assertEqual([f'web-{number}' for number in range(1, 11)],
+                         sorted((one['name'] for one in servers),
+                                key=lambda name: int(name.partition('-')[2])))
+        self.assertEqual({'ACTIVE'}, {one['status'] for one in servers})
+        self.assertEqual(10, len(self.attachments(shared)))
+        self.assertEqual({'host-a': 5, 'host-b': 5}, {
+            name: len(host.servers()) for name, host in self.hosts.items()})
+
+    def test_several_on_a_plain_volume_are_refused(self):
+        plain = self.volume()
+        self.assertIn('not multiattach', self.create(plain, max_count=2, status=400)[
+            'badRequest']['message'])
+        self.assertEqual([], self.asked(200, 'GET', '/servers')['servers'])
+        self.assertEqual('available', self.status_of_volume(plain))
+
+    def test_some_fail_and_the_rest_stand(self):
+        shared = self.volume(multiattach=True)
+        self.hosts['host-a'].failing.append('spawn')
+        self.create(shared, max_count=4)
+        servers = self.asked(200, 'GET', '/servers/detail')['servers']
+        self.assertEqual(['ACTIVE', 'ACTIVE', 'ACTIVE', 'ERROR'],
+                         sorted(one['status'] for one in servers))
+        [failed] = [one for one in servers if one['status'] == 'ERROR']
+        self.assertEqual('spawn fails as planned', failed['fault']['message'])
+        self.assertNotIn(failed['id'], [one[0] for one in self.attachments(shared)])
+        self.assertEqual(3, len(self.attachments(shared)))
+
+    def test_a_read_only_root(self):
+        shared = self.volume(multiattach=True)
+        made = self.create({'uuid': shared, 'boot_index': 0, 'attach_mode': 'ro',
+                            'source_type': 'volume', 'destination_type': 'volume'})
+        self.assertEqual({shared: 'ro'}, self.hosts['host-a'].disks(made))
+        self.assertEqual([(made, 'host-a', 'ro', 'attached')], self.attachments(shared))
+
+
+class VolumesTest(cloud.ComputeTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.create()
+
+    def test_attached_and_detached(self):
+        one = self.volume()
+        shown = self.attach(self.made, one)['volumeAttachment']
+        self.assertEqual(('/dev/vda', one, 'rw'), (
+            shown['device'], shown['volumeId'], shown['attach_mode']))
+        self.assertEqual([(self.made, 'host-a', 'rw', 'attached')], self.attachments(one))
+        self.detach(self.made, one)
+        self.assertEqual({}, self.volumes(self.made))
+        self.assertEqual([], self.attachments(one))
+        self.assertEqual({}, self.hosts['host-a'].disks(self.made))
+
+    def test_what_fails_leaves_nothing(self):
+        for method in ('plug', 'unplug'):
+            one = self.volume()
+            with self.subTest(method):
+                self.hosts['host-a'].failing.append('plug')
+                self.attach(self.made, one)
+                self.assertEqual({}, self.volumes(self.made))
+                self.assertEqual([], self.attachments(one))
+                self.assertEqual('available', self.status_of_volume(one))
+
+    def test_a_guest_that_does_not_release_it(self):
+        one = self.volume()
+        self.attach(self.made, one)
+        self.hosts['host-a'].busy.add(one)
+        self.detach(self.made, one)
+        self.assertEqual({one: 'rw'}, self.volumes(self.made))
+        self.assertEqual('in-use', self.status_of_volume(one))
+        self.hosts['host-a'].busy.clear()
+        self.detach(self.made, one)
+        self.assertEqual({}, self.volumes(self.made))
+
+    def test_another_takes_its_place_with_its_mode(self):
+        old, new = self.volume(multiattach=True), self.volume(multiattach=True)
+        self.attach(self.made, old, attach_mode='ro')
+        self.asked(202, 'PUT', f'/servers/{self.made}/os-volume_attachments/{old}', {
+            'volumeAttachment': {'volumeId': new}})
+        self.cloud.settle()
+        self.assertEqual({new: 'ro'}, self.volumes(self.made))
+        self.assertEqual([], self.attachments(old))
+        self.assertEqual([(self.made, 'host-a', 'ro', 'attached')], self.attachments(new))
+        self.assertEqual({new: 'ro'}, self.hosts['host-a'].disks(self.made))
+
+    def test_a_server_is_deleted_with_its_volumes(self):
+        one, gone = self.volume(), self.volume()
+        self.attach(self.made, one)
+        self.attach(self.made, gone, delete_on_termination=True)
+        self.asked(204, 'DELETE', f'/servers/{self.made}')
+        self.cloud.settle()
+        self.cloud.storage.work.settle()
+        self.asked(404, 'GET', f'/servers/{self.made}')
+        self.assertEqual([], self.attachments(one))
+        self.assertEqual(404, self.cloud.storage.as_admin.get(f'/volumes/{gone}').status)
+        self.assertEqual({}, self.hosts['host-a'].servers())
+
+
+class MovesTest(cloud.ComputeTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.shared = self.volume(multiattach=True)
+        self.made = self.create({'uuid': self.shared, 'boot_index': 0, 'attach_mode': 'ro',
+                                 'source_type': 'volume', 'destination_type': 'volume'})
+
+    def assert_on(self, host, status='ACTIVE', attached='attached'):
+        shown = self.server(self.made)
+        self.assertEqual((status, host, None), (
+            shown['status'], shown['OS-EXT-SRV-ATTR:host'], shown['OS-EXT-STS:task_state']))
+        self.assertEqual([(self.made, host, 'ro', attached)], self.attachments(self.shared))
+        self.assertEqual([host] if host else [], [
+            name for name, one in self.hosts.items() if self.made in one.servers()])
+        self.assertEqual({self.shared: 'ro'}, self.volumes(self.made))
+
+    def test_live_migration(self):
+        self.act(self.made, 'os-migrateLive', {'host': None, 'block_migration': 'auto'})
+        self.assert_on('host-b')
+
+    def test_resize_and_confirm(self):
+        self.act(self.made, 'resize', {'flavorRef': '2'})
+        self.assert_on('host-b', 'VERIFY_RESIZE')
+        self.act(self.made, 'confirmResize', status=204)
+        self.assert_on('host-b')
+
+    def test_resize_and_revert(self):
+        self.act(self.made, 'resize', {'flavorRef': '2'})
+        self.act(self.made, 'revertResize')
+        self.assert_on('host-a')
+        self.assertEqual('m1.tiny', self.server(self.made)['flavor']['original_name'])
+
+    def test_cold_migration(self):
+        self.act(self.made, 'migrate')
+        self.assert_on('host-b', 'VERIFY_RESIZE')
+
+    def test_shelve_and_unshelve(self):
+        self.act(self.made, 'shelve')
+        self.assert_on('host-a', 'SHELVED')
+        self.act(self.made, 'shelveOffload')
+        self.assert_on(None, 'SHELVED_OFFLOADED')
+        self.act(self.made, 'unshelve', {'host': 'host-b'})
+        self.assert_on('host-b')
+
+    def test_rebuild(self):
+        self.act(self.made, 'rebuild', {'imageRef': ''})
+        self.assert_on('host-a')
+
+    def test_stop_start_reboot(self):
+        for action, status in (('os-stop', 'SHUTOFF'), ('os-start', 'ACTIVE'),
+                               ('reboot', 'ACTIVE')):
+            self.act(self.made, action, {'type': 'HARD'} if action == 'reboot' else None)
+            self.assert_on('host-a', status)
+
+    def test_each_step_of_a_move_that_fails_leaves_it_where_it_was(self):
+        for action, body, failing in (
+                ('os-migrateLive', {'host': None, 'block_migration': 'auto'},
+                 [('host-b', 'receive'), ('host-a', 'send')]),
+                ('resize', {'flavorRef': '2'}, [('host-a', 'destroy'), ('host-b', 'spawn')])):
+            for host, method in failing:
+                with self.subTest(action, method=method):
+                    self.hosts[host].failing.append(method)
+                    self.act(self.made, action, body)
+                    self.assertEqual([], self.hosts[host].failing)
+                    self.assert_on('host-a')
+                    self.assertEqual('m1.tiny', self.server(self.made)['flavor'][
+                        'original_name'])
