@@ -4,7 +4,8 @@ A row's ``asks``, ``body`` and ``reads`` may name what was kept before: ``{volum
 a pattern, of JSON or of a text:
 
 - a dict: each of its keys is there, and its value fits; ``ABSENT`` says that a key is not there;
-- a list: as many elements, each of which fits; ``Each``: any number, each of which fits;
+- a list: as many elements, each of which fits; ``Each``: one or more, each of which fits;
+- ``Values``: an object, each of whose values fits;
 - a type, or a regular expression for the whole of a string; ``Text``: what a string contains;
 - ``OneOf``: one of several patterns;
 - ``Keep``: a string, which further rows name;
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
+from typing import Self
 
 ABSENT = object()
 ID = re.compile(r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
@@ -37,6 +39,12 @@ class OneOf(NamedTuple):
 
 class Each(NamedTuple):
     """A list whose elements fit, one or more."""
+
+    pattern: Any
+
+
+class Values(NamedTuple):
+    """An object whose values fit."""
 
     pattern: Any
 
@@ -101,6 +109,10 @@ class Call(NamedTuple):
     raises: str = ''
     who: Persona = MEMBER
 
+    def silent(self) -> Self:
+        """The same, asked by another consumer meanwhile."""
+        return self._replace(by='', uses=None)
+
 
 def beside(asks: str, answered: int, body: Any = None, reads: Any = None) -> Call:
     """What an administrator of the project does besides."""
@@ -155,6 +167,8 @@ def misfits(pattern: Any, value: Any, names: dict[str, str], at: str = '') -> It
                 yield f'{at}: {value!r} is none of {patterns}'
         case Each(pattern=inner):
             yield from misfits([inner] * max(1, len(value)), value, names, at)
+        case Values(pattern=inner):
+            yield from misfits(dict.fromkeys(value, inner), value, names, at)
         case Text(parts=parts):
             yield from (f'{at}: no {part!r} in {value!r}' for part in filled(parts, names)
                         if part not in value)

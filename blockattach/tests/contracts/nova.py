@@ -1,8 +1,8 @@
 """Nova 34: what it asks in each of its flows (compute/api.py, compute/manager.py,
 conductor/manager.py and virt/block_device.py), in order.
 
-What a recording of Nova shows in full is played by ``functional/test_nova_contract.py``, too, which
-looks at the target besides.
+``functional/test_nova_contract.py`` plays what a recording of Nova shows in full, and looks at the
+target besides.
 """
 from blockattach.tests.contracts import nova_calls as nova
 from blockattach.tests.contracts.calls import CLOUD_ADMIN

@@ -2,14 +2,16 @@
 import tempfile
 import unittest
 
+from blockattach.tests.contracts import cinder_csi
+from blockattach.tests.contracts import ironic
 from blockattach.tests.contracts import nova
+from blockattach.tests.contracts import openstacksdk
 from blockattach.tests.contracts import player
+from blockattach.tests.contracts import shells
 from blockattach.tests.fixtures import disks
 from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import nova as compute
-
-CONSUMERS = (nova.CONSUMER,)
 
 
 class ServiceCase(unittest.TestCase):
@@ -42,3 +44,18 @@ class ContractsTest(ServiceCase):
 
     def test_nova(self):
         self.play(nova.CONSUMER)
+
+    def test_ironic(self):
+        self.play(ironic.CONSUMER)
+
+    def test_openstacksdk(self):
+        self.play(openstacksdk.CONSUMER)
+
+    def test_cinder_csi(self):
+        self.play(cinder_csi.CONSUMER)
+
+    def test_the_shell_of_cinderclient(self):
+        self.play(shells.CINDER)
+
+    def test_the_shell_of_openstackclient(self):
+        self.play(shells.OPENSTACK)
