@@ -121,6 +121,11 @@ _FLOWS = (
         _get('ControllerUnpublishVolume', 'detaching', attachments=[_NODE]),
         nova.attachment_delete().silent(),
         _get('ControllerUnpublishVolume', 'available', attachments=[]), *_DELETE)),
+    Flow('unpublish_while_nova_resizes_the_server', (
+        *_PUBLISHED, nova.attachment_create(name='moved').silent(),
+        nova.attachment_delete().silent(),
+        _get('ControllerUnpublishVolume', 'reserved', attachments=[])._replace(
+            raises='its status is reserved'))),
     Flow('list_in_pages', (
         *_OTHERS, _page('?limit=2', 'third', 'second', more='second'),
         _page('?limit=2&marker={second}', 'first'), _page('', 'third', 'second', 'first'))),

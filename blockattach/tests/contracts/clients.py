@@ -14,6 +14,7 @@ from keystoneauth1 import token_endpoint
 from blockattach.tests.functional import commands
 
 BASE = '3.0'
+_SHOWN = 1000
 
 
 class Caller(NamedTuple):
@@ -76,4 +77,4 @@ def type_in(shell: str, line: str, endpoint: str, keystone: str, project_id: str
     done = commands.run(shell, (*SHELLS[shell](endpoint, keystone, project_id),
                                 '--os-volume-api-version', '3.71', *line.split()),
                         {'NO_PROXY': '127.0.0.1'})
-    return done.errors if done.status else None
+    return done.errors[-_SHOWN:] if done.status else None

@@ -67,6 +67,8 @@ _FLOWS = (
         *_ATTACHED, nova.get('in-use', **_IN_USE), nova.begin_detaching(), nova.versions(),
         nova.get('detaching', version=nova.LOCK, **_IN_USE), nova.attachment_delete(),
         nova.get('available', attachments=[]))),
+    Flow('attach_by_a_nova_that_knows_no_newer_version', (
+        _VOLUME, nova.versions(), nova.get('available', version='3.48'))),
     Flow('detach_that_fails', (
         *_ATTACHED, nova.begin_detaching(), nova.roll_detaching(), nova.get('in-use', **_IN_USE))),
     Flow('attach_that_fails', (
@@ -103,7 +105,8 @@ _FLOWS = (
     Flow('hard_reboot_with_a_record_that_nova_lost', (
         *_SHARED, *_ATTACH, nova.versions(), _SECOND,
         nova.attachment_get_all('attachment', 'second'), nova.attachment_get('attached'),
-        nova.attachment_delete('second'), nova.attachment_get_all('attachment'))),
+        nova.attachment_delete('second'), nova.attachment_get_all('attachment'),
+        nova.attachment_get_all('attachment', of='volume'))),
     Flow('resize_and_cold_migration_and_evacuation', (
         *_ATTACHED, nova.versions(), _SECOND, nova.attachment_delete(),
         nova.get('reserved', attachments=[]), nova.attachment_update(OTHER, name='second'),
@@ -171,7 +174,7 @@ _FLOWS = (
         Call('delete_snapshot', 'DELETE /snapshots/{snapshot}', 202,
              uses=use('volume_snapshots.delete', '{snapshot}')),
         nova.delete(),
-        Call('get_all_volume_types', 'GET /types', 200,
+        Call('get_all_volume_types', 'GET /types?is_public=None', 200,
              reads={'volume_types': Each({'id': nova.ID, 'name': str})},
              uses=use('volume_types.list')))),
     Flow('assisted_snapshot', (

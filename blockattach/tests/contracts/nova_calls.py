@@ -119,13 +119,14 @@ def attachment_get(status: str, name: str = 'attachment', who: Persona = MEMBER)
                 uses=use('attachments.show', f'{{{name}}}'), who=who)
 
 
-def attachment_get_all(*found: str) -> Call:
-    """Those of a server in any order, found on hard reboot."""
+def attachment_get_all(*found: str, of: str = 'server') -> Call:
+    """Those of a server, or of a volume, in any order; found on hard reboot."""
+    parameter = {'server': 'instance_id', 'volume': 'volume_id'}[of]
     orders = itertools.permutations(
         {'id': f'{{{name}}}', 'volume_id': '{volume}'} for name in found)
-    return Call('attachment_get_all', 'GET /attachments?instance_id={server}', 200, ATTACHMENTS,
+    return Call('attachment_get_all', f'GET /attachments?{parameter}={{{of}}}', 200, ATTACHMENTS,
                 reads={'attachments': OneOf(tuple(map(list, orders)))},
-                uses=use('attachments.list', search_opts={'instance_id': '{server}'}))
+                uses=use('attachments.list', search_opts={parameter: f'{{{of}}}'}))
 
 
 def encryption() -> Call:

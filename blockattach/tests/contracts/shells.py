@@ -28,26 +28,25 @@ _CINDER_CONNECTOR = {
 _OPENSTACK_CONNECTOR = {
     'initiator': _INITIATOR, 'ip': '127.0.0.1', 'platform': None, 'host': 'shell',
     'os_type': None, 'multipath': False, 'mountpoint': '/dev/vdb'}
-_FIELDS = {'size': 1, 'consistencygroup_id': None, 'snapshot_id': None, 'name': 'one',
+_FIELDS = {'size': 1, 'consistencygroup_id': None, 'snapshot_id': None, 'name': 'vol-{project}',
            'description': None, 'volume_type': None, 'availability_zone': None,
            'metadata': {'a': 'b'}, 'imageRef': None, 'source_volid': None, 'backup_id': None}
 
 
-def _command(first: Call, line: str, *calls: Call) -> tuple[Call, ...]:
+def _command(first: Call, name: str, arguments: str, calls: tuple[Call, ...]) -> tuple[Call, ...]:
     """What one command asks, in order."""
-    name = line.partition(' -')[0].partition(' {')[0]
-    rows = (first, *calls)
-    return tuple(row._replace(
-        by=name, who=ADMIN, uses=Use(line, sends=len(rows)) if row is first else None)
-        for row in rows)
+    uses = Use(f'{name} {arguments}', sends=1 + len(calls))
+    return tuple(row._replace(by=name, who=ADMIN, uses=uses if row is first else None)
+                 for row in (first, *calls))
 
 
-def _cinder(line: str, *calls: Call) -> tuple[Call, ...]:
-    return _command(nova.versions(), line, *calls)
+def _cinder(name: str, arguments: str, *calls: Call) -> tuple[Call, ...]:
+    return _command(nova.versions(), name, arguments, calls)
 
 
-def _openstack(line: str, *calls: Call) -> tuple[Call, ...]:
-    return _command(Call('', 'GET /v3', 200, reads=sdk.VERSIONS), line, *calls)
+def _openstack(name: str, arguments: str, *calls: Call) -> tuple[Call, ...]:
+    return _command(Call('', 'GET /v3', 200, reads=sdk.VERSIONS), f'volume {name}', arguments,
+                    calls)
 
 
 def _call(asks: str, answered: int, body: Any = None, reads: Any = None) -> Call:
@@ -65,68 +64,70 @@ def _attachment(**reads: Any) -> dict[str, Any]:
 _CREATED = _call('POST /volumes', 202, {'volume': _FIELDS},
                  _volume(id=Keep('volume'), status='creating'))
 _SHOWN = _call('GET /volumes/{volume}', 200, reads=_volume())
-_NAMED = _call('GET /volumes/detail?all_tenants=1&name=one', 200, reads={'volumes': [sdk.VOLUME]})
+_NAMED = _call('GET /volumes/detail?all_tenants=1&name=vol-{project}', 200,
+               reads={'volumes': [sdk.VOLUME]})
 # By id, and then by name.
-_FOUND = (_call('GET /volumes/one', 404), _call('GET /volumes/detail?name=one', 200,
-                                                reads={'volumes': [sdk.VOLUME]}))
+_FOUND = (_call('GET /volumes/vol-{project}', 404),
+          _call('GET /volumes/detail?name=vol-{project}', 200, reads={'volumes': [sdk.VOLUME]}))
 _DELETED = _call('DELETE /attachments/{attachment}', 200)
 
 _CINDER = (
     Flow('cinder', (
-        *_cinder('create 1 --name one --metadata a=b', _CREATED, _SHOWN),
-        *_cinder('list --name one --limit 1 --sort created_at:desc', _call(
-            'GET /volumes/detail?limit=1&name=one&sort=created_at%3Adesc', 200,
+        *_cinder('create', '1 --name vol-{project} --metadata a=b', _CREATED, _SHOWN),
+        *_cinder('list', '--name vol-{project} --limit 1 --sort created_at:desc', _call(
+            'GET /volumes/detail?limit=1&name=vol-{project}&sort=created_at%3Adesc', 200,
             reads={'volumes': [sdk.VOLUME]})),
-        *_cinder('show one', _NAMED),
-        *_cinder(f'attachment-create one {{server}} --connect True {_HOST} --platform x86_64 '
-                 '--ostype linux --multipath False --mode rw', _NAMED, _call(
+        *_cinder('show', 'vol-{project}', _NAMED),
+        *_cinder('attachment-create', f'vol-{{project}} {{server}} --connect True {_HOST} '
+                 '--platform x86_64 --ostype linux --multipath False --mode rw', _NAMED, _call(
                      'POST /attachments', 200, {'attachment': {
                          'volume_uuid': '{volume}', 'connector': _CINDER_CONNECTOR,
                          'instance_uuid': '{server}', 'mode': 'rw'}},
                      _attachment(id=Keep('attachment'), attach_mode='rw',
                                  connection_info=_CONNECTION))),
-        *_cinder('attachment-complete {attachment}', _call(
+        *_cinder('attachment-complete', '{attachment}', _call(
             'POST /attachments/{attachment}/action', 204, {'os-complete': None})),
-        *_cinder('attachment-show {attachment}', _call(
+        *_cinder('attachment-show', '{attachment}', _call(
             'GET /attachments/{attachment}', 200,
             reads=_attachment(status='attached', connection_info=_CONNECTION))),
-        *_cinder('attachment-list --volume-id {volume} --status attached --limit 1 '
+        *_cinder('attachment-list', '--volume-id {volume} --status attached --limit 1 '
                  '--sort created_at', _call(
                      'GET /attachments?limit=1&sort=created_at&status=attached'
                      '&volume_id={volume}', 200, reads={'attachments': [_SUMMARY]})),
-        *_cinder('attachment-delete {attachment}', _DELETED))),
+        *_cinder('attachment-delete', '{attachment}', _DELETED))),
 )
 _OPENSTACK = (
     Flow('openstack', (
-        *_openstack('volume create --size 1 --property a=b one', _CREATED),
-        *_openstack('volume list --name one', _call(
-            'GET /volumes/detail?name=one', 200, reads={'volumes': [sdk.VOLUME]})),
-        *_openstack('volume show one', *_FOUND),
-        *_openstack(f'volume attachment create one server-1 --connect {_HOST} --mode rw',
-                    *_FOUND, _call('POST /attachments', 200, {'attachment': {
+        *_openstack('create', '--size 1 --property a=b vol-{project}', _CREATED),
+        *_openstack('list', '--name vol-{project}', _call(
+            'GET /volumes/detail?name=vol-{project}', 200, reads={'volumes': [sdk.VOLUME]})),
+        *_openstack('show', 'vol-{project}', *_FOUND),
+        *_openstack('attachment create',
+                    f'vol-{{project}} server-{{project}} --connect {_HOST} --mode rw', *_FOUND,
+                    _call('POST /attachments', 200, {'attachment': {
                         'volume_uuid': '{volume}', 'connector': _OPENSTACK_CONNECTOR,
                         'instance_uuid': '{server}', 'mode': 'rw'}}, {'attachment': {
                             **_OPENSTACK_ATTACHMENT, 'id': Keep('attachment'),
                             'connection_info': _CONNECTION}})),
-        *_openstack(f'volume attachment set {{attachment}} {_HOST}', _call(
+        *_openstack('attachment set', f'{{attachment}} {_HOST}', _call(
             'PUT /attachments/{attachment}', 200,
             {'attachment': {'connector': _OPENSTACK_CONNECTOR}},
             {'attachment': {**_OPENSTACK_ATTACHMENT, 'connection_info': _CONNECTION}})),
-        *_openstack('volume attachment complete {attachment}', _call(
+        *_openstack('attachment complete', '{attachment}', _call(
             'POST /attachments/{attachment}/action', 204, {'os-complete': '{attachment}'})),
-        *_openstack('volume attachment show {attachment}', _call(
+        *_openstack('attachment show', '{attachment}', _call(
             'GET /attachments/{attachment}', 200,
             reads={'attachment': {**_OPENSTACK_ATTACHMENT, 'status': 'attached'}})),
-        *_openstack('volume attachment list --volume-id {volume}', _call(
+        *_openstack('attachment list', '--volume-id {volume}', _call(
             'GET /attachments/detail?all_tenants=False&volume_id={volume}', 200,
             reads={'attachments': [_OPENSTACK_ATTACHMENT]})),
-        *_openstack('volume attachment delete {attachment}', _DELETED),
-        *_openstack('volume attachment create {volume} --server server-1', _SHOWN, _call(
+        *_openstack('attachment delete', '{attachment}', _DELETED),
+        *_openstack('attachment create', '{volume} --server server-{project}', _SHOWN, _call(
             'POST /attachments', 200, {'attachment': {
                 'volume_uuid': '{volume}', 'connector': {}, 'instance_uuid': '{server}'}},
             {'attachment': {**_OPENSTACK_ATTACHMENT, 'id': Keep('attachment'),
                             'status': 'reserved', 'connection_info': {}}})),
-        *_openstack('volume set --property c=d --bootable --name two one', *_FOUND,
+        *_openstack('set', '--property c=d --bootable --name two vol-{project}', *_FOUND,
                     _call('POST /volumes/{volume}/metadata', 200, {'metadata': {'c': 'd'}},
                           {'metadata': {'a': 'b', 'c': 'd'}}),
                     _call('POST /volumes/{volume}/action', 200,

@@ -29,7 +29,7 @@ class RecordedTest(test_contracts.ServiceCase):
 
     def record_flow(self, consumer, flow):
         played = player.Player(self.http, consumer, self.names)
-        self.compute.run(played.names['server'], 'server-1')
+        self.compute.run(played.names['server'], f'server-{played.names["project"]}')
         kept = {}
         rest = list(flow.calls)
         while rest:
