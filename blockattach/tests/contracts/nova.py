@@ -138,7 +138,7 @@ _FLOWS = (
              uses=use('volumes.reimage', '{volume}', '{image}', True)),
         nova.get('reserved'), nova.attachment_update(OTHER, name='second'),
         nova.attachment_complete('second'))),
-    Flow('swap_is_nobodys_here_so_it_is_not_completed', (
+    Flow('swap_for_which_there_is_no_migration', (
         *_ATTACHED, nova.begin_detaching(who=SERVICE), nova.action(
             'migrate_volume_completion', 'os-migrate_volume_completion',
             {'new_volume': '{volume}', 'error': False}, '{volume}', False, answered=400,

@@ -45,6 +45,9 @@ class ContractsTest(ServiceCase):
     def test_nova(self):
         self.play(nova.CONSUMER)
 
+    def test_nova_by_an_address_without_the_project(self):
+        self.play(nova.CONSUMER._replace(with_project=False))
+
     def test_ironic(self):
         self.play(ironic.CONSUMER)
 
