@@ -50,8 +50,8 @@ _NO_CODE = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.
 _ENDS = frozenset((tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER))
 
 _SCRIPT_FUNCTION = re.compile(
-    r'^(?P<indent> *)(?:(?:export|async|static|get) )*(?:function\*? )?(?P<name>[#\w]+)\([^()]*\) \{$',
-    re.MULTILINE)
+    r'^(?P<indent> *)(?:(?:export|async|static|get) )*(?:function\*? )?'
+    r'(?P<name>[#\w]+)\([^()]*\) \{$', re.MULTILINE)
 
 
 class Finding(NamedTuple):

@@ -2,7 +2,7 @@
 
 import {byId, drawn, say} from './elements.js';
 import {HEAD, NODE, curve, fit, grouped, placed} from './layout.js';
-import {NO_ATTACHMENTS, inWords, plural} from './model.js';
+import {NO_ATTACHMENTS, inWords, number, plural} from './model.js';
 
 const STEP = 40;
 const TITLES = {host: 'Hosts', volume: 'Volumes', server: 'Servers'};
@@ -87,12 +87,12 @@ export class Graph {
         (stuck ? `, ${stuck} stuck` : '');
       found.append(this.node(kind, node.name, label, [
         drawn('rect', {x, y: node.y, width, height: NODE, rx: 8}),
-        drawn('text', {x: x + 10, y: y + 4.5}, fit(node.name, width - 18))]));
+        drawn('text', {x: x + 10, y: y + 4.5}, fit(node.name, width - 18, kind === 'server' ? 7.9 : 7.2))]));
     }
     return found;
   }
 
-  card({lined, lines, y, height}, at) {
+  card({lined, lines, rest, y, height}, at) {
     const [x, width] = at.volume;
     const [first] = lined;
     const status = first.volumeStatus;
@@ -108,7 +108,12 @@ export class Graph {
       parts.push(drawn('text', {class: line.one.stuck ? 'stuck' : 'line', x: x + 12, y: line.y + 4},
                        fit(said(line.one), width - 20, 6.6)));
     }
-    const label = `volume ${first.volume}, ${status}: ${lined.map(spoken).join('; ')}`;
+    const more = rest ? `${number(rest)} more: see the table` : '';
+    if (more) {
+      parts.push(drawn('text', {class: 'line', x: x + 12, y: y + height - 12}, more));
+    }
+    const label = `volume ${first.volume}, ${status}: ` +
+      [...lines.map((line) => spoken(line.one)), more].filter(Boolean).join('; ');
     return this.node('volume', first.volumeId, label, parts,
                      lined.some((one) => one.stuck) ? 'card is-stuck' : 'card');
   }
@@ -216,8 +221,8 @@ function lookOf(one) {
 function said(one) {
   if (!one.attachment) return NO_ATTACHMENTS;
   return [one.stuck ? '⚠' : '', one.mode || 'no mode', one.state,
-          one.age === null ? '' : inWords(one.age), one.stuck && `· ${one.stuck}`]
-    .filter(Boolean).join('  ');
+          one.age === null ? '' : inWords(one.age), one.stuck]
+    .filter(Boolean).join(' · ').replace('⚠ · ', '⚠ ');
 }
 
 function spoken(one) {

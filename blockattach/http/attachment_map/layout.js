@@ -8,22 +8,17 @@ const FOOT = 6;
 const GAP = 12;
 const TOP = 30;
 const NARROW = 720;
-const MOST_LINES = 240;
+// Of one volume; the rest is said in a line.
+const MOST_LINES = 24;
 
-// Volumes in the order of their rows, as many as fit; how many volumes do not.
+// Volumes in the order of their rows; how many volumes are more than may be drawn.
 export function grouped(rows, most) {
   const groups = new Map();
   for (const one of rows) {
     if (!groups.has(one.volumeId)) groups.set(one.volumeId, []);
     groups.get(one.volumeId).push(one);
   }
-  const found = [];
-  let lines = 0;
-  for (const lined of groups.values()) {
-    lines += lined.length;
-    if (found.length === most || (found.length && lines > MOST_LINES * (most / 40))) break;
-    found.push(lined);
-  }
+  const found = [...groups.values()].slice(0, most);
   return {groups: near(found), rest: groups.size - found.length};
 }
 
@@ -37,8 +32,8 @@ function near(groups) {
 
 export function columns(width) {
   if (width < NARROW) {
-    const hosts = Math.round(Math.max(84, width * 0.28));
-    return {host: [1, hosts], volume: [hosts + 34, width - hosts - 36], server: null};
+    const hosts = Math.round(Math.max(92, width * 0.29));
+    return {host: [1, hosts], volume: [hosts + 40, width - hosts - 42], server: null};
   }
   const side = Math.round(Math.min(230, width * 0.2));
   const middle = Math.round(Math.min(400, width * 0.36));
@@ -53,9 +48,11 @@ export function placed(groups, width) {
   const ends = {host: new Map(), server: new Map()};
   let y = TOP;
   for (const lined of groups) {
-    const lines = lined.map((one, number) => ({one, y: y + HEAD + LINE * (number + 0.5)}));
-    const height = HEAD + LINE * lines.length + FOOT;
-    cards.push({lined, lines, y, height});
+    const lines = lined.slice(0, MOST_LINES).map(
+      (one, number) => ({one, y: y + HEAD + LINE * (number + 0.5)}));
+    const rest = lined.length - lines.length;
+    const height = HEAD + LINE * (lines.length + (rest ? 1 : 0)) + FOOT;
+    cards.push({lined, lines, rest, y, height});
     y += height + GAP;
     for (const line of lines) {
       collect(ends.host, line.one.host, line);

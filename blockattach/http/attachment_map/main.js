@@ -12,11 +12,13 @@ const FILTERS = ['project', 'host', 'state', 'text'];
 
 let service = null;
 let isAsked = false;
+let states = null;
 const graph = new Graph(pick, showSoon);
 const table = new Table(showSoon);
 
 function begin(token) {
   service?.end();
+  states = null;
   service = new Service(token, showSoon, fail);
   byId('main').setAttribute('aria-busy', 'true');
   service.run();
@@ -45,12 +47,20 @@ function show() {
   say('freshness', service.freshness);
   graph.show(found, {host: wanted.host, volume: wanted.text, server: wanted.text});
   byId('drawing').hidden = found.length === 0;
-  table.show(table.key === null ? (table.descending ? found.toReversed() : found)
-    : sorted(found, table.key, table.descending));
+  table.show(table.key === null ? found : sorted(found, table.key, table.descending),
+             fresh(all));
   if (service.isWhole && byId('main').getAttribute('aria-busy') === 'true') {
     byId('main').setAttribute('aria-busy', 'false');
     performance.mark('whole');
   }
+}
+
+// The keys of the rows that are new or in another state than a moment ago.
+function fresh(all) {
+  const before = states;
+  states = service.isWhole ? new Map(all.map((one) => [one.key, one.state])) : null;
+  return new Set(before === null ? []
+    : all.filter((one) => before.get(one.key) !== one.state).map((one) => one.key));
 }
 
 function readFilters() {

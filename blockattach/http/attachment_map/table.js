@@ -15,7 +15,8 @@ const COLUMNS = [
   {title: 'Mode', key: 'mode', cell: (one) => one.mode && pair(
     one.mode, '', one.enforced && `enforced by ${one.enforced}`)},
   {title: 'State', key: 'state', cell: (one) => element('span', {class: 'state'}, one.state)},
-  {title: 'For', key: 'age', cell: (one) => one.age === null ? '' : inWords(one.age)},
+  {title: 'For', key: 'age', cell: (one) => one.age === null ? ''
+    : element('span', {class: 'state'}, inWords(one.age))},
 ];
 
 function small(text) {
@@ -47,7 +48,6 @@ export class Table {
       this.most += STEP;
       changed();
     });
-    this.showOrder();
   }
 
   head(column, changed) {
@@ -56,10 +56,9 @@ export class Table {
     button.addEventListener('click', () => {
       this.descending = this.key === column.key && !this.descending;
       this.key = column.key;
-      this.showOrder();
       changed();
     });
-    return element('th', {role: 'columnheader', scope: 'col'}, button);
+    return element('th', {role: 'columnheader', scope: 'col', class: `of-${column.key}`}, button);
   }
 
   // Without a choice the first column says the order: what is stuck is first.
@@ -73,15 +72,16 @@ export class Table {
   }
 
   // Rows that are as they were stay the elements that they were, so that nothing is read out twice.
-  show(rows) {
+  // `fresh`: the keys of those that are new or in another state.
+  show(rows, fresh) {
+    this.showOrder();
     const shown = rows.slice(0, this.most);
     const next = new Map();
-    const first = this.known.size === 0;
     for (const one of shown) {
       const sign = JSON.stringify(one);
       const before = this.known.get(one.key);
       next.set(one.key, before?.sign === sign ? before
-        : {sign, state: one.state, element: line(one, !first && before?.state !== one.state)});
+        : {sign, element: line(one, fresh.has(one.key))});
     }
     this.known = next;
     const elements = [...next.values()].map((found) => found.element);
