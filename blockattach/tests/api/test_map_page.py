@@ -1,4 +1,4 @@
-"""The page that draws attachments, in a browser: what a viewer sees, types, hears and is refused."""
+"""The page that draws attachments, in a browser: what a viewer sees, types and is refused."""
 import json
 import re
 import unittest
