@@ -64,40 +64,52 @@ export class Api {
   // All items of a list, by id. `arrived` is called with each page. What is long is read from both
   // ends at once, until the two meet.
   async list(noun, arrived) {
-    const found = new Map();
-    const first = await this.page(noun, 'desc', null);
-    take(first, found, arrived);
-    const walks = [this.walk(noun, 'desc', first, found, arrived)];
-    if (first.length === PAGE) walks.push(this.walk(noun, 'asc', null, found, arrived));
-    await Promise.all(walks);
-    return found;
+    const reading = {noun, arrived, found: new Map(), count: Infinity, met: null};
+    const first = await this.page(reading, 'desc', null);
+    take(first, reading);
+    if (reading.found.size >= reading.count) return reading.found;
+    const walks = [this.walk(reading, 'desc', first)];
+    if (first.length === PAGE && reading.count > 2 * PAGE) {
+      walks.push(this.walk(reading, 'asc', null));
+    }
+    await Promise.race([new Promise((resolve) => {
+      reading.met = resolve;
+    }), Promise.all(walks)]);
+    return reading.found;
   }
 
-  async walk(noun, direction, before, found, arrived) {
+  async walk(reading, direction, before) {
     let page = before;
     while (page === null || page.length > 0) {
-      page = await this.next(noun, direction, page);
-      if (!take(page, found, arrived)) return;
+      page = await this.next(reading, direction, page);
+      if (!take(page, reading) || reading.found.size >= reading.count) {
+        reading.met();
+        return;
+      }
     }
   }
 
   // The page behind another one, also if the last of that is gone meanwhile.
-  async next(noun, direction, before) {
+  async next(reading, direction, before) {
     for (const one of before?.toReversed() ?? []) {
       try {
-        return await this.page(noun, direction, one.id);
+        return await this.page(reading, direction, one.id);
       } catch (error) {
         if (error.status !== 404) throw error;
       }
     }
-    return this.page(noun, direction, null);
+    return this.page(reading, direction, null);
   }
 
-  async page(noun, direction, marker) {
+  async page(reading, direction, marker) {
     const query = new URLSearchParams({
       all_tenants: 1, limit: PAGE, sort: `created_at:${direction},id:${direction}`});
     if (marker) query.set('marker', marker);
-    return (await this.read(`${noun}/detail?${query}`))[noun];
+    // Other lists do not count.
+    if (reading.noun === 'volumes') query.set('with_count', 'true');
+    const body = await this.read(`${reading.noun}/detail?${query}`);
+    reading.count = body.count ?? Infinity;
+    return body[reading.noun];
   }
 
   // One volume with its attachments; null and none if it is gone.
@@ -110,12 +122,12 @@ export class Api {
   }
 }
 
-// Keeps what is new; false if nothing of it was.
-function take(page, found, arrived) {
+// Keeps what is new; false if something was known already, which the other end has read.
+function take(page, {found, arrived}) {
   const fresh = page.filter((one) => !found.has(one.id));
   for (const one of fresh) found.set(one.id, one);
   if (fresh.length) arrived(fresh);
-  return fresh.length > 0;
+  return fresh.length === page.length;
 }
 
 function absent(error) {

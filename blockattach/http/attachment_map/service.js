@@ -7,6 +7,8 @@ import {NotOffered, events} from './stream.js';
 const POLL_SECONDS = 5;
 const LIVE_SECONDS = 60;
 const RETRY_SECONDS = 5;
+const STREAM_MILLISECONDS = 500;
+const SHOWN_MILLISECONDS = 400;
 // With more changed volumes than this all is read.
 const MANY = 50;
 
@@ -26,6 +28,7 @@ export class Service {
     this.due = 0;
     this.pollSeconds = POLL_SECONDS;
     this.wake = () => {};
+    this.begun = () => {};
   }
 
   end() {
@@ -48,7 +51,11 @@ export class Service {
   }
 
   async run() {
-    this.follow();
+    // What happens from the beginning of the stream on, is in it; one that hangs holds nothing up.
+    await Promise.race([new Promise((resolve) => {
+      this.begun = resolve;
+      this.follow();
+    }), new Promise((resolve) => setTimeout(resolve, STREAM_MILLISECONDS))]);
     while (!this.ending.signal.aborted) {
       try {
         await this.readDue();
@@ -79,10 +86,14 @@ export class Service {
 
   async readAll() {
     const begin = Date.now();
-    // The first time, what has arrived is shown while the rest is on its way.
+    // The first time, what has arrived is shown while the rest is on its way, but not page by page:
+    // to draw takes the time of what is still to be read.
+    let shown = 0;
     const arrived = (into) => (page) => {
       if (this.isWhole) return;
       for (const one of page) into.set(one.id, one);
+      if (Date.now() - shown < SHOWN_MILLISECONDS) return;
+      shown = Date.now();
       this.show();
     };
     const [volumes, attachments] = await Promise.all([
@@ -127,7 +138,11 @@ export class Service {
           this.on(event);
         }
       } catch (error) {
-        if (this.ending.signal.aborted || error.needsToken) return;
+        if (this.ending.signal.aborted) return;
+        if (error.needsToken) {
+          this.begun();
+          return;
+        }
         this.setLive(error instanceof NotOffered ? error.message : 'the stream is interrupted');
         if (error instanceof NotOffered) return;
         await new Promise((resolve) => setTimeout(resolve, 1000 * RETRY_SECONDS));
@@ -144,6 +159,7 @@ export class Service {
   }
 
   setLive(why) {
+    this.begun();
     if (this.live === why) return;
     this.live = why;
     // What happened before the stream is read once more, what happens without one soon.
