@@ -16,6 +16,7 @@ TOKEN = f'{make.USER}:{make.PROJECT}:admin'
 WHOLE = 'document.querySelector("main[aria-busy=false]")'
 LIVE = 'document.getElementById("freshness").textContent.includes("Live")'
 FOCUSED = 'document.activeElement'
+PREFIX = '/storage'
 MANY = 2300
 """Of a list: more than two pages, so that it is read from both ends."""
 PAIRS = [(text, ground) for ground in ('ground', 'surface', 'hover', 'stuck-ground')
@@ -38,13 +39,16 @@ def tearDownModule():
 
 
 class Guarded:
-    """The API behind what asks for a token, as Keystone's middleware does."""
+    """The API behind what asks for a token, as Keystone's middleware does, and behind a proxy that
+    takes `PREFIX` away.
+    """
 
     def __init__(self, application):
         self._application = application
         self.accepted = None
 
     def __call__(self, environ, start_response):
+        environ['PATH_INFO'] = environ['PATH_INFO'].removeprefix(PREFIX)
         status = self._refusal(environ)
         if status is None:
             return self._application(environ, start_response)
@@ -72,11 +76,11 @@ class MapPageTestCase(unittest.TestCase):
         self.server = map_scene.serve(self.guarded, self.http.database, self.WATCHED)
         self.addCleanup(self.server.stop)
 
-    def view(self, begun=WHOLE, width=1280, **emulated):
+    def view(self, begun=WHOLE, width=1280, prefix='', **emulated):
         """The page, once it shows all."""
         page = chromium.page(width, **emulated)
         self.addCleanup(page.__exit__)
-        page.open(f'{self.server.url}/map')
+        page.open(f'{self.server.url}{prefix}/map')
         page.until(begun)
         return page
 
@@ -136,6 +140,12 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual([], page.complaints())
         self.assertEqual([], [one for one in page.requests()
                               if not one.startswith(f'{self.server.url}/')])
+
+    def test_behind_a_proxy_with_a_prefix(self):
+        page = self.view(LIVE, prefix=PREFIX)
+        self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
+        self.assertEqual([], [one for one in page.requests()
+                              if not one.startswith(f'{self.server.url}{PREFIX}/')])
 
     def test_filters(self):
         page = self.view()
@@ -282,6 +292,9 @@ class MapPageTest(MapPageTestCase):
         self.assertLessEqual(page.run('document.documentElement.scrollWidth'), 360)
         self.assertEqual('block', page.run('getComputedStyle(document.querySelector('
                                            '"tbody tr")).display'))
+        self.assertEqual([], page.run(
+            """[...document.querySelectorAll('button, select, th, td')].filter(
+                (one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.innerText)"""))
         # Cards are rows and cells all the same.
         roles = {role for role, _ in page.accessible()}
         self.assertLessEqual({'table', 'row', 'cell', 'rowheader', 'columnheader'}, roles)
