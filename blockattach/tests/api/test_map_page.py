@@ -101,7 +101,7 @@ class MapPageTestCase(unittest.TestCase):
         }})()""")
 
     def counts(self, page, sentence):
-        """Wait until the viewer is told."""
+        """Wait until these numbers are announced."""
         page.until(f'document.getElementById("counts").textContent === {json.dumps(sentence)}')
 
     def attach(self, host):
