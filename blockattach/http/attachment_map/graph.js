@@ -22,6 +22,11 @@ export class Graph {
     new ResizeObserver(changed).observe(this.place);
     this.place.addEventListener('keydown', (event) => this.onKey(event));
     this.place.addEventListener('click', (event) => this.choose(event.target));
+    // Only what had the focus is come back to: before that it is the first one, whatever was read first.
+    this.place.addEventListener('focusin', (event) => {
+      const node = event.target.closest('.node');
+      if (node) this.current = keyOf(node);
+    });
     for (const name of ['pointerover', 'focusin']) {
       this.place.addEventListener(name, (event) => this.light(event.target));
     }
@@ -141,7 +146,6 @@ export class Graph {
     const stop = all.find((node) => keyOf(node) === this.current) ?? all[0];
     if (!stop) return;
     stop.setAttribute('tabindex', 0);
-    this.current = keyOf(stop);
     if (had) stop.focus({preventScroll: true});
   }
 
@@ -149,7 +153,6 @@ export class Graph {
     if (!node) return;
     this.place.querySelector('.node[tabindex="0"]')?.setAttribute('tabindex', -1);
     node.setAttribute('tabindex', 0);
-    this.current = keyOf(node);
     node.focus();
   }
 

@@ -1,6 +1,7 @@
 """The page that draws attachments, in a browser: what a viewer sees, types and is refused."""
 import json
 import re
+import threading
 import unittest
 import uuid
 
@@ -11,6 +12,7 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.tests.fixtures import browser
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import map_scene
+from blockattach.tests.fixtures import polling
 
 TOKEN = f'{make.USER}:{make.PROJECT}:admin'
 WHOLE = 'document.querySelector("main[aria-busy=false]")'
@@ -46,9 +48,13 @@ class Guarded:
     def __init__(self, application):
         self._application = application
         self.accepted = None
+        self.lists_attachments = threading.Event()
+        self.lists_attachments.set()
 
     def __call__(self, environ, start_response):
         environ['PATH_INFO'] = environ['PATH_INFO'].removeprefix(PREFIX)
+        if environ['PATH_INFO'].endswith('/attachments/detail'):
+            self.lists_attachments.wait(polling.LIMIT)
         status = self._refusal(environ)
         if status is None:
             return self._application(environ, start_response)
@@ -199,6 +205,15 @@ class MapPageTest(MapPageTestCase):
              'of-age'], reached)
         page.press('Enter')
         page.until('document.querySelector("th.of-age").getAttribute("aria-sort") === "ascending"')
+
+    def test_by_keyboard_it_begins_at_the_first_host_whatever_was_read_first(self):
+        self.guarded.lists_attachments.clear()
+        self.addCleanup(self.guarded.lists_attachments.set)
+        page = self.view('document.querySelector(".node.volume")')
+        self.guarded.lists_attachments.set()
+        page.until(WHOLE)
+        self.assertEqual('host', page.run(
+            'document.querySelector(\'.node[tabindex="0"]\').dataset.kind'))
 
     def follow_graph(self, page):
         """Through the graph by the arrow keys; the focus stays where it was."""
