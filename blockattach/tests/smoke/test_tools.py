@@ -26,8 +26,8 @@ from blockattach.tests.rules import sources
 
 TOOLS = sources.ROOT / 'tools'
 LEFT_OUT = shutil.ignore_patterns(
-    '.venv', '.venv-lowest', '.stestr', '.tox', '.hypothesis', '*_cache', '__pycache__', 'build',
-    'dist', '*.egg-info', '.devcloud')
+    '.venv', '.venv-cinder', '.venv-lowest', '.stestr', '.tox', '.hypothesis', '*_cache',
+    '__pycache__', 'build', 'dist', '*.egg-info', '.devcloud')
 # What pbr leaves out of a source distribution where it is not there, and what setuptools says
 # where Python writes no bytecode.
 EXPECTED_WARNINGS = re.compile(
