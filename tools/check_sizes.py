@@ -15,6 +15,7 @@ import ast
 import collections
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -31,7 +32,7 @@ INTERNAL_IMPORTS = 12
 PACKAGE = 'blockattach'
 PACKAGES = (PACKAGE, 'blockattachclient', 'blockattach_tempest_plugin')
 FOLDERS = (*PACKAGES, 'tools', 'doc/source', 'releasenotes/source', '.ci', 'devstack')
-SUFFIXES = ('.py', '.sh', '.yaml', '')
+SUFFIXES = ('.py', '.sh', '.yaml', '.js', '.css', '')
 
 # Lists of everything there is, one line each, and what puts a whole together: builders, fixtures
 # and tests. Splitting them would hide what they show.
@@ -47,6 +48,10 @@ _NO_CODE = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.
                       tokenize.DEDENT, tokenize.ENDMARKER))
 # A text that is a statement by itself stands between these: a docstring.
 _ENDS = frozenset((tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER))
+
+_SCRIPT_FUNCTION = re.compile(
+    r'^(?P<indent> *)(?:(?:export|async|static|get) )*(?:function\*? )?'
+    r'(?P<name>[#\w]+)\([^()]*\) \{$', re.MULTILINE)
 
 
 class Finding(NamedTuple):
@@ -81,6 +86,8 @@ def check(name: str, text: str) -> Iterator[Finding]:
     lines = text.count('\n')
     if lines > FILE_LINES:
         yield Finding(name, 1, f'{lines} lines, at most {FILE_LINES} are allowed')
+    if name.endswith('.js'):
+        yield from _check_script(name, text)
     if not name.endswith('.py'):
         return
     tree = ast.parse(text, name)
@@ -93,6 +100,17 @@ def check(name: str, text: str) -> Iterator[Finding]:
     count = len(internal_imports(tree))
     if count > INTERNAL_IMPORTS and not name.startswith(MAY_IMPORT_MORE):
         yield Finding(name, 1, f'{count} internal imports, at most {INTERNAL_IMPORTS} are allowed')
+
+
+def _check_script(name: str, text: str) -> Iterator[Finding]:
+    """Functions and methods of JavaScript: their last line is indented as their first one is."""
+    for begin in _SCRIPT_FUNCTION.finditer(text):
+        body, end, _ = text[begin.start():].partition(f'\n{begin["indent"]}}}')
+        length = body.count('\n') + 2
+        if end and length > FUNCTION_LINES:
+            yield Finding(name, text.count('\n', 0, begin.start()) + 1,
+                          f'{begin["name"]} has {length} lines, at most {FUNCTION_LINES} are '
+                          'allowed')
 
 
 def internal_imports(tree: ast.Module) -> set[str]:

@@ -3,6 +3,7 @@
 #   ensure_system_packages [PROFILE...]   the packages of bindep.txt that apply
 #   ensure_venv [REQUIREMENTS...]         .venv with the package (editable) and what it needs
 #   ensure_test_venv                      the same, with what the tests and gates need
+#   ensure_cinder_venv                    .venv-cinder with the Cinder that tests move in from
 #
 # Each does nothing when nothing is missing. They say what they do on standard error, in a line.
 
@@ -143,6 +144,24 @@ ensure_venv() {
             </dev/null >"$log" 2>&1; then
         tail -n 25 "$log" >&2
         say "Cannot install Python packages; all of pip's output is in .venv/pip.log"
+        return 1
+    fi
+    printf '%s\n' "$sum" >"$stamp"
+}
+
+# Cinder in an environment of its own, .venv-cinder: its requirements are not ours.
+ensure_cinder_venv() {
+    local BLOCKATTACH_VENV=$BLOCKATTACH_ROOT/.venv-cinder sum
+    local wanted=$BLOCKATTACH_ROOT/tools/cinder-requirements.txt stamp=$BLOCKATTACH_VENV/stamp
+    sum=$(sha256sum "$wanted") || return 1
+    [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ] && return 0
+    make_venv || return 1
+    say "Installing Cinder into .venv-cinder"
+    if ! "$BLOCKATTACH_VENV/bin/python" -m pip install --disable-pip-version-check \
+            -r "$wanted" </dev/null >"$BLOCKATTACH_VENV/pip.log" 2>&1; then
+        say "Cannot install Cinder; what needs it is skipped. See .venv-cinder/pip.log"
+        # A half of it would be taken for the whole.
+        rm -f "$BLOCKATTACH_VENV/bin/cinder-manage"
         return 1
     fi
     printf '%s\n' "$sum" >"$stamp"

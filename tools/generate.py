@@ -18,6 +18,7 @@ import draw_parts
 import print_api
 import print_api_reference
 import print_commands
+import print_consumers
 import print_dashboard
 import print_errors
 import print_failpoints
@@ -69,6 +70,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/contributor/interfaces.rst': print_rpc.interfaces,
     'doc/source/contributor/planted_bugs.txt': print_planted_bugs.document,
     'doc/source/user/bus_methods.txt': print_rpc.consumer_methods,
+    'doc/source/user/consumers.txt': print_consumers.document,
     'doc/source/user/operations.rst': print_api_reference.overview,
     'doc/source/user/api_examples.json': print_api_reference.examples_document,
     **{f'{print_api_reference.FOLDER}/{name}.rst': functools.partial(

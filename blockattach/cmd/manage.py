@@ -112,7 +112,8 @@ NOUNS = {
                 Argument('--leave-refused', 'Take the rest, and leave there what is refused, with '
                                             'all of its volume.', _YES),
                 Argument('--initiator', 'The name by which a host logs in whose connector Cinder '
-                                        'has not kept.', {
+                                        'has not kept. Instead of the host: the id of the server '
+                                        'that uses the volume.', {
                     'action': 'append', 'default': [], 'metavar': 'HOST=NAME'}),
                 Argument('--pool', 'Where the volumes lie that Cinder has on a host (or in a '
                                    'cluster), if that is called otherwise here.', {

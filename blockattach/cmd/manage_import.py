@@ -80,7 +80,8 @@ def _print_findings(head: str, table: Mapping[str, importing.Remark],
                     findings: Iterable[report.Finding]) -> None:
     by_code: dict[str, list[str]] = {}
     for one in findings:
-        by_code.setdefault(one.code, []).append(one.id)
+        by_code.setdefault(one.code, []).append(
+            f'{one.id} ({one.holder})' if one.holder else one.id)
     for code, ids in by_code.items():
         remark = table[code]
         print(f'{head} {remark.noun} ({len(ids)}): {remark.text}')

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from blockattach.conf import api
+from blockattach.conf import attachment_map
 from blockattach.conf import attachments
 from blockattach.conf import backend
 from blockattach.conf import compute
@@ -37,7 +38,7 @@ OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
         service, api, control, attachments, scheduler, volume, nova, glance, images, quota, rpc,
-        database, health, watch, compute)),
+        database, health, watch, attachment_map, compute)),
     (compute.STORAGE_GROUP, compute.STORAGE_OPTS),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),

@@ -174,12 +174,24 @@ class LegacyControl:
                attachment_id: str | None) -> None:
         """End one attachment: the named one, else the only one.
 
+        One that os-terminate_connection has ended is ended: clients ask for both, in that order,
+        and name it.
+
         :raises InvalidInput: there are several, and none was named
         :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
         """
         _refuse_in_maintenance(volume, 'detach')
+        if attachment_id is not None and self._has_ended(volume, attachment_id):
+            return
         rows = [row for row in self._rows(volume) if not row.legacy_reservation]
         self._detach(caller, volume, rows, attachment_id, _Verb.DETACH)
+
+    def _has_ended(self, volume: records.Volume, attachment_id: str) -> bool:
+        try:
+            row = attachment_queries.get_even_deleted(self._database, attachment_id)
+        except errors.AttachmentNotFound:
+            return False
+        return row.volume_id == volume.id and row.state is _State.GONE
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:

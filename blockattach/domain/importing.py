@@ -56,7 +56,8 @@ REFUSED: Mapping[str, Remark] = {
         'Wait until it has ended, or end it there: cinder snapshot-reset-state.'),
     'no_initiator': Remark(
         'attachment', 'nobody has written down the name by which its host logs in',
-        '--initiator HOST=NAME, as /etc/iscsi/initiatorname.iscsi of that host says it'),
+        '--initiator HOST=NAME, as /etc/iscsi/initiatorname.iscsi of that host says it; the id of '
+        'the server instead of the host where Cinder has not kept that. Or detach it there.'),
     'bad_connector': Remark(
         'attachment', 'its connector is not one that a host can have',
         'Detach it there.'),
@@ -126,7 +127,8 @@ _LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>\d+)')
 class Choices:
     """What an operator says besides.
 
-    :ivar initiators: the names of hosts whose connectors Cinder has not kept
+    :ivar initiators: the names of hosts whose connectors Cinder has not kept, by host, or by the
+        server on it
     :ivar pools: ``host@backend#pool`` instead of what Cinder calls the host of a volume
     """
 
@@ -182,7 +184,9 @@ def attachment(found: Found, choices: Choices) -> Taken:
     """
     mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
     state, changed = _state(found)
-    if state is _State.RESERVED or not (found.host or found.connector or found.info):
+    # What was exported may be in use by a host of which nothing is written down.
+    if state is _State.RESERVED or not (
+            found.host or found.connector or found.info or found.location):
         return Taken(state, mode, changed=changed)
     connector = _connector(found, mode, choices)
     return Taken(state, mode or connection.AccessMode.RW, connector, _connection(found), changed)
@@ -220,7 +224,8 @@ def _connector(found: Found, mode: connection.AccessMode | None,
                choices: Choices) -> dict[str, Any]:
     made = dict(found.connector or {})
     host = made.get('host') or found.host
-    made['initiator'] = made.get('initiator') or choices.initiators.get(host or '')
+    made['initiator'] = (made.get('initiator') or choices.initiators.get(host or '')
+                         or choices.initiators.get(found.instance_uuid or ''))
     if not made['initiator']:
         raise Refused('no_initiator')
     made |= {'host': host, 'mode': (mode or connection.AccessMode.RW).value}

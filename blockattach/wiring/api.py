@@ -7,6 +7,7 @@ from blockattach.api import app
 from blockattach.api import routes
 from blockattach.api import services as api_services
 from blockattach.conf import api as api_conf
+from blockattach.conf import attachment_map as map_conf
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
@@ -26,6 +27,7 @@ from blockattach.control import volume_parts
 from blockattach.control import volumes
 from blockattach.db.services import services as db_services
 from blockattach.domain import binaries
+from blockattach.http import attachment_map
 from blockattach.http import dispatch
 from blockattach.http import health
 from blockattach.http import queueing
@@ -125,7 +127,7 @@ def build_handling(base: dependencies.Dependencies,
 
 def build_application(base: dependencies.Dependencies, services: api_services.ApiServices,
                       check: dispatch.Check | None = None) -> Wsgi:
-    """The layers around handlers that use these services.
+    """The layers around handlers that use these services, and the page that needs none of them.
 
     :param check: of each answer, for tests
     :raises ConfigurationError: authentication cannot be used
@@ -133,10 +135,11 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
     settings = services.settings
     authenticated = authentication.build_authentication(base.conf, settings)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
-        return app.build_app(services, authenticated, telemetry=base.telemetry,
+        made = app.build_app(services, authenticated, telemetry=base.telemetry,
                              admission=[queueing.admitting(base.admission, _call_seconds(base))],
                              outer=authentication.build_outer_middleware(base.conf, settings),
                              check=check)
+    return attachment_map.with_map(made) if map_conf.settings(base.conf).enabled else made
 
 
 def _call_seconds(base: dependencies.Dependencies) -> float:

@@ -343,7 +343,7 @@ def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
             [release.name for release in history.RELEASES[:-1]])
 
 
-def _open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
+def open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
               url: str | None = None) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
     """A transport, and a probe of its broker, which must answer if it is needed.
 
@@ -374,15 +374,15 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     database.limit_source = limits.source(conf, time)
     over_http = rpc_site.ways(conf)
     site = rpc_site.OpenSite(conf, database, time) if over_http.calls else None
-    bus_transport, broker = _open_bus(conf, need_broker, 'DEFAULT', 'transport_url',
+    bus_transport, broker = open_bus(conf, need_broker, 'DEFAULT', 'transport_url',
                                       site.url if site and over_http.others else None)
     rpc, second, direct = rpc_conf.settings(conf), None, None
     if rpc.second_transport_url:
         # During a move between brokers, servers listen on both.
-        second, _ = _open_bus(conf, need_broker, rpc_conf.GROUP, 'second_transport_url',
+        second, _ = open_bus(conf, need_broker, rpc_conf.GROUP, 'second_transport_url',
                               rpc.second_transport_url)
     if site and not over_http.others:
-        direct, _ = _open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
+        direct, _ = open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
     admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
@@ -417,7 +417,8 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
     watching.add('database', database.wrong)
     watching.add('bus', broker.wrong)
     reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
-    observed.watch(database, broker, watching)
+    observed.watch_database(database)
+    observed.watch(broker, watching)
     return Dependencies(
         conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),
         service=service, database=database, bus=bus, probe=broker,

@@ -32,14 +32,20 @@ class Observation:
         self._running = contextlib.ExitStack()
         self.telemetry = acts.Telemetry(time)
         self.report = state_report.StateReport(process, conf, self.telemetry)
+        self._overview: _Overview | None = None
 
-    def watch(self, database: engine.Database, broker: transport.BrokerProbe,
-              watching: monitor.Monitor) -> None:
+    def watch_database(self, database: engine.Database) -> None:
+        """Add the readings of what stands on the database of block storage."""
+        readings = self.telemetry.readings
+        readings.add('database', lambda: _connections(database))
+        self._overview = _Overview(database)
+        readings.add('overview', self._overview.read)
+
+    def watch(self, broker: transport.BrokerProbe, watching: monitor.Monitor) -> None:
         """Add the readings that every process has."""
         readings = self.telemetry.readings
         readings.add('build', lambda: {
             metrics.BUILD: {(self._process, version.version_string()): 1}})
-        readings.add('database', lambda: _connections(database))
         readings.add('bus', lambda: {metrics.BUS_RECONNECTS: {(): broker.reconnects}})
         readings.add('checks', lambda: {metrics.CHECK: {
             (name,): int(wrong is not None) for name, wrong in watching.findings().items()}})
@@ -47,8 +53,6 @@ class Observation:
             name: wrong or 'nothing is wrong' for name, wrong in watching.findings().items()})
         self.report.add('Bus', lambda: {
             'broker': broker.broker, 'reconnects': broker.reconnects})
-        self._overview = _Overview(database)
-        readings.add('overview', self._overview.read)
 
     def start(self) -> None:
         """Begin to count and trace as configured, and serve the results.
@@ -57,7 +61,8 @@ class Observation:
             that asks for reports is not there
         """
         with contextlib.ExitStack() as starting:
-            starting.callback(self._overview.close)
+            if self._overview is not None:
+                starting.callback(self._overview.close)
             with locations.named(self._conf, state_report.GROUP, 'file_event_handler'):
                 self.report.start()
             self._start_counting(starting)

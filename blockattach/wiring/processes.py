@@ -3,6 +3,7 @@ import contextlib
 import gc
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import Any
 from typing import Protocol
 
 import oslo_messaging
@@ -12,7 +13,9 @@ from oslo_log import log as oslo_log
 from blockattach import log
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
+from blockattach.health import monitor
 from blockattach.wiring import dependencies
+from blockattach.wiring import observation
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -32,7 +35,28 @@ class Service(Protocol):
         """Take nothing new and finish what runs."""
 
 
-Build = Callable[[dependencies.Dependencies], Iterable[Service]]
+class Base(Protocol):
+    """What a process stands on, as far as it is one: how it is observed, reloaded and left."""
+
+    @property
+    def monitor(self) -> monitor.Monitor:
+        """Its health."""
+
+    @property
+    def reloads(self) -> dependencies.Reloads:
+        """What it reads anew."""
+
+    @property
+    def observation(self) -> observation.Observation:
+        """Its telemetry."""
+
+    @property
+    def abandoned(self) -> list[Callable[[], None]]:
+        """What is called right before it is cut off."""
+
+
+Build = Callable[[Any], Iterable[Service]]
+"""Makes the services, on what `ServiceProcess` has opened."""
 
 
 class ServiceProcess:
@@ -43,7 +67,7 @@ class ServiceProcess:
         self._conf = conf
         self._build = build
         self._running = contextlib.ExitStack()
-        self._base: dependencies.Dependencies | None = None
+        self._base: Base | None = None
 
     def start(self) -> None:
         """Serve.
@@ -101,7 +125,7 @@ class ServiceProcess:
         if self._base is not None:
             self._base.observation.report.ask()
 
-    def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
+    def _open(self, starting: contextlib.ExitStack) -> Base:
         """The dependencies of the services; ``starting`` closes them at the end."""
         base = dependencies.build_dependencies(self._conf, self._name)
         starting.callback(base.close)

@@ -5,10 +5,14 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One thing that is not taken as it is; ``code`` is a key of a table of `domain.importing`."""
+    """One thing that is not taken as it is; ``code`` is a key of a table of `domain.importing`.
+
+    :ivar holder: of an attachment: its host; its server where Cinder has not kept the host
+    """
 
     code: str
     id: str
+    holder: str = ''
 
 
 @dataclasses.dataclass(slots=True)

@@ -181,7 +181,8 @@ class Reader:
             try:
                 taken.append((one, read, importing.attachment(read, self._choices)))
             except importing.Refused as exc:
-                refused.append(report.Finding(str(exc), one['id']))
+                refused.append(report.Finding(
+                    str(exc), one['id'], read.host or read.instance_uuid or ''))
         shared = importing.credential(
             row['provider_auth'], [read.info for _, read, _ in taken])
         plain = not row.get('multiattach')

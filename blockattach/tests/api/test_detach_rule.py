@@ -169,6 +169,18 @@ class DetachRuleTest(base.ApiTestCase):
             self.assert_fault(409, 'Detach volume from instance  using the Compute API',
                               self.act(self.http.as_member, 'os-detach', body, volume_id))
 
+    def test_what_os_terminate_connection_has_ended_is_ended(self):
+        """Clients before there were attachments ask for both, and only the second names it."""
+        volume_id = self.volume()
+        connector = make.connector()
+        ended = {'attachment_id': self.attached(volume_id, connector=connector)}
+        self.assert_status(202, self.act(self.http.as_member, 'os-terminate_connection',
+                                         {'connector': connector}, volume_id))
+        self.assert_status(202, self.act(self.http.as_member, 'os-detach', ended, volume_id))
+        self.assertEqual('available', self.shown(volume_id)['status'])
+        self.assert_fault(409, 'ConflictNovaUsingAttachment',
+                          self.act(self.http.as_member, 'os-detach', ended, self.volume()))
+
     def test_a_host_that_several_servers_share(self):
         volume_id = self.volume(multiattach=True)
         connector = make.connector()

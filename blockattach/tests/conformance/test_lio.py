@@ -96,6 +96,88 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.assertFalse(os.path.exists(path))
 
 
+class LioAdoptionTest(lio_backend.Lio):
+    """A target as Cinder's lioadm makes it, whose hosts share a credential, is adopted."""
+
+    SHARED = connection.Credential('someone', 'a-shared-secret')
+
+    def setUp(self):
+        super().setUp()
+        self.offered = self.an_export()
+        self.wanted = [dataclasses.replace(
+            self.a_grant(self.offered, number), credential=self.SHARED, adopted=True)
+            for number in range(2)]
+        self.make_as_cinder()
+        for grant in self.wanted:
+            self.assertTrue(self.logs_in(self.offered, grant))
+
+    def make_as_cinder(self):
+        store = f'{self.kernel.root}/core/iblock_0/{self.name(self.offered)}'
+        group = self.group(self.offered)
+        unit = f'{group}/lun/lun_0'
+        for path in (os.path.dirname(store), store, f'{self.kernel.root}/iscsi',
+                     os.path.dirname(group), group):
+            if not os.path.isdir(path):
+                os.mkdir(path)
+        for name, text in (('control', f'udev_path={self.offered.device}'), ('enable', '1'),
+                           ('udev_path', self.offered.device),
+                           ('wwn/vpd_unit_serial', 'a-serial-of-its-own')):
+            self.write(f'{store}/{name}', text)
+        os.mkdir(unit)
+        os.symlink(store, f'{unit}/a-link')
+        for grant in self.wanted:
+            entry = self.entry(self.offered, grant)
+            os.mkdir(entry)
+            self.write(f'{entry}/auth/userid', self.SHARED.username)
+            self.write(f'{entry}/auth/password', self.SHARED.password)
+            os.mkdir(f'{entry}/lun_0')
+            os.symlink(unit, f'{entry}/lun_0/a-link')
+            self.write(f'{entry}/lun_0/write_protect', '0')
+        for address in ('127.0.0.1', '127.0.0.2', '[::1]'):
+            os.mkdir(f'{group}/np/{address}:3260')
+        self.write(f'{group}/enable', '1')
+
+    def write(self, path, text):
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(text)
+
+    def test_sessions_go_on_and_nobody_else_gets_in(self):
+        before = self.on_disk()
+        for _ in range(2):
+            made = {self.target.grant(self.offered, grant) for grant in self.wanted}
+        [found] = made
+        self.assertEqual((self.name(self.offered), 0), (found.target_name, found.lun))
+        self.assertEqual(before, self.on_disk())
+        self.assertEqual((set(), set()), connection.difference(
+            self.wanted, self.truth(self.offered).values()))
+        self.assertEqual([1, 1], [one.sessions for one in self.truth(self.offered).values()])
+        with open(f'{self.store(self.offered)}/wwn/vpd_unit_serial', encoding='ascii') as file:
+            self.assertIn('a-serial-of-its-own', file.read())
+        other = dataclasses.replace(self.wanted[0], initiator=_STRANGER)
+        self.assertFalse(self.logs_in(self.offered, other))
+
+    def test_one_that_goes_leaves_the_other(self):
+        for grant in self.wanted:
+            self.target.grant(self.offered, grant)
+        first, second = self.wanted
+        self.target.revoke(self.offered.volume_id, first.initiator)
+        self.assertEqual([(second.initiator, 1)], [
+            (one.initiator, one.sessions) for one in self.truth(self.offered).values()])
+        self.assertFalse(self.logs_in(self.offered, first))
+
+    def test_one_that_is_attached_anew_has_a_credential_of_its_own(self):
+        first = self.wanted[0]
+        for grant in self.wanted:
+            self.target.grant(self.offered, grant)
+        self.target.revoke(self.offered.volume_id, first.initiator)
+        anew = self.a_grant(self.offered, mode=_RO)
+        self.target.grant(self.offered, anew)
+        self.assertTrue(self.logs_in(self.offered, anew))
+        self.assertFalse(self.logs_in(self.offered, first))
+        self.assertEqual((_RO, True), (self.truth(self.offered)[anew.initiator].mode,
+                                       self.truth(self.offered)[anew.initiator].intact))
+
+
 class CostTest(lio_backend.Lio):
     """Connect looks at its own volume and at no other."""
 

@@ -1,4 +1,6 @@
 """What is taken of a Cinder database, changed and refused; again, and after an interruption."""
+import functools
+
 import sqlalchemy as sa
 
 from blockattach import errors
@@ -19,6 +21,8 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 
 POINT = 'db.writing.drafts.after'
+SERVER = '6f4b0fb6-55f4-4ce2-a1d5-9f8c2b1d8a01'
+CREDENTIAL = connection.Credential('someone', 'a-shared-secret')
 
 
 class Interrupted(Exception):
@@ -87,6 +91,7 @@ class ImportTest(Case):
         self.cinder.add('volume_type_extra_specs', volume_type_id=type_id, key='multiattach',
                         value='<is> True')
         self.cinder.add('volume_type_projects', volume_type_id=type_id, project_id='p')
+        self.cinder.add('default_volume_types', volume_type_id=type_id, project_id='p')
         for resource, limit in (('volumes', 7), ('volumes_fast', 3), ('consistencygroups', 1)):
             self.cinder.add('quotas', project_id='p', resource=resource, hard_limit=limit)
         made = self.importer().run()
@@ -95,6 +100,7 @@ class ImportTest(Case):
                          (kind.name, kind.is_public, kind.extra_specs))
         self.assertEqual({'total_iops_sec': '100'}, qos_specs.get(self.database, specs).specs)
         self.assertEqual((2, 1), (made.taken['quotas'], made.left['quotas']))
+        self.assertEqual(1, made.taken['default_volume_types'])
         self.assertEqual(cinder.TYPE_ID,
                          volume_types.get_by_name(self.database, '__DEFAULT__').id)
 
@@ -113,7 +119,7 @@ class ImportTest(Case):
         wanted = grants.wanted(self.database, [volume_id])
         self.assertEqual(
             [(f'iqn.2026-01.org.example:compute-{number}', True, connection.AccessMode.RW,
-              connection.Credential('someone', 'a-shared-secret')) for number in (1, 2)],
+              CREDENTIAL) for number in (1, 2)],
             [(grant.initiator, grant.adopted, grant.mode, grant.credential) for grant in wanted])
 
     def test_a_second_run_changes_nothing(self):
@@ -164,11 +170,44 @@ class RefusalTest(Case):
             'replicated': self.cinder.volume(replication_status='enabled'),
             'no_type': self.cinder.volume(volume_type_id='gone'),
         }
+        other = self.cinder.volume()
+        wrong['snapshot_in_work'] = self.cinder.add(
+            'snapshots', volume_id=other, project_id=cinder.PROJECT, user_id='user',
+            status='deleting', volume_size=1)
         self.assertEqual(sorted(wrong.items()), sorted(self.refused()))
         self.assertNotIn('no_pool', dict(self.refused(pools={'storage-9': cinder.POOL})))
         self.importer().run()
         self.assertRaises(errors.VolumeNotFound, volume_queries.get, self.database,
                           wrong['in_work'])
+
+    def test_one_that_is_moved_and_one_whose_type_encrypts(self):
+        type_id = self.cinder.add('volume_types', name='secret', is_public=True)
+        self.cinder.add('encryption', encryption_id='e', volume_type_id=type_id,
+                        provider='luks', control_location='front-end')
+        wrong = {('encrypted', self.cinder.volume(volume_type_id=type_id)),
+                 ('in_work', self.cinder.volume(migration_status='migrating'))}
+        self.assertEqual(wrong, set(self.refused()))
+
+    def test_several_servers_on_one_that_is_not_multiattach(self):
+        wrong = self.cinder.volume(status='in-use')
+        for host in ('compute-1', 'compute-2'):
+            self.cinder.attachment(wrong, host)
+        self.assertEqual([('many_holders', wrong)], self.refused())
+
+    def test_one_that_os_attach_has_made(self):
+        """Cinder keeps the server, and neither its host nor what that was answered."""
+        volume_id = self.cinder.volume(status='in-use')
+        one = self.cinder.attachment(volume_id, attached_host=None, connector=None,
+                                     connection_info=None, instance_uuid=SERVER)
+        [found] = self.importer().survey().refused
+        self.assertEqual(('no_initiator', one, SERVER), tuple(found))
+        name = 'iqn.2026-01.org.example:compute-1'
+        self.importer(initiators={SERVER: name}).run()
+        [row] = attachment_queries.of_volume(self.database, volume_id)
+        self.assertEqual((name, f'iqn.2010-10.org.openstack:volume-{volume_id}', None),
+                         (row.initiator, row.connection['target_iqn'], row.host))
+        [wanted] = grants.wanted(self.database, [volume_id])
+        self.assertEqual(CREDENTIAL, wanted.credential)
 
     def test_attachments(self):
         def attached(**values):
@@ -215,6 +254,33 @@ class RefusalTest(Case):
             self.importer().run()
 
 
+class ChangeTest(Case):
+
+    def test_what_is_taken_and_is_not_quite_what_it_was(self):
+        available, used = self.cinder.volume, functools.partial(self.cinder.volume,
+                                                                status='in-use')
+        wanted = {
+            'no_longer_offered': available(status='awaiting-transfer'),
+            'status': available(status='attaching'),
+            'group_left': available(group_id='a-group'),
+            'counted': available(use_quota=False),
+            'default_type': available(volume_type_id=None),
+            'detaching': self.cinder.attachment(used(), attach_status='detaching'),
+            'consumer_enforces': self.cinder.attachment(used(), attach_mode='ro'),
+            'unconnected': self.cinder.attachment(
+                available(status='attaching'), attach_status='attaching', connector=None,
+                connection_info=None),
+        }
+        spare = make.volume_type(self.database, 'spare').id
+        self.cinder.add('volume_types', name='spare', is_public=True)
+        found = self.importer().survey()
+        self.assertEqual([], found.refused)
+        changed = {(one.code, one.id) for one in found.changed}
+        self.assertLess(set(wanted.items()), changed)
+        self.assertIn(('default_replaced', spare), changed)
+        self.assertEqual(set(importing.CHANGED), {code for code, _ in changed})
+
+
 @base.on_every_database
 class OldSchemaTest(Case):
 
@@ -223,7 +289,7 @@ class OldSchemaTest(Case):
     def test_an_attachment_in_columns_of_its_volume(self):
         volume_id = self.cinder.volume(
             status='in-use', attach_status='attached', attached_host='compute-1',
-            instance_uuid='6f4b0fb6-55f4-4ce2-a1d5-9f8c2b1d8a01', mountpoint='/dev/vdc',
+            instance_uuid=SERVER, mountpoint='/dev/vdc',
             attach_time='2014-03-01T10:00:00.000000')
         self.cinder.add('volume_admin_metadata', volume_id=volume_id, key='attached_mode',
                         value='ro')

@@ -21,8 +21,9 @@ _TICK = 0.02
 class Api:
     """Plain requests: status and body, whatever they are. One connection a request."""
 
-    def __init__(self, endpoint, seconds=SECONDS, versions='volume 3.71'):
-        self._versions = versions
+    def __init__(self, endpoint, seconds=SECONDS, versions='volume 3.71', headers=None):
+        self._headers = {'OpenStack-API-Version': versions, 'Content-Type': 'application/json',
+                         **(headers or {})}
         self._parts = urllib.parse.urlsplit(endpoint)
         self._seconds = seconds
 
@@ -33,8 +34,7 @@ class Api:
         try:
             connection.request(
                 method, self._parts.path + path, None if body is None else json.dumps(body),
-                {'OpenStack-API-Version': self._versions,
-                 'Content-Type': 'application/json'})
+                self._headers)
             answer = connection.getresponse()
             text = answer.read()
         except http.client.HTTPException as exc:

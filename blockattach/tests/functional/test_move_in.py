@@ -104,7 +104,7 @@ class CommandTest(test_manage.ManageTestCase):
         self.assertIn(self.wrong, self.said)
         self.assertIn('Nothing was written.', self.said)
         said = self.asked(3, '--dry-run')
-        self.assertEqual([{'code': 'in_work', 'id': self.wrong}], said['refused'])
+        self.assertEqual([{'code': 'in_work', 'id': self.wrong, 'holder': ''}], said['refused'])
         self.assertEqual((False, 2, 0), (said['written'], said['found']['volumes'],
                                          said['there']['volumes']))
 

@@ -51,7 +51,7 @@ echo "$3" >{PASSWORDS}
 umount /srv
 """
 
-# As it is at each boot; the folder of LIO's own database is to be on a disk.
+# The folder of LIO's own database is to be on a disk.
 _MOUNT = """
 set -e
 mount "$1" /srv
@@ -79,7 +79,15 @@ class StorageHost:
 
     def serve(self):
         """Start the service after a boot; back when it answers."""
+        self.mount()
+        self.start()
+
+    def mount(self):
+        """What outlives a boot, as it is at each one."""
         self.guest.run('sh', '-c', _MOUNT, 'sh', self.guest.device(1))
+
+    def start(self):
+        """Start the service; back when it answers."""
         self._service = self.guest.spawn(
             'blockattach-all', '--state-dir', STATE, '--config-file', CONF, '--log-file', LOG,
             '--listen', f'{self.guest.address}:{block_storage.PORT}')

@@ -41,6 +41,15 @@ class SizesTest(unittest.TestCase):
         self.assertEqual(1, self._count('def f():\n' + line * check_sizes.FUNCTION_LINES))
         self.assertEqual(0, self._count('def f():\n' + line * (check_sizes.FUNCTION_LINES - 1)))
 
+    def test_a_long_function_of_a_script_is_found(self):
+        line = '  a = 1;\n'
+        for head in ('export async function f(a,\n b) {\n', '  f(a) {\n', '  static f() {\n'):
+            end = f'{" " * (len(head) - len(head.lstrip()))}}}\n'
+            body = line * (check_sizes.FUNCTION_LINES - head.count('\n') - 1)
+            with self.subTest(head):
+                self.assertEqual(1, self._count(head + line + body + end, 'a.js'))
+                self.assertEqual(0, self._count(head + body + end, 'a.js'))
+
     def test_a_module_that_leans_on_everything_is_found(self):
         lines = [f'from blockattach.db import m{number}\n'
                  for number in range(check_sizes.INTERNAL_IMPORTS + 1)]

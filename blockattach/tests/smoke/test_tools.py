@@ -26,8 +26,8 @@ from blockattach.tests.rules import sources
 
 TOOLS = sources.ROOT / 'tools'
 LEFT_OUT = shutil.ignore_patterns(
-    '.venv', '.venv-lowest', '.stestr', '.tox', '.hypothesis', '*_cache', '__pycache__', 'build',
-    'dist', '*.egg-info', '.devcloud')
+    '.venv', '.venv-cinder', '.venv-lowest', '.stestr', '.tox', '.hypothesis', '*_cache',
+    '__pycache__', 'build', 'dist', '*.egg-info', '.devcloud')
 # What pbr leaves out of a source distribution where it is not there, and what setuptools says
 # where Python writes no bytecode.
 EXPECTED_WARNINGS = re.compile(
@@ -121,6 +121,11 @@ class DevcloudTest(ToolTestCase):
         self.assertEqual({'volume_backend_name': 'disks-2'}, made['disks-2'])
 
 
+MAP_PLACE = 'blockattach/http/attachment_map/'
+MAP_PARTS = {path.relative_to(sources.ROOT).as_posix()
+             for path in (sources.ROOT / MAP_PLACE).iterdir() if path.is_file()}
+
+
 class WheelTest(ToolTestCase):
 
     def build(self):
@@ -159,6 +164,7 @@ class WheelTest(ToolTestCase):
         self.assertEqual([], [name for name in names if 'blockattach/tests' in name])
         self.assertIn('blockattach/testing/stack.py', names)
         self.assertIn('blockattach/db/schema/migrations/script.py.mako', names)
+        self.assertEqual(MAP_PARTS, {name for name in names if name.startswith(MAP_PLACE)})
         programs = self.install(wheel)
         with subprocess.Popen(
                 [programs / 'blockattach-all', '--state-dir', self.folder / 'state', '--listen',
