@@ -1,5 +1,6 @@
 """[compute]: the consumer of volumes. [block_storage]: how volumes are asked for."""
 import dataclasses
+import socket
 
 from oslo_config import cfg
 
@@ -26,6 +27,9 @@ class ComputeSettings:
         cfg.StrOpt, read=account.address, help=(
             'What links in answers of the compute API begin with, without version. Empty: as the '
             'client called it.'))
+    name: str = groups.option(cfg.StrOpt, 'agent_host', read=lambda name: (
+        name or socket.gethostname()), help=(
+        'What the agent calls its host: servers remember it. Empty: the name of the machine.'))
     flavors: tuple[str, ...] = groups.option(
         cfg.ListOpt, default=['m1.tiny:1:256:0', 'm1.small:1:512:0', 'm1.medium:2:1024:0'],
         read=tuple, help=(
