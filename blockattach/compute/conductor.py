@@ -17,12 +17,12 @@ from taskflow import states
 from taskflow import task
 from taskflow.patterns import linear_flow
 
-from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
+from blockattach.compute import notices
 from blockattach.compute import records
 from blockattach.compute.acts import work
 
@@ -36,7 +36,7 @@ class Conductor(interface.ConductorInterface):
     """One for each compute API."""
 
     def __init__(self, tools: work.Tools, plans: Plans, executor: futures.Executor, owner: str,
-                 lease_seconds: float, clock: clocks.Clock) -> None:
+                 lease_seconds: float, notifications: notices.ServerNotifications) -> None:
         """
         :param plans: how each verb is done
         :param owner: the name of this process instance
@@ -47,7 +47,7 @@ class Conductor(interface.ConductorInterface):
         self._executor = executor
         self._owner = owner
         self._lease_seconds = lease_seconds
-        self._clock = clock
+        self._notifications = notifications
 
     def create(self, caller: context.RequestContext,
                drafts: Sequence[tuple[records.Server, Iterable[records.BlockDevice]]],
@@ -170,6 +170,7 @@ class Conductor(interface.ConductorInterface):
             self._tools.store.leave(act)
 
     def _do(self, doing: work.Work, plan: work.Plan) -> None:
+        self._notify(doing, notices.START)
         try:
             _play(doing.act.verb, plan.undoable)
         except _Failed as failed:
@@ -196,17 +197,26 @@ class Conductor(interface.ConductorInterface):
             plan.refused(exc)
             self._end(doing, {}, str(exc))
             return
-        if plan.done.get('vm_state') == _V.DELETED:
+        becomes = lifecycle.VERBS[doing.act.verb].becomes
+        if becomes is _V.DELETED:
+            self._notify(doing, notices.END)
             self._tools.store.remove(doing.act)
             log.step(LOG, 'Server is deleted', server_id=doing.act.server_id)
         else:
-            self._end(doing, plan.done, None)
+            self._end(doing, {**({'vm_state': becomes.value} if becomes else {}), **plan.done},
+                      None)
+
+    def _notify(self, doing: work.Work, phase: str, fault: str | None = None) -> None:
+        if self._notifications.enabled:
+            self._notifications.acted(doing.caller, doing.act.verb, phase, doing.server,
+                                      doing.devices, fault)
 
     def _fail(self, doing: work.Work, plan: work.Plan, reason: object) -> None:
         self._end(doing, plan.failed, str(reason))
 
     def _end(self, doing: work.Work, values: Mapping[str, Any], fault: str | None) -> None:
         self._tools.store.end(doing.act, fault=fault, **values)
+        self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
         if fault is None:
             log.step(LOG, 'Act is done', server_id=doing.act.server_id, work=doing.act.verb)
         else:

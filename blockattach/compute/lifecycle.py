@@ -26,6 +26,7 @@ _V = VmState
 _RUNS = frozenset((_V.ACTIVE,))
 _OFF = frozenset((_V.STOPPED,))
 _HERE = _RUNS | _OFF
+_WITH_VOLUMES = _HERE | {_V.RESIZED, _V.SHELVED, _V.OFFLOADED}
 _ANY = frozenset(_V) - {_V.DELETED}
 
 
@@ -34,6 +35,7 @@ class Verb(NamedTuple):
 
     :ivar allowed: the states in which it may begin
     :ivar task_state: while it is under way
+    :ivar event: what notifications call it
     :ivar becomes: the state after it; None: the one before
     :ivar finishes: interrupted, it is done again until it is done; else it is undone
     :ivar interrupts: it may begin while another act is under way, which is given up
@@ -42,6 +44,7 @@ class Verb(NamedTuple):
 
     allowed: frozenset[VmState]
     task_state: str
+    event: str
     becomes: VmState | None = None
     finishes: bool = False
     interrupts: bool = False
@@ -49,27 +52,27 @@ class Verb(NamedTuple):
 
 
 VERBS: Mapping[str, Verb] = {
-    'build': Verb(frozenset((_V.BUILDING,)), 'spawning', _V.ACTIVE),
-    'start': Verb(_OFF, 'powering-on', _V.ACTIVE, finishes=True),
-    'stop': Verb(_RUNS | {_V.ERROR}, 'powering-off', _V.STOPPED, finishes=True),
-    'reboot': Verb(_RUNS | _OFF | {_V.ERROR}, 'rebooting', _V.ACTIVE, finishes=True),
-    'attach': Verb(_HERE | {_V.RESIZED, _V.SHELVED, _V.OFFLOADED}, 'attaching_volume',
+    'build': Verb(frozenset((_V.BUILDING,)), 'spawning', 'create', _V.ACTIVE),
+    'start': Verb(_OFF, 'powering-on', 'power_on', _V.ACTIVE, finishes=True),
+    'stop': Verb(_RUNS | {_V.ERROR}, 'powering-off', 'power_off', _V.STOPPED, finishes=True),
+    'reboot': Verb(_HERE | {_V.ERROR}, 'rebooting', 'reboot', _V.ACTIVE, finishes=True),
+    'attach': Verb(_WITH_VOLUMES, 'attaching_volume', 'volume_attach', shares=True),
+    'detach': Verb(_WITH_VOLUMES, 'detaching_volume', 'volume_detach', finishes=True,
                    shares=True),
-    'detach': Verb(_HERE | {_V.RESIZED, _V.SHELVED, _V.OFFLOADED}, 'detaching_volume',
-                   finishes=True, shares=True),
-    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume', shares=True),
-    'shelve': Verb(_HERE, 'shelving', _V.SHELVED, finishes=True),
-    'shelve_offload': Verb(frozenset((_V.SHELVED,)), 'shelving_offloading', _V.OFFLOADED,
-                           finishes=True),
-    'unshelve': Verb(frozenset((_V.SHELVED, _V.OFFLOADED)), 'unshelving', _V.ACTIVE),
-    'rebuild': Verb(_HERE | {_V.ERROR}, 'rebuilding', _V.ACTIVE, finishes=True),
-    'resize': Verb(_HERE, 'resize_migrating', _V.RESIZED),
-    'confirm_resize': Verb(frozenset((_V.RESIZED,)), 'resize_confirming', _V.ACTIVE,
-                           finishes=True),
-    'revert_resize': Verb(frozenset((_V.RESIZED,)), 'resize_reverting', _V.ACTIVE),
-    'live_migrate': Verb(_RUNS, 'migrating'),
-    'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', _V.ACTIVE, finishes=True),
-    'delete': Verb(_ANY, 'deleting', _V.DELETED, finishes=True, interrupts=True),
+    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume', 'volume_swap', shares=True),
+    'shelve': Verb(_HERE, 'shelving', 'shelve', _V.SHELVED, finishes=True),
+    'shelve_offload': Verb(frozenset((_V.SHELVED,)), 'shelving_offloading', 'shelve_offload',
+                           _V.OFFLOADED, finishes=True),
+    'unshelve': Verb(frozenset((_V.SHELVED, _V.OFFLOADED)), 'unshelving', 'unshelve', _V.ACTIVE),
+    'rebuild': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'rebuild', _V.ACTIVE, finishes=True),
+    'resize': Verb(_HERE, 'resize_migrating', 'resize', _V.RESIZED),
+    'confirm_resize': Verb(frozenset((_V.RESIZED,)), 'resize_confirming', 'resize_confirm',
+                           _V.ACTIVE, finishes=True),
+    'revert_resize': Verb(frozenset((_V.RESIZED,)), 'resize_reverting', 'resize_revert',
+                          _V.ACTIVE),
+    'live_migrate': Verb(_RUNS, 'migrating', 'live_migration'),
+    'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'evacuate', _V.ACTIVE, finishes=True),
+    'delete': Verb(_ANY, 'deleting', 'delete', _V.DELETED, finishes=True, interrupts=True),
 }
 """Every act, by name."""
 

@@ -4,6 +4,7 @@ alone.
 from concurrent import futures
 from typing import NamedTuple
 
+import requests
 from oslo_config import cfg
 
 from blockattach import clock as clocks
@@ -11,6 +12,7 @@ from blockattach import errors
 from blockattach.compute import agent
 from blockattach.compute import conductor
 from blockattach.compute import interface
+from blockattach.compute import notices
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.acts import moves
@@ -27,6 +29,7 @@ from blockattach.conf import database as database_conf
 from blockattach.http import middleware
 from blockattach.policy import enforcer
 from blockattach.rpc import attachments as attachments_rpc
+from blockattach.rpc import notifications
 from blockattach.rpc import serving
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
@@ -69,23 +72,27 @@ def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
 
 def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
               policy: enforcer.Enforcer, executor: futures.Executor, clock: clocks.Clock,
-              telemetry: acts.Telemetry, name: str, owner: str) -> Api:
+              telemetry: acts.Telemetry, name: str, owner: str,
+              notifier: notifications.Notifications,
+              outgoing: requests.Session | None = None) -> Api:
     """Put a compute API together.
 
     :param executor: does the acts
     :param name: of its host, on the bus
     :param owner: the name of this process instance
+    :param notifier: hears of acts
+    :param outgoing: what carries the requests to block storage; None: connections of its own
     :raises ConfigurationError: something is not configured rightly
     """
     settings, asked = compute_conf.settings(conf), compute_conf.storage_settings(conf)
-    volumes = storage.HttpVolumes(asked)
-    attachments: storage.Attachments = storage.HttpAttachments(asked)
+    volumes = storage.HttpVolumes(asked, outgoing)
+    attachments: storage.Attachments = storage.HttpAttachments(asked, outgoing)
     if asked.transport == 'bus':
         attachments = storage.BusAttachments(attachments_rpc.AttachmentsClient(bus))
     tools = work.Tools(opened, interface.Agents(bus), attachments, volumes, flavors(settings))
     acting = conductor.Conductor(
         tools, {'build': simple.build(clock.utcnow), **simple.PLANS, **moves.PLANS}, executor,
-        owner, settings.lease_seconds, clock)
+        owner, settings.lease_seconds, notices.ServerNotifications(notifier))
     handed = services.ComputeServices(
         database=opened, policy=policy, conductor=acting, attachments=attachments,
         volumes=volumes, flavors=tools.flavors, clock=clock)

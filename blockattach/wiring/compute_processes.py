@@ -21,6 +21,7 @@ from blockattach.conf import locations
 from blockattach.http import health
 from blockattach.http import server
 from blockattach.policy import enforcer
+from blockattach.rpc import notifications
 from blockattach.wiring import authentication
 from blockattach.wiring import compute
 from blockattach.wiring import dependencies
@@ -84,7 +85,7 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
     name = socket.gethostname()
     built = compute.build_api(
         base.conf, base.bus, opened, policy, executor, base.clock, base.telemetry, name,
-        f'{name}.{uuid.uuid4()}')
+        f'{name}.{uuid.uuid4()}', notifications.build(base.conf, f'compute.{name}'))
     health.register(base.conf)
     listening.telemetry = base.telemetry
     listening.application = health.with_health(

@@ -133,7 +133,7 @@ def resize(doing: work.Work) -> work.Plan:
 
     return plan._replace(undoable=(
         work.Step('note_flavor', note), work.Step('change_flavor', change, change_back),
-        *plan.undoable), done={'vm_state': _V.RESIZED.value})
+        *plan.undoable))
 
 
 def confirm_resize(doing: work.Work) -> work.Plan:
@@ -141,8 +141,7 @@ def confirm_resize(doing: work.Work) -> work.Plan:
     def forget() -> None:
         doing.store.change(doing.act.server_id, old_host=None, old_flavor_id=None)
 
-    return work.Plan(finishing=(work.Step('forget', forget),),
-                     done={'vm_state': _V.ACTIVE.value})
+    return work.Plan(finishing=(work.Step('forget', forget),))
 
 
 def revert_resize(doing: work.Work) -> work.Plan:
@@ -162,8 +161,7 @@ def revert_resize(doing: work.Work) -> work.Plan:
             doing.store.change(doing.act.server_id, flavor_id=flavor)
 
     return plan._replace(
-        undoable=(work.Step('change_flavor', change, change_back), *plan.undoable[1:]),
-        done={'vm_state': _V.ACTIVE.value})
+        undoable=(work.Step('change_flavor', change, change_back), *plan.undoable[1:]))
 
 
 def shelve(doing: work.Work) -> work.Plan:
@@ -171,7 +169,7 @@ def shelve(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
 
-    return work.Plan(finishing=(work.Step('stop', do),), done={'vm_state': _V.SHELVED.value})
+    return work.Plan(finishing=(work.Step('stop', do),))
 
 
 def shelve_offload(doing: work.Work) -> work.Plan:
@@ -185,8 +183,7 @@ def shelve_offload(doing: work.Work) -> work.Plan:
             doing.store.change(doing.act.server_id, host=None)
 
     return work.Plan(finishing=(work.Step('leave', leave), work.Step('hold', hold),
-                                work.Step('complete', doing.complete_all)),
-                     done={'vm_state': _V.OFFLOADED.value})
+                                work.Step('complete', doing.complete_all)))
 
 
 def unshelve(doing: work.Work) -> work.Plan:
@@ -195,8 +192,7 @@ def unshelve(doing: work.Work) -> work.Plan:
         def start() -> None:
             doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
 
-        return work.Plan(undoable=(work.Step('start', start),),
-                         done={'vm_state': _V.ACTIVE.value})
+        return work.Plan(undoable=(work.Step('start', start),))
 
     def put() -> None:
         destination = _destination(doing)
@@ -209,8 +205,7 @@ def unshelve(doing: work.Work) -> work.Plan:
         doing.complete_all()
 
     return work.Plan(undoable=(work.Step('choose_host', lambda: _choose(doing)),
-                               work.Step('put', put, leave)),
-                     done={'vm_state': _V.ACTIVE.value})
+                               work.Step('put', put, leave)))
 
 
 def rebuild(doing: work.Work) -> work.Plan:
@@ -223,8 +218,7 @@ def rebuild(doing: work.Work) -> work.Plan:
     def refused(_reason: errors.HostError) -> None:
         doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
 
-    return work.Plan(finishing=(work.Step('anew', anew),), done={'vm_state': _V.ACTIVE.value},
-                     refused=refused)
+    return work.Plan(finishing=(work.Step('anew', anew),), refused=refused)
 
 
 def evacuate(doing: work.Work) -> work.Plan:
@@ -242,8 +236,7 @@ def evacuate(doing: work.Work) -> work.Plan:
         doing.put(destination)
         doing.store.change(doing.act.server_id, host=destination)
 
-    return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)),
-                     done={'vm_state': _V.ACTIVE.value})
+    return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)))
 
 
 PLANS: dict[str, Callable[[work.Work], work.Plan]] = {

@@ -28,7 +28,7 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
                 work.Step('reserve', doing.reserve_all, doing.release_all),
                 work.Step('choose_host', choose),
                 work.Step('put', lambda: doing.put(doing.server.host), leave)),
-            done={'vm_state': _V.ACTIVE.value, 'launched_at': now()},
+            done={'launched_at': now()},
             failed={'vm_state': _V.ERROR.value})
     return plan
 
@@ -38,8 +38,7 @@ def start(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
 
-    return work.Plan(finishing=(work.Step('start', do),), done={'vm_state': _V.ACTIVE.value},
-                     refused=_ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('start', do),), refused=_ends_in_error(doing))
 
 
 def stop(doing: work.Work) -> work.Plan:
@@ -47,8 +46,7 @@ def stop(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
 
-    return work.Plan(finishing=(work.Step('stop', do),), done={'vm_state': _V.STOPPED.value},
-                     refused=_ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('stop', do),), refused=_ends_in_error(doing))
 
 
 def reboot(doing: work.Work) -> work.Plan:
@@ -56,8 +54,7 @@ def reboot(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).reboot(doing.caller, doing.guest(doing.disks()))
 
-    return work.Plan(finishing=(work.Step('reboot', do),), done={'vm_state': _V.ACTIVE.value},
-                     refused=_ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('reboot', do),), refused=_ends_in_error(doing))
 
 
 def attach(doing: work.Work) -> work.Plan:
@@ -180,8 +177,7 @@ def delete(doing: work.Work) -> work.Plan:
 
     return work.Plan(finishing=(work.Step('destroy', destroy),
                                 work.Step('release', doing.release_all),
-                                work.Step('remove_volumes', remove_volumes)),
-                     done={'vm_state': _V.DELETED.value})
+                                work.Step('remove_volumes', remove_volumes)))
 
 
 def _there(doing: work.Work, volume_id: str) -> records.BlockDevice | None:

@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
     :ivar undoable: those that are undone, the last first, if one of them fails
     :ivar finishing: those that are done until they are done
-    :ivar done: what the server is in the end
+    :ivar done: what is written of the server in the end, besides its state
     :ivar failed: what the server is after all was undone, besides the reason
     :ivar refused: called with what a host refused in a finishing step, which ends the act; None:
         the act goes on later

@@ -6,41 +6,117 @@ import json
 import unittest
 import uuid
 
+import requests
 import webob
+from requests import adapters
 
-from blockattach import clock as clocks
 from blockattach.compute.hosts import fake
 from blockattach.conf import rpc as rpc_conf
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import bus
+from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
-from blockattach.tests.fixtures import served
+from blockattach.tests.fixtures import notifications
 from blockattach.wiring import compute
 
 MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
+ABSENT = object()
+ENDPOINT = 'http://127.0.0.1:8776/v3'
+
+
+class Death(BaseException):
+    """The process of the compute API is no more: nothing in it catches this."""
+
+
+class Cutting:
+    """Counts what the compute API asks of others, and ends it behind one of these requests.
+
+    :ivar at: behind which one; None: behind none
+    :ivar asked: what was asked
+    """
+
+    def __init__(self):
+        self.at = None
+        self.asked = []
+
+    def begin(self, at=None):
+        """Count anew."""
+        self.at, self.asked = at, []
+
+    def behind(self, what):
+        """Something was asked for, and is done."""
+        self.asked.append(what)
+        if self.at is not None and len(self.asked) > self.at:
+            self.at = None
+            raise Death
+
+
+class Direct(adapters.BaseAdapter):
+    """Carries requests to a WSGI application in this thread."""
+
+    def __init__(self, application, cutting):
+        super().__init__()
+        self._application = application
+        self._cutting = cutting
+
+    def send(self, request, **_settings):
+        """The answer."""
+        asked = webob.Request.blank(request.path_url, method=request.method,
+                                    headers=dict(request.headers), base_url=ENDPOINT[:-3])
+        if request.body is not None:
+            asked.body = request.body if isinstance(request.body, bytes) else request.body.encode()
+        answered = asked.get_response(self._application)
+        found = requests.Response()
+        found.status_code, found.url, found.request = answered.status_code, request.url, request
+        found._content = answered.body
+        found.headers.update(answered.headers)
+        self._cutting.behind(f'{request.method} {request.path_url}')
+        return found
+
+    def close(self):
+        """Nothing is open."""
+
+
+class CutHost(fake.FakeHost):
+    """A host behind each of whose acts the compute API may end."""
+
+    def __init__(self, name, cloud, cutting):
+        super().__init__(name, cloud)
+        for method in ('spawn', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap',
+                       'receive', 'send'):
+            setattr(self, method, self._behind(cutting, method, getattr(self, method)))
+
+    def _behind(self, cutting, name, act):
+        def acting(*arguments):
+            answer = act(*arguments)
+            cutting.behind(f'{name} on {self._name}')
+            return answer
+        return acting
 
 
 class Cloud:
     """Everything, from construction until `close`."""
 
-    def __init__(self, hosts=('host-a', 'host-b'), transport='http', old=()):
+    def __init__(self, hosts=('host-a', 'host-b'), old=()):
         """``old``: hosts whose agents speak version 1.0."""
         self.storage = http.ApiFixture()
-        self.served = served.Served(self.storage)
-        self.clock = clocks.Clock()
+        self.clock = clock.ManualClock()
+        self.cutting = Cutting()
+        self.notified = notifications.Heard()
         self.work = bus.Work()
         conf = in_process.configuration({
-            'block_storage': {'endpoint_override': self.served.endpoint, 'transport': 'http'},
+            'block_storage': {'endpoint_override': ENDPOINT},
             'compute': {'connection': 'sqlite://'}})
         self.bus = bus.DirectBus(self.work, rpc_conf.settings(conf), self.clock,
                                  acts.Telemetry(self.clock))
         self.store = compute.open_store(conf, self.clock)
         self.api = compute.build_api(
             conf, self.bus, self.store, in_process.policy(), in_process.Later(self.work),
-            self.clock, acts.Telemetry(self.clock), 'compute-api', 'compute-api.1')
+            self.clock, acts.Telemetry(self.clock), 'compute-api', 'compute-api.1',
+            self.notified, self.outgoing())
         self.api.server.start()
         self.conductor = self.api.conductor
         self.fakes = fake.Cloud()
@@ -48,9 +124,15 @@ class Cloud:
         for name in hosts:
             self.start_agent(conf, name, '1.0' if name in old else None)
 
+    def outgoing(self):
+        """What carries requests to block storage, in this thread."""
+        session = requests.Session()
+        session.mount('http://', Direct(self.storage, self.cutting))
+        return session
+
     def start_agent(self, conf, name, version):
         """An agent that has reported itself."""
-        host = fake.FakeHost(name, self.fakes)
+        host = CutHost(name, self.fakes, self.cutting)
         built = compute.build_agent(conf, self.bus, host, name)
         if version:
             built.reporter._version = version
@@ -63,10 +145,18 @@ class Cloud:
         """Do all that waits."""
         self.work.settle()
 
+    def later(self, seconds=120):
+        """Time has passed, and what comes round has come round."""
+        self.clock.advance(seconds)
+        for agent in self.agents.values():
+            agent.reporter.report()
+        self.settle()
+        self.conductor.look()
+        self.settle()
+
     def close(self):
         """End all."""
         self.store.close()
-        self.served.close()
         self.storage.close()
 
 

@@ -184,3 +184,29 @@ class MovesTest(cloud.ComputeTestCase):
                     self.assert_on('host-a')
                     self.assertEqual('m1.tiny', self.server(self.made)['flavor'][
                         'original_name'])
+
+
+class NotificationsTest(cloud.ComputeTestCase):
+
+    def test_each_block_device_has_its_mode(self):
+        made = self.create()
+        shared = self.volume(multiattach=True)
+        self.attach(made, shared, attach_mode='ro')
+        self.assertEqual(
+            ['instance.create.start', 'instance.create.end', 'instance.volume_attach.start',
+             'instance.volume_attach.end'], [event for event, _ in self.cloud.notified.events])
+        payload = self.cloud.notified.events[-1][1]
+        self.assertEqual((made, 'host-a', 'active', None), tuple(
+            payload[key] for key in ('uuid', 'host', 'state', 'fault')))
+        self.assertEqual([(shared, '/dev/vda', 'ro')], [
+            (one['volume_id'], one['device_name'], one['attach_mode'])
+            for one in payload['block_devices']])
+        self.assertNotIn('auth_password', repr(self.cloud.notified.events))
+
+    def test_what_fails_says_why(self):
+        made = self.create()
+        self.hosts['host-a'].failing.append('plug')
+        self.attach(made, self.volume())
+        event, payload = self.cloud.notified.events[-1]
+        self.assertEqual(('instance.volume_attach.error', 'plug fails as planned'),
+                         (event, payload['fault']))

@@ -1,0 +1,183 @@
+"""What the compute API refuses, and that nothing is changed then."""
+from blockattach.tests.compute import cloud
+from blockattach.tests.fixtures import http
+
+OTHER_PROJECT = '0' * 31 + '9'
+
+
+class BadInputTest(cloud.ComputeTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.plain, self.shared = self.volume(), self.volume(multiattach=True)
+
+    def refused(self, status, words, method, path, body=None, version=cloud.MODES, **more):
+        found, answer = self.ask(method, path, body, version=version, **more)
+        self.assertEqual(status, found, answer)
+        [fault] = answer.values()
+        self.assertIn(words, fault['message'])
+
+    def refused_server(self, words, version=cloud.MODES, status=400, **fields):
+        before = self.asked(200, 'GET', '/servers')
+        body = {'name': 'web', 'imageRef': 'image', 'flavorRef': '1', 'networks': 'none', **fields}
+        self.refused(status, words, 'POST', '/servers', {'server': {
+            key: value for key, value in body.items() if value is not cloud.ABSENT}},
+            version=version)
+        self.cloud.settle()
+        self.assertEqual(before, self.asked(200, 'GET', '/servers'))
+        self.assertEqual(('available', 'available'), (
+            self.status_of_volume(self.plain), self.status_of_volume(self.shared)))
+
+    def mapped(self, volume=None, **more):
+        return {'uuid': volume or self.plain, 'source_type': 'volume',
+                'destination_type': 'volume', 'boot_index': 0, **more}
+
+    def test_servers(self):
+        for words, fields in (
+                ('flavor 99 could not be found', {'flavorRef': '99'}),
+                ('networks must be none or auto', {'networks': [{'uuid': self.plain}]}),
+                ("'networks' is a required property", {'networks': cloud.ABSENT}),
+                ('min_count must be <= max_count', {'min_count': 3, 'max_count': 2}),
+                ('at most 100 servers', {'max_count': 101}),
+                ('max_count', {'max_count': 0}), ('name', {'name': ''}),
+                ('needs an image, or a volume to boot from', {'imageRef': ''})):
+            with self.subTest(words):
+                self.refused_server(words, **fields)
+
+    def test_volumes_of_servers(self):
+        missing = cloud.new_id()
+        for words, mapped in (
+                (missing, [self.mapped(missing)]),
+                ('a volume is there twice', [self.mapped(), self.mapped(boot_index=1)]),
+                ('only one volume has the boot_index 0', [self.mapped(),
+                                                          self.mapped(self.shared)]),
+                ('a device name is there twice', [
+                    self.mapped(device_name='vdb'),
+                    self.mapped(self.shared, boot_index=1, device_name='/dev/vdb')]),
+                ('is no device name', [self.mapped(device_name='../x')]),
+                ('only existing volumes', [self.mapped(source_type='image')]),
+                ('needs its uuid', [{'source_type': 'volume', 'destination_type': 'volume'}]),
+                ("'x' is not one of ['ro', 'rw']", [self.mapped(attach_mode='x')]),
+                ('attach_mode is for volumes only', [self.mapped(
+                    destination_type='local', attach_mode='ro')])):
+            with self.subTest(words):
+                self.refused_server(words, block_device_mapping_v2=mapped,
+                                    status=404 if words == missing else 400)
+
+    def test_a_mode_without_the_extension(self):
+        self.refused_server('ask for it by', cloud.LATEST, block_device_mapping_v2=[
+            self.mapped(attach_mode='ro')])
+
+    def test_shared_volumes_need_2_60(self):
+        self.refused_server('Multiattach volumes are only supported starting with', 'compute 2.59',
+                            block_device_mapping_v2=[self.mapped(self.shared)])
+
+    def test_what_another_project_has(self):
+        made = self.create()
+        for method, path in (('GET', ''), ('DELETE', ''), ('GET', '/os-volume_attachments')):
+            self.refused(404, made, method, f'/servers/{made}{path}', roles='member,reader',
+                         project=OTHER_PROJECT)
+        self.assertEqual([], self.asked(200, 'GET', '/servers', roles='member,reader',
+                                        project=OTHER_PROJECT)['servers'])
+
+    def test_one_without_the_role(self):
+        made = self.create()
+        for action, roles in (('os-stop', 'reader'), ('migrate', 'member,reader')):
+            self.refused(403, '', 'POST', f'/servers/{made}/action', {action: None}, roles=roles)
+
+    def test_attaching(self):
+        made = self.create()
+        path = f'/servers/{made}/os-volume_attachments'
+        self.attach(made, self.plain)
+        for status, words, fields in (
+                (400, 'already attached', {'volumeId': self.plain}),
+                (404, 'could not be found', {'volumeId': cloud.new_id()}),
+                (400, "'x' is not one of", {'volumeId': self.shared, 'attach_mode': 'x'}),
+                (400, 'uuid', {'volumeId': 'x'}), (400, 'required', {})):
+            with self.subTest(words):
+                self.refused(status, words, 'POST', path, {'volumeAttachment': fields})
+        self.assertEqual({self.plain: 'rw'}, self.volumes(made))
+        other = self.create()
+        self.refused(400, "status must be 'available'", 'POST',
+                     f'/servers/{other}/os-volume_attachments',
+                     {'volumeAttachment': {'volumeId': self.plain}})
+
+    def test_a_shelved_server_gets_no_shared_volume(self):
+        made = self.create()
+        self.act(made, 'shelve')
+        self.act(made, 'shelveOffload')
+        self.refused(400, 'not supported for shelved-offloaded', 'POST',
+                     f'/servers/{made}/os-volume_attachments',
+                     {'volumeAttachment': {'volumeId': self.shared}})
+        self.attach(made, self.plain)
+        self.assertEqual([(made, None, 'rw', 'attached')], self.attachments(self.plain))
+
+    def test_detaching(self):
+        made = self.create(self.plain)
+        path = f'/servers/{made}/os-volume_attachments'
+        self.refused(400, 'root device', 'DELETE', f'{path}/{self.plain}')
+        self.refused(404, 'volume_id not found', 'DELETE', f'{path}/{self.shared}')
+
+    def test_swapping(self):
+        made, small = self.create(), self.volume()
+        large = self.volume(size=2)
+        self.attach(made, large)
+        path = f'/servers/{made}/os-volume_attachments/{large}'
+        for words, fields in (('smaller', {'volumeId': small}),
+                              ('attach_mode is kept', {'volumeId': self.volume(size=2),
+                                                       'attach_mode': 'ro'}),
+                              ('delete_on_termination', {'volumeId': large})):
+            with self.subTest(words):
+                self.refused(400, words, 'PUT', path, {'volumeAttachment': fields})
+        self.assertEqual({large: 'rw'}, self.volumes(made))
+
+    def test_actions_in_the_wrong_state(self):
+        made = self.create()
+        for action, body in (('os-start', None), ('unshelve', None), ('confirmResize', None),
+                             ('shelveOffload', None)):
+            self.refused(409, "Cannot '", 'POST', f'/servers/{made}/action', {action: body})
+        self.refused(400, 'must change flavor', 'POST', f'/servers/{made}/action',
+                     {'resize': {'flavorRef': '1'}})
+        self.refused(400, 'is still in use', 'POST', f'/servers/{made}/action',
+                     {'evacuate': {'host': None}})
+        self.refused(400, 'could not be found', 'POST', f'/servers/{made}/action',
+                     {'os-migrateLive': {'host': 'nowhere', 'block_migration': 'auto'}})
+        self.refused(400, 'no such action', 'POST', f'/servers/{made}/action', {'zz': None})
+
+    def test_versions(self):
+        for version, status in (('compute 2.105', 406), ('compute x', 400),
+                                ('compute 2.1, blockattach 9.9', 406)):
+            self.assertEqual(status, self.ask('GET', '/servers', version=version)[0])
+        self.assertEqual(200, self.ask('GET', '/servers', version='compute latest')[0])
+
+    def test_flavors(self):
+        self.assertEqual('m1.tiny', self.asked(200, 'GET', '/flavors/1')['flavor']['name'])
+        self.refused(404, 'Flavor 9', 'GET', '/flavors/9')
+
+
+class OldAgentTest(cloud.ComputeTestCase):
+    """An agent that does not heed modes would let a server write."""
+
+    HOSTS = ('host-a',)
+    OLD = ('host-a',)
+
+    def test_a_read_only_volume_is_refused(self):
+        shared = self.volume(multiattach=True)
+        made = self.create()
+        answer = self.attach(made, shared, 409, attach_mode='ro')
+        self.assertIn('speaks version 1.0, and 1.1 is needed', answer['conflictingRequest'][
+            'message'])
+        self.create({'uuid': shared, 'source_type': 'volume', 'destination_type': 'volume',
+                     'boot_index': 0, 'attach_mode': 'ro'}, status=409)
+        self.assertEqual([], self.attachments(shared))
+        self.attach(made, shared, attach_mode='rw')
+        self.assertEqual({shared: 'rw'}, self.volumes(made))
+
+
+class PersonaTest(cloud.ComputeTestCase):
+
+    def test_only_administrators_see_hosts(self):
+        made = self.create()
+        shown = self.asked(200, 'GET', f'/servers/{made}', roles='member,reader')['server']
+        self.assertNotIn('OS-EXT-SRV-ATTR:host', shown)
+        self.assertEqual(http.PROJECT, shown['tenant_id'])

@@ -1,0 +1,143 @@
+"""The compute API dies behind each thing that an act asks of block storage and of agents; another
+process takes the act up. Whatever it makes of it, nothing is left over.
+"""
+from blockattach.tests.compute import cloud
+
+ROOT = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0,
+        'attach_mode': 'ro'}
+MIGRATE = {'host': None, 'block_migration': 'auto'}
+
+
+class InterruptionTest(cloud.ComputeTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.shared = self.volume(multiattach=True)
+        self.other = self.volume(multiattach=True)
+
+    def boot(self, settle=True):
+        return self.create({**ROOT, 'uuid': self.shared}, settle=settle)
+
+    def attached(self):
+        made = self.boot()
+        self.attach(made, self.other)
+        return made
+
+    def shelved(self, offloaded=True):
+        made = self.boot()
+        self.act(made, 'shelve')
+        if offloaded:
+            self.act(made, 'shelveOffload')
+        return made
+
+    def resized(self):
+        made = self.boot()
+        self.act(made, 'resize', {'flavorRef': '2'})
+        return made
+
+    def act_on(self, action, body=None, status=202):
+        return lambda made: self.act(made, action, body, status, settle=False)
+
+    def evacuate(self, made):
+        """The agent of its host is dead, and returns when the act is done."""
+        host = self.server(made)['OS-EXT-SRV-ATTR:host']
+        self.dead = self.cloud.agents.pop(host)
+        self.cloud.later()
+        self.act(made, 'evacuate', {'host': None}, 200, settle=False)
+
+    def cut_everywhere(self, prepare, begin):
+        """Do an act whole, then once for each place to be cut off at."""
+        whole = self.cut_off(prepare, begin, None)
+        self.assertNotEqual([], whole)
+        for place in range(len(whole)):
+            with self.subTest(behind=f'{place}: {whole[place]}'):
+                self.cut_off(prepare, begin, place)
+
+    def cut_off(self, prepare, begin, place):
+        """Do an act, be cut off at a place, and look what comes of it; what was asked for."""
+        made = prepare()
+        self.cloud.cutting.begin(place)
+        try:
+            made = begin(made) or made
+            self.cloud.settle()
+        except cloud.Death:
+            pass
+        self.assertIsNone(self.cloud.cutting.at)
+        asked = self.cloud.cutting.asked
+        self.cloud.cutting.begin()
+        for _ in range(2):
+            self.cloud.later()
+        for made in [one['id'] for one in self.asked(200, 'GET', '/servers')['servers']]:
+            self.assert_consistent(made)
+            self.clean(made)
+        return asked
+
+    def assert_consistent(self, made):
+        """Rows, block storage and hosts agree on a server, or on that there is none."""
+        status, answer = self.ask('GET', f'/servers/{made}')
+        held = {volume: self.attachments(volume) for volume in (self.shared, self.other)}
+        where = [name for name, host in self.hosts.items() if made in host.servers()]
+        if status == 404 or answer['server']['status'] == 'ERROR':
+            self.assertEqual(([], []), (held[self.shared], held[self.other]))
+            self.assertEqual([], where)
+            return
+        server = answer['server']
+        self.assertIsNone(server['OS-EXT-STS:task_state'])
+        host, volumes = server['OS-EXT-SRV-ATTR:host'], self.volumes(made)
+        self.assertEqual([host] if host else [], where)
+        for volume, found in held.items():
+            self.assertEqual([(made, host, volumes[volume], 'attached')]
+                             if volume in volumes else [], found)
+        if host:
+            self.assertEqual(volumes, self.hosts[host].disks(made))
+
+    def clean(self, made):
+        if getattr(self, 'dead', None) is not None:
+            dead, self.dead = self.dead, None
+            dead.reporter.report()
+            self.cloud.agents[dead.reporter._name] = dead
+            self.cloud.settle()
+            self.assert_consistent(made)
+        self.ask('DELETE', f'/servers/{made}')
+        self.cloud.settle()
+        self.assert_consistent(made)
+
+    def test_build(self):
+        self.cut_everywhere(lambda: None, lambda _none: self.boot(settle=False))
+
+    def test_attach(self):
+        self.cut_everywhere(self.boot, lambda made: self.attach(made, self.other, settle=False))
+
+    def test_detach(self):
+        self.cut_everywhere(self.attached,
+                            lambda made: self.detach(made, self.other, settle=False))
+
+    def test_delete(self):
+        self.cut_everywhere(self.attached, lambda made: self.asked(
+            204, 'DELETE', f'/servers/{made}'))
+
+    def test_swap(self):
+        self.cut_everywhere(self.boot, lambda made: self.asked(
+            202, 'PUT', f'/servers/{made}/os-volume_attachments/{self.shared}', {
+                'volumeAttachment': {'volumeId': self.other}}))
+
+    def test_live_migration(self):
+        self.cut_everywhere(self.boot, self.act_on('os-migrateLive', MIGRATE))
+
+    def test_resize(self):
+        self.cut_everywhere(self.boot, self.act_on('resize', {'flavorRef': '2'}))
+
+    def test_revert_resize(self):
+        self.cut_everywhere(self.resized, self.act_on('revertResize'))
+
+    def test_shelve_offload(self):
+        self.cut_everywhere(lambda: self.shelved(False), self.act_on('shelveOffload'))
+
+    def test_unshelve(self):
+        self.cut_everywhere(self.shelved, self.act_on('unshelve'))
+
+    def test_rebuild(self):
+        self.cut_everywhere(self.boot, self.act_on('rebuild', {'imageRef': ''}))
+
+    def test_evacuate(self):
+        self.cut_everywhere(self.boot, self.evacuate)
