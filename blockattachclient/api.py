@@ -79,7 +79,7 @@ class Api:
         """
         :param connection: an ``openstack.connection.Connection``
         """
-        self._connection = connection
+        self.connection = connection
 
     @property
     def _storage(self) -> Any:
@@ -88,7 +88,7 @@ class Api:
         :raises CommandError: it does not answer at the address that the catalog has
         """
         try:
-            return self._connection.block_storage
+            return self.connection.block_storage
         except (keystone_exceptions.DiscoveryFailure,
                 sdk_exceptions.ServiceDiscoveryException) as exc:
             raise exceptions.CommandError(faults.NO_ANSWER % str(exc).rstrip('.')) from None
@@ -112,7 +112,7 @@ class Api:
         except (keystone_exceptions.ConnectFailure,
                 keystone_exceptions.DiscoveryFailure) as exc:
             return Answer(0, None, {}, str(exc).rstrip('.'))
-        return Answer(found.status_code, _content(found), found.headers)
+        return Answer(found.status_code, content(found), found.headers)
 
     def open(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str],
              silence: float, version: str) -> Answer:
@@ -129,7 +129,7 @@ class Api:
         except (keystone_exceptions.ConnectFailure,
                 keystone_exceptions.DiscoveryFailure) as exc:
             return Answer(0, None, {}, str(exc).rstrip('.'))
-        return Answer(found.status_code, found if found.ok else _content(found), found.headers)
+        return Answer(found.status_code, found if found.ok else content(found), found.headers)
 
     def require_extension(self, version: str = FIRST) -> None:
         """Change nothing on a service that would not understand what is asked.
@@ -200,7 +200,7 @@ class Api:
         :raises CommandError: Compute does not answer, or knows no or several such servers
         """
         try:
-            found = self._connection.compute.find_server(name, ignore_missing=False)
+            found = self.connection.compute.find_server(name, ignore_missing=False)
         except (sdk_exceptions.SDKException, keystone_exceptions.ClientException):
             raise exceptions.CommandError(
                 f'Compute knows no single server {name!r}, or cannot be asked. Give the id of '
@@ -208,7 +208,7 @@ class Api:
         return str(found.id)
 
 
-def _content(found: Any) -> Any:
+def content(found: Any) -> Any:
     """What the body of a response says, if it is JSON."""
     try:
         return found.json() if found.content else None

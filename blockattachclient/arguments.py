@@ -45,6 +45,12 @@ def positive(value: str) -> int:
     return int(value)
 
 
+def volume_with_mode(value: str) -> tuple[str, str | None]:
+    """An argument that is a volume, and perhaps a mode behind a colon."""
+    name, colon, mode = value.rpartition(':')
+    return (text(name), mode) if colon and mode in ('ro', 'rw') else (text(value), None)
+
+
 def count(value: str) -> int:
     """An argument that is a number.
 

@@ -170,6 +170,22 @@ FINDINGS = (
 )
 """``volume reconcile``."""
 
+SERVERS = (
+    Column('ID', 'id'),
+    Column('Name', 'name'),
+    Column('Status', 'status'),
+    Column('Fault', 'fault'),
+)
+"""``server shared create``."""
+
+SERVER_VOLUME = (
+    Column('Server ID', 'serverId'),
+    Column('Volume ID', 'volumeId'),
+    Column('Device', 'device'),
+    Column('Attach Mode', 'attach_mode'),
+)
+"""``server volume attach``."""
+
 SESSIONS = (
     Column('Session', 'number'),
     Column('Use', 'use'),

@@ -26,6 +26,8 @@ NO_EXTENSION = (
     '("openstack volume attachment list").')
 TOO_OLD = ('This needs version %s of the extension "blockattach", which the service does not '
            'offer: update the service.')
+NO_MODES = ('This Compute service does not know modes of volumes: it is another service. Use the '
+            'stock commands ("openstack server add volume").')
 NO_BACKEND = ('No volume service is up: see "openstack volume service list".')
 NO_ANSWER = ('The service cannot be reached: %s. Check that it is running and that the catalog '
              'has the right address for it.')

@@ -1,0 +1,78 @@
+"""``openstack server shared create``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib.command import command
+
+from blockattachclient import api
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import selection
+from blockattachclient import servers
+from blockattachclient import waiting
+
+_UNDER_WAY = ('BUILD',)
+
+
+class CreateServers(command.Lister):
+    """Create servers that share volumes, each volume to read only or to write.
+
+    The first volume is the one that they boot from.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>', type=arguments.text,
+                            help='Name of the server; of several, the beginning of their names')
+        parser.add_argument('--flavor', metavar='<flavor>', required=True, type=arguments.text,
+                            help='Flavor (name or ID)')
+        parser.add_argument('--volume', metavar='<volume>[:ro|:rw]', action='append',
+                            required=True, type=arguments.volume_with_mode,
+                            help='Volume (name or ID), with what the servers may do with it '
+                                 '(may be repeated; default: that of --attach-mode)')
+        parser.add_argument('--attach-mode', choices=('rw', 'ro'), default='rw',
+                            help='What they may do with volumes that do not say it (default: rw)')
+        parser.add_argument('--count', metavar='<number>', type=arguments.positive, default=1,
+                            help='How many servers (default: 1)')
+        parser.add_argument('--host', metavar='<host>', type=arguments.text,
+                            help='On this host (administrators only)')
+        waiting.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """Ask for them, and list them."""
+        service = selection.client(self)
+        compute = servers.Servers(service)
+        compute.require_modes()
+        wanted: dict[str, Any] = {
+            'name': parsed_args.name, 'imageRef': '', 'networks': 'none',
+            'flavorRef': compute.flavor(parsed_args.flavor),
+            'min_count': parsed_args.count, 'max_count': parsed_args.count,
+            'block_device_mapping_v2': list(_mapped(service, parsed_args))}
+        if parsed_args.host:
+            wanted['host'] = parsed_args.host
+        reservation_id = compute.create(wanted)
+        made = compute.of_reservation(reservation_id)
+        if parsed_args.wait:
+            waiter = waiting.Waiter(parsed_args, self.app.stderr)
+            waiter.until(f'{len(made)} servers', lambda: _under_way(
+                compute.of_reservation(reservation_id)))
+            made = compute.of_reservation(reservation_id)
+        return columns.titles(columns.SERVERS), [
+            columns.row(columns.SERVERS, {**one, 'fault': (one.get('fault') or {}).get('message')})
+            for one in made]
+
+
+def _mapped(service: api.Api, given: argparse.Namespace) -> Iterable[dict[str, Any]]:
+    for number, (name, mode) in enumerate(given.volume):
+        yield {'uuid': service.volume(name).id, 'source_type': 'volume',
+               'destination_type': 'volume', 'boot_index': 0 if number == 0 else -1,
+               'attach_mode': mode or given.attach_mode}
+
+
+def _under_way(made: list[dict[str, Any]]) -> str | None:
+    waiting_for = [one for one in made if one['status'] in _UNDER_WAY]
+    return f'{len(made) - len(waiting_for)} of {len(made)} ready' if waiting_for else None

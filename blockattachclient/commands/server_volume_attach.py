@@ -1,0 +1,69 @@
+"""``openstack server volume attach``."""
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from blockattachclient import arguments
+from blockattachclient import columns
+from blockattachclient import selection
+from blockattachclient import servers
+from blockattachclient import waiting
+
+
+class AttachVolume(command.ShowOne):
+    """Give a server a volume, to read only or to write.
+
+    "openstack server add volume" of the stock client does the same, without a mode.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', metavar='<server>', type=arguments.text,
+                            help='Server (name or ID)')
+        parser.add_argument('volume', metavar='<volume>', type=arguments.text,
+                            help='Volume to attach (name or ID)')
+        parser.add_argument('--attach-mode', choices=('rw', 'ro'),
+                            help='What the server may do with it (default: rw)')
+        parser.add_argument('--device', metavar='<device>', type=arguments.text,
+                            help='Device name in the server')
+        parser.add_argument('--delete-on-termination', action='store_true',
+                            help='Delete the volume with the server')
+        waiting.add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace,
+                    ) -> tuple[tuple[str, ...], Iterable[Any]]:
+        """Ask for it, and show it."""
+        service = selection.client(self)
+        compute = servers.Servers(service)
+        compute.require_modes()
+        server = compute.find(parsed_args.server)
+        wanted: dict[str, Any] = {'volumeId': service.volume(parsed_args.volume).id}
+        if parsed_args.attach_mode:
+            wanted['attach_mode'] = parsed_args.attach_mode
+        if parsed_args.device:
+            wanted['device'] = parsed_args.device
+        if parsed_args.delete_on_termination:
+            wanted['delete_on_termination'] = True
+        made = compute.attach(server['id'], wanted)
+        if parsed_args.wait:
+            waiter = waiting.Waiter(parsed_args, self.app.stderr)
+            waiter.until(f'volume {wanted["volumeId"]}', lambda: _state(
+                service.volume(wanted['volumeId']), server['id']))
+            if all(one['volumeId'] != wanted['volumeId'] for one in compute.volumes(server['id'])):
+                raise exceptions.CommandError(
+                    f'The volume was not attached, and is as it was before: see "openstack server '
+                    f'show {server["id"]}".')
+        return columns.titles(columns.SERVER_VOLUME), columns.row(columns.SERVER_VOLUME, made)
+
+
+def _state(volume: Any, server_id: str) -> str | None:
+    """How far it is; None: the server has it, or will not get it."""
+    if volume.status == 'available' or any(
+            one.get('server_id') == server_id for one in volume.attachments):
+        return None
+    return str(volume.status)

@@ -1,0 +1,100 @@
+"""Requests of the compute API with the extension: volumes of servers with their modes."""
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_exceptions
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+
+from blockattachclient import api
+from blockattachclient import faults
+
+_HEADER = 'OpenStack-API-Version'
+_VERSIONS = 'compute 2.100, blockattach 1.0'
+
+
+class Servers:
+    """The operations that the commands need."""
+
+    def __init__(self, service: api.Api) -> None:
+        self._connection = service.connection
+
+    def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """The body of a success.
+
+        :raises CommandError: it is none, or the service does not know of modes
+        """
+        more = {} if body is None else {'json': body}
+        try:
+            found = self._connection.compute.request(
+                path, method, microversion=None, headers={_HEADER: _VERSIONS}, **more)
+        except (keystone_exceptions.ClientException, sdk_exceptions.SDKException) as exc:
+            raise exceptions.CommandError(
+                f'Compute cannot be asked: {str(exc).rstrip(".")}.') from None
+        content = api.content(found)
+        if found.status_code >= 400:
+            raise faults.of_answer(found.status_code, content,
+                                   found.headers.get('x-openstack-request-id'))
+        if 'blockattach' not in found.headers.get(_HEADER, ''):
+            raise exceptions.CommandError(faults.NO_MODES)
+        return content or {}
+
+    def require_modes(self) -> None:
+        """Change nothing on a service that would not understand what is asked.
+
+        :raises CommandError: it does not know of modes
+        """
+        self.ask('GET', '/servers?limit=1')
+
+    def find(self, name_or_id: str) -> dict[str, Any]:
+        """One server.
+
+        :raises CommandError: there is none, or several have this name
+        """
+        found = self._connection.compute.find_server(name_or_id, ignore_missing=True)
+        if found is None:
+            raise exceptions.CommandError(
+                f'There is no server {name_or_id!r}. See what there is: "openstack server list".')
+        return self.show(found.id)
+
+    def show(self, server_id: str) -> dict[str, Any]:
+        """One server, by its ID."""
+        shown: dict[str, Any] = self.ask(
+            'GET', f'/servers/{urllib.parse.quote(server_id, safe="")}')['server']
+        return shown
+
+    def flavor(self, name_or_id: str) -> str:
+        """The ID of a flavor.
+
+        :raises CommandError: there is none
+        """
+        for one in self.ask('GET', '/flavors')['flavors']:
+            if name_or_id in (one['id'], one['name']):
+                return str(one['id'])
+        raise exceptions.CommandError(
+            f'There is no flavor {name_or_id!r}. See what there is: "openstack flavor list".')
+
+    def of_reservation(self, reservation_id: str) -> list[dict[str, Any]]:
+        """The servers of one request."""
+        found: list[dict[str, Any]] = self.ask(
+            'GET', f'/servers/detail?reservation_id={reservation_id}')['servers']
+        return sorted(found, key=lambda one: str(one['name']))
+
+    def create(self, wanted: Mapping[str, Any]) -> str:
+        """Make servers; the ID of the reservation."""
+        return str(self.ask('POST', '/servers', {'server': {
+            **wanted, 'return_reservation_id': True}})['reservation_id'])
+
+    def volumes(self, server_id: str) -> list[dict[str, Any]]:
+        """The volumes of a server."""
+        found: list[dict[str, Any]] = self.ask(
+            'GET', f'/servers/{server_id}/os-volume_attachments')['volumeAttachments']
+        return found
+
+    def attach(self, server_id: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Give a server a volume."""
+        made: dict[str, Any] = self.ask(
+            'POST', f'/servers/{server_id}/os-volume_attachments',
+            {'volumeAttachment': dict(wanted)})['volumeAttachment']
+        return made
