@@ -24,7 +24,8 @@ class Server:
     """A server.
 
     :ivar host: where it is; None: nowhere yet, or no more
-    :ivar old_host: where a resize may be reverted to, with ``old_flavor_id``
+    :ivar old_host: where a resize may be reverted to, with ``old_flavor_id``; ``old_state``:
+        whether it ran before
     :ivar fault: why it is in error, or why the last act was undone
     """
 
@@ -42,6 +43,7 @@ class Server:
     launched_at: datetime.datetime | None = None
     old_host: str | None = None
     old_flavor_id: str | None = None
+    old_state: str | None = None
     reservation_id: str | None = None
     fault: str | None = None
 

@@ -11,6 +11,7 @@ _V = lifecycle.VmState
 _DESTINATION = 'destination'
 _SOURCE = 'source'
 _RUNNING = base.Power.RUNNING.value
+_FORGOTTEN: dict[str, Any] = {'old_host': None, 'old_flavor_id': None, 'old_state': None}
 
 
 def _destination(doing: work.Work) -> str:
@@ -87,11 +88,18 @@ def _runs_on(doing: work.Work, host: str) -> bool:
     return doing.agent(host).servers(doing.caller).get(doing.act.server_id) == _RUNNING
 
 
-def _moved_cold(doing: work.Work, done: Callable[[str], dict[str, Any]]) -> work.Plan:
+def _moved_cold(doing: work.Work, state: str,
+                done: Callable[[str], dict[str, Any]]) -> work.Plan:
     """A server that is off meanwhile: hold its volumes by new attachments, and run it elsewhere.
 
-    :param done: what the server is then, given its former host
+    :param state: what it was before, and is there
+    :param done: what is written of the server then, given its former host
     """
+    def put_on(host: str) -> None:
+        doing.put(host)
+        if state == _V.STOPPED:
+            doing.agent(host).stop(doing.caller, doing.act.server_id)
+
     def leave() -> None:
         doing.note(_SOURCE, doing.server.host)
         doing.leave(doing.server.host)
@@ -99,11 +107,11 @@ def _moved_cold(doing: work.Work, done: Callable[[str], dict[str, Any]]) -> work
     def come_back() -> None:
         source = doing.noted(_SOURCE)
         if source is not None:
-            doing.put(source)
+            put_on(source)
 
     def put() -> None:
         destination = _destination(doing)
-        doing.put(destination)
+        put_on(destination)
         doing.store.commit(doing.act, doing.act.server_id, host=destination,
                            **done(str(doing.noted(_SOURCE))))
 
@@ -114,54 +122,51 @@ def _moved_cold(doing: work.Work, done: Callable[[str], dict[str, Any]]) -> work
         work.Step('put', put, lambda: doing.leave(doing.noted(_DESTINATION)))))
 
 
-def resize(doing: work.Work) -> work.Plan:
-    """Run a server elsewhere, perhaps with another flavor; it may be reverted until confirmed."""
-    flavor_id = doing.act.arguments.get('flavor_id') or doing.server.flavor_id
-    before = doing.server.flavor_id
-    plan = _moved_cold(doing, lambda source: {'old_host': source, 'old_flavor_id': before})
-
+def _with_flavor(doing: work.Work, flavor_id: str | None) -> work.Step:
+    """The server gets another flavor; None: it keeps its own."""
     def change() -> None:
-        doing.store.change(doing.act.server_id, flavor_id=flavor_id)
-
-    def change_back() -> None:
-        doing.store.change(doing.act.server_id,
-                           flavor_id=doing.noted('flavor') or doing.server.flavor_id)
-
-    def note() -> None:
         if doing.noted('flavor') is None:
             doing.note('flavor', doing.server.flavor_id)
-
-    return plan._replace(undoable=(
-        work.Step('note_flavor', note), work.Step('change_flavor', change, change_back),
-        *plan.undoable))
-
-
-def confirm_resize(doing: work.Work) -> work.Plan:
-    """Stay where the server is."""
-    def forget() -> None:
-        doing.store.change(doing.act.server_id, old_host=None, old_flavor_id=None)
-
-    return work.Plan(finishing=(work.Step('forget', forget),))
-
-
-def revert_resize(doing: work.Work) -> work.Plan:
-    """Run a server where it was, with the flavor that it had."""
-    plan = _moved_cold(doing, lambda _source: {'old_host': None, 'old_flavor_id': None})
-
-    def change() -> None:
-        server = doing.server
-        if doing.noted(_DESTINATION) is None:
-            doing.note(_DESTINATION, server.old_host)
-            doing.note('flavor', server.flavor_id)
-        doing.store.change(server.id, flavor_id=server.old_flavor_id or server.flavor_id)
+        if flavor_id is not None:
+            doing.store.change(doing.act.server_id, flavor_id=flavor_id)
 
     def change_back() -> None:
         flavor = doing.noted('flavor')
         if flavor is not None:
             doing.store.change(doing.act.server_id, flavor_id=flavor)
 
+    return work.Step('change_flavor', change, change_back)
+
+
+def resize(doing: work.Work) -> work.Plan:
+    """Run a server elsewhere, perhaps with another flavor; it may be reverted until confirmed."""
+    before = doing.server
+    plan = _moved_cold(doing, before.vm_state, lambda source: {
+        'old_host': source, 'old_state': before.vm_state.value,
+        'old_flavor_id': doing.noted('flavor')})
+    return plan._replace(undoable=(
+        _with_flavor(doing, doing.act.arguments.get('flavor_id')), *plan.undoable))
+
+
+def confirm_resize(doing: work.Work) -> work.Plan:
+    """Stay where the server is."""
+    return work.Plan(done={'vm_state': doing.server.old_state, **_FORGOTTEN})
+
+
+def revert_resize(doing: work.Work) -> work.Plan:
+    """Run a server where it was, with the flavor that it had."""
+    before = doing.server
+    state = str(before.old_state)
+    plan = _moved_cold(doing, state, lambda _source: _FORGOTTEN)
+
+    def choose() -> None:
+        if doing.noted(_DESTINATION) is None:
+            doing.note(_DESTINATION, before.old_host)
+
     return plan._replace(
-        undoable=(work.Step('change_flavor', change, change_back), *plan.undoable[1:]))
+        undoable=(_with_flavor(doing, before.old_flavor_id),
+                  work.Step('choose_host', choose), *plan.undoable[1:]),
+        done={'vm_state': state})
 
 
 def shelve(doing: work.Work) -> work.Plan:

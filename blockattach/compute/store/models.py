@@ -27,6 +27,7 @@ servers = sa.Table(
     sa.Column('host', sa.String(_NAME), index=True),
     sa.Column('old_host', sa.String(_NAME)),
     sa.Column('old_flavor_id', sa.String(_NAME)),
+    sa.Column('old_state', sa.String(32)),
     sa.Column('vm_state', sa.String(32), nullable=False),
     sa.Column('task_state', sa.String(32)),
     _id('reservation_id', index=True),

@@ -149,6 +149,18 @@ class MovesTest(cloud.ComputeTestCase):
         self.assert_on('host-a')
         self.assertEqual('m1.tiny', self.server(self.made)['flavor']['original_name'])
 
+    def test_one_that_is_stopped_stays_so(self):
+        self.act(self.made, 'os-stop')
+        self.act(self.made, 'resize', {'flavorRef': '2'})
+        self.assert_on('host-b', 'VERIFY_RESIZE')
+        self.assertEqual('stopped', self.hosts['host-b'].servers()[self.made])
+        self.act(self.made, 'revertResize')
+        self.assert_on('host-a', 'SHUTOFF')
+        self.assertEqual('stopped', self.hosts['host-a'].servers()[self.made])
+        self.act(self.made, 'migrate')
+        self.act(self.made, 'confirmResize', status=204)
+        self.assert_on('host-b', 'SHUTOFF')
+
     def test_cold_migration(self):
         self.act(self.made, 'migrate')
         self.assert_on('host-b', 'VERIFY_RESIZE')
