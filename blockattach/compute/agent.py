@@ -89,6 +89,10 @@ class AgentEndpoint(interface.AgentInterface):
         """What is here."""
         return {server_id: power.value for server_id, power in self._host.servers().items()}
 
+    def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
+        """The volumes of a server."""
+        return {volume_id: mode.value for volume_id, mode in self._host.disks(server_id).items()}
+
     @contextlib.contextmanager
     def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
         """One act on a server. What the host did not foresee is uncertain.

@@ -173,15 +173,21 @@ class Conductor(interface.ConductorInterface):
         self._notify(doing, notices.START)
         try:
             _play(doing.act.verb, plan.undoable)
+        except work.WentOn:
+            pass
         except _Failed as failed:
             self._fail(doing, plan, failed.reason)
             return
         self._finish(doing, plan)
 
     def _undo(self, doing: work.Work, plan: work.Plan) -> None:
-        for step in reversed(plan.undoable):
-            if step.undo is not None:
-                step.undo()
+        try:
+            for step in reversed(plan.undoable):
+                if step.undo is not None:
+                    step.undo()
+        except work.WentOn:
+            self._finish(doing, plan)
+            return
         self._fail(doing, plan, 'the compute API was cut off in the middle of it')
 
     def _finish(self, doing: work.Work, plan: work.Plan) -> None:
@@ -236,26 +242,36 @@ def _play(name: str, steps: Sequence[work.Step]) -> None:
     """Do steps in their order.
 
     :raises _Failed: one failed, and those before it are undone
+    :raises WentOn: one failed, but has passed the point of no return
     :raises Exception: whatever was raised by what could not be undone
     """
     if not steps:
         return
+    gone: list[work.WentOn] = []
     flow = linear_flow.Flow(name).add(*(
-        task.FunctorTask(step.do, step.name, revert=_reverting(step)) for step in steps))
+        task.FunctorTask(step.do, step.name, revert=_reverting(step, gone)) for step in steps))
     playing = engines.load(flow, engine='serial')
     try:
         playing.run()
     except Exception as exc:
         if playing.storage.get_flow_state() != states.REVERTED:
             raise
+        if gone:
+            raise gone[0] from exc
         raise _Failed(exc) from exc
 
 
-def _reverting(step: work.Step) -> Callable[..., None]:
-    """A step that failed may have happened: its own undo is called, too."""
+def _reverting(step: work.Step, gone: list[work.WentOn]) -> Callable[..., None]:
+    """A step that failed may have happened: its own undo is called, too. Where it went on, those
+    before it stay.
+    """
     def revert(*_arguments: Any, **_more: Any) -> None:
-        if step.undo is not None:
+        if step.undo is None or gone:
+            return
+        try:
             step.undo()
+        except work.WentOn as went_on:
+            gone.append(went_on)
     return revert
 
 

@@ -92,6 +92,12 @@ class AgentInterface(contract.Interface):
         """What is here, by id, and whether it runs."""
 
 
+    @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
+    @abc.abstractmethod
+    def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
+        """The volumes that a server has here, by id, and their modes."""
+
+
 class ConductorInterface(contract.Interface):
     """Any compute API: all of them are equal."""
 

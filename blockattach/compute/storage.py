@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import Protocol
+from urllib import parse
 
 import requests
 from keystoneauth1 import adapter
@@ -74,6 +75,10 @@ class Attachments(Protocol):
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
         """Look at one."""
+
+    def of_server(self, caller: context.RequestContext, server_id: str,
+                  volume_id: str) -> list[str]:
+        """The ids of those by which a server has a volume."""
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """Remove one; one that is not there is no error."""
@@ -179,6 +184,13 @@ class HttpAttachments(_Http):
         """GET /attachments/{id}."""
         return _attachment(self.ask(caller, 'GET', f'/attachments/{attachment_id}'))
 
+    def of_server(self, caller: context.RequestContext, server_id: str,
+                  volume_id: str) -> list[str]:
+        """GET /attachments."""
+        query = parse.urlencode({'instance_id': server_id, 'volume_id': volume_id})
+        return [one['id'] for one in self.ask(
+            caller, 'GET', f'/attachments?{query}')['attachments']]
+
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """DELETE /attachments/{id}."""
         self.ask(caller, 'DELETE', f'/attachments/{attachment_id}', also=(404,))
@@ -215,6 +227,13 @@ class BusAttachments:
         with _translated():
             found = self._client.get(_service(caller), attachment_id)
         return Attachment(found.id, found.volume_id, found.connection_info or {})
+
+    def of_server(self, caller: context.RequestContext, server_id: str,
+                  volume_id: str) -> list[str]:
+        """`AttachmentsInterface.list`."""
+        with _translated():
+            return [one.id for one in self._client.list(
+                _service(caller), {'instance_uuid': server_id, 'volume_id': volume_id})]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """`AttachmentsInterface.delete`."""

@@ -38,50 +38,36 @@ def live_migrate(doing: work.Work) -> work.Plan:
                     doing.connector(_destination(doing), device), f'{doing.act.id}-{device.id}')
                 doing.store.change_device(device.id, next_attachment_id=made.id)
 
-    def give_back() -> None:
-        for device in doing.devices:
-            if device.next_attachment_id is not None:
-                doing.tools.attachments.delete(doing.caller, device.next_attachment_id)
-                doing.store.change_device(device.id, next_attachment_id=None)
-
     def receive() -> None:
         disks = [doing.disk(device, doing.tools.attachments.get(
             doing.caller, str(device.next_attachment_id)).info) for device in doing.devices]
         doing.note('address', doing.agent(_destination(doing)).receive(
             doing.caller, doing.guest(disks)))
 
-    def give_up() -> None:
-        if _runs_on(doing, _destination(doing)):
-            # It has gone there, and nobody has heard of it: there is no way back.
-            raise errors.HostError(reason='the server runs on its destination already')
-        doing.leave(_destination(doing))
-
     def send() -> None:
-        source, destination = doing.server.host, _destination(doing)
-        try:
-            doing.agent(source).send(doing.caller, doing.act.server_id,
-                                     str(doing.noted('address')))
-        except errors.HostRefused:
-            raise
-        except errors.BlockattachError:
-            if not _runs_on(doing, destination):
-                raise
-        _arrive(doing, destination)
+        doing.agent(doing.server.host).send(doing.caller, doing.act.server_id,
+                                            str(doing.noted('address')))
+        _arrive(doing)
+
+    def look() -> None:
+        if doing.noted('address') is not None and _runs_on(doing, _destination(doing)):
+            _arrive(doing)
+            raise work.WentOn
 
     return work.Plan(
         undoable=(work.Step('choose_host', lambda: _choose(doing, (doing.server.host,))),
-                  work.Step('connect', connect, give_back),
-                  work.Step('receive', receive, give_up),
-                  work.Step('send', send)),
+                  work.Step('connect', connect, doing.release_next),
+                  work.Step('receive', receive, lambda: doing.leave(doing.noted(_DESTINATION))),
+                  work.Step('send', send, look)),
         finishing=(work.Step('complete', doing.complete_all),
-                   work.Step('release', give_back),
+                   work.Step('release', doing.release_next),
                    work.Step('leave', lambda: doing.leave(doing.noted(_SOURCE)))))
 
 
-def _arrive(doing: work.Work, destination: str) -> None:
+def _arrive(doing: work.Work) -> None:
     """From here on the server is there, and each volume's attachment is that of its new host."""
     doing.note(_SOURCE, doing.server.host)
-    doing.store.commit(doing.act, doing.act.server_id, doing.devices, host=destination)
+    doing.store.commit(doing.act, doing.act.server_id, doing.devices, host=_destination(doing))
 
 
 def _runs_on(doing: work.Work, host: str) -> bool:

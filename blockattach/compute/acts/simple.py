@@ -140,6 +140,7 @@ def swap(doing: work.Work) -> work.Plan:
         if found.next_attachment_id is not None:
             doing.tools.attachments.delete(doing.caller, found.next_attachment_id)
             doing.store.change_device(found.id, next_attachment_id=None)
+        doing.release_unknown(new_id)
 
     def copy() -> None:
         found = device()
@@ -150,6 +151,13 @@ def swap(doing: work.Work) -> work.Plan:
             {**interface.disk_values(disk), 'volume_id': new_id})
         doing.store.commit(doing.act, doing.act.server_id, [found], new_id)
 
+    def look() -> None:
+        found = device()
+        if found.next_attachment_id is not None and new_id in doing.agent(
+                doing.server.host).disks(doing.caller, doing.act.server_id):
+            doing.store.commit(doing.act, doing.act.server_id, [found], new_id)
+            raise work.WentOn
+
     def finish() -> None:
         found = doing.store.device(doing.act.server_id, new_id)
         doing.tools.attachments.complete(doing.caller, str(found.attachment_id))
@@ -158,7 +166,7 @@ def swap(doing: work.Work) -> work.Plan:
             doing.store.change_device(found.id, next_attachment_id=None)
 
     return work.Plan(undoable=(work.Step('attach_new', attach_new, release_new),
-                               work.Step('copy', copy)),
+                               work.Step('copy', copy, look)),
                      finishing=(work.Step('finish', finish),))
 
 

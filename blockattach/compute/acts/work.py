@@ -20,8 +20,12 @@ from blockattach.compute.store import store
 LOG = logging.getLogger(__name__)
 
 
+class WentOn(Exception):
+    """What was to be undone has passed the point of no return, and nobody had heard of it."""
+
+
 class Step(NamedTuple):
-    """A part of an act. ``undo`` None: there is nothing to undo."""
+    """A part of an act. ``undo`` None: there is nothing to undo; see also `WentOn`."""
 
     name: str
     do: Callable[[], None]
@@ -123,6 +127,26 @@ class Work:
             if attachment_id is not None:
                 self.tools.attachments.delete(self.caller, attachment_id)
                 self.store.change_device(device.id, **{name: None})
+        self.release_unknown(device.volume_id)
+
+    def release_next(self) -> None:
+        """Give back what is held of each volume besides the attachment that counts."""
+        for device in self.devices:
+            if device.next_attachment_id is not None:
+                self.tools.attachments.delete(self.caller, device.next_attachment_id)
+                self.store.change_device(device.id, next_attachment_id=None)
+            self.release_unknown(device.volume_id)
+
+    def release_unknown(self, volume_id: str) -> None:
+        """Give back what block storage has of a volume for this server, and nobody has written
+        down: the answer was lost.
+        """
+        known = {attachment_id for device in self.devices
+                 for attachment_id in (device.attachment_id, device.next_attachment_id)}
+        for attachment_id in self.tools.attachments.of_server(
+                self.caller, self.act.server_id, volume_id):
+            if attachment_id not in known:
+                self.tools.attachments.delete(self.caller, attachment_id)
 
     def release_all(self) -> None:
         """Give back every volume."""

@@ -40,8 +40,8 @@ class InterruptionTest(cloud.ComputeTestCase):
 
     def evacuate(self, made):
         """The agent of its host is dead, and returns when the act is done."""
-        host = self.server(made)['OS-EXT-SRV-ATTR:host']
-        self.dead = self.cloud.agents.pop(host)
+        self.host = self.server(made)['OS-EXT-SRV-ATTR:host']
+        self.dead = self.cloud.agents.pop(self.host)
         self.cloud.later()
         self.act(made, 'evacuate', {'host': None}, 200, settle=False)
 
@@ -76,7 +76,7 @@ class InterruptionTest(cloud.ComputeTestCase):
         """Rows, block storage and hosts agree on a server, or on that there is none."""
         status, answer = self.ask('GET', f'/servers/{made}')
         held = {volume: self.attachments(volume) for volume in (self.shared, self.other)}
-        where = [name for name, host in self.hosts.items() if made in host.servers()]
+        where = [name for name in self.cloud.agents if made in self.hosts[name].servers()]
         if status == 404 or answer['server']['status'] == 'ERROR':
             self.assertEqual(([], []), (held[self.shared], held[self.other]))
             self.assertEqual([], where)
@@ -95,8 +95,8 @@ class InterruptionTest(cloud.ComputeTestCase):
         if getattr(self, 'dead', None) is not None:
             dead, self.dead = self.dead, None
             dead.reporter.report()
-            self.cloud.agents[dead.reporter._name] = dead
             self.cloud.settle()
+            self.cloud.agents[self.host] = dead
             self.assert_consistent(made)
         self.ask('DELETE', f'/servers/{made}')
         self.cloud.settle()
