@@ -44,9 +44,11 @@ def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
     :param after: the position behind which it begins; None: now
     :raises CommandError: the service refuses
     """
+    is_said = False
     while True:
         ended = 'cut'
         for event in _stream(service, query, after):
+            is_said = False
             after = after if event.position is None else event.position
             if event.name == 'attachment':
                 yield event.position, event.data
@@ -55,8 +57,11 @@ def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
             elif event.name in NOTES:
                 notes.write(f'{NOTES[event.name]}\n')
         if ended in NOTES:
-            notes.write(f'{NOTES[ended]}\n')
-            notes.flush()
+            if not is_said:
+                notes.write(f'{NOTES[ended]}\n')
+                notes.flush()
+            # Once, however long the service is away.
+            is_said = True
             clock.pause(PAUSE)
 
 

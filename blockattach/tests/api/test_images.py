@@ -211,6 +211,8 @@ class UploadTest(ImageCase):
                 reply = self.upload(volume_id, disk_format=disk_format)
                 self.assert_status(202, reply)
                 shown = reply.body['os-volume_upload_image']
+                self.assertIn(shown['image_id'], self.glance.images,
+                              self.http.as_member.get('/messages').text)
                 image = self.glance.images[shown['image_id']]
                 self.assertEqual('active', image['status'])
                 self.assertEqual('available', self.shown(volume_id)['status'])

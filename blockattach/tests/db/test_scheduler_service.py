@@ -64,7 +64,8 @@ class SchedulerServiceTest(base.DatabaseTestCase):
             self.database, chooser, clients, SETTINGS, caller, request).run())
         looking = waiting.WaitingVolumes(self.database, placing, HERE.service_down_time,
                                          SETTINGS.placing_seconds, 'here/1')
-        server = self.bus.server(endpoint.SchedulerEndpoint(placing, looking), HERE.host)
+        server = self.bus.server(endpoint.SchedulerEndpoint(placing, looking, chooser),
+                                 HERE.host)
         presence = services.Presence(self.database, binaries.SCHEDULER, HERE.host, 'nova')
         return service.SchedulerService(server, looking, self.database,
                                         presence, HERE, SETTINGS, self.clock)
