@@ -197,9 +197,18 @@ class Disks:
         return place not in self.given()
 
     def resize(self, volume_id: str, size_gb: int) -> None:
-        """Read the size of the target anew, and let the guest know."""
-        self._monitor.call('block_resize', {'node-name': node(volume_id),
-                                            'size': units.gib_to_bytes(size_gb)})
+        """Read the size from the target anew, and let the guest know.
+
+        :raises HostRefused: the target does not say so yet, or QEMU cannot: it does not look at
+            the size of a disk that is read-only
+        """
+        try:
+            self._monitor.call('block_resize', {'node-name': node(volume_id),
+                                                'size': units.gib_to_bytes(size_gb)})
+        except qmp.Refused as exc:
+            raise errors.HostRefused(
+                reason=f'cannot let the guest see the size of volume {volume_id} before it is '
+                       f'connected anew: {exc.description}') from exc
 
     def copy(self, old: str, device: str, disk: base.Disk, initiator: str) -> None:
         """Copy a disk to another one, which takes its place while the guest goes on.

@@ -80,7 +80,11 @@ class Monitor:
         self._socket.close()
 
     def __enter__(self) -> Self:
-        return self.greet()
+        try:
+            return self.greet()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(self, *_exc: object) -> None:
         self.close()

@@ -17,7 +17,7 @@ from blockattach.drivers.targets import tgtd
 from blockattach.testing import guests
 from blockattach.tests.conformance import settings
 
-SETTINGS = qemu.QemuSettings('', '')
+BINARY = qemu.QemuSettings('', '').binary
 SMALL = 16 * 2 ** 20
 """Bytes of a volume whose size is no matter."""
 
@@ -31,8 +31,7 @@ class Backing(unittest.TestCase):
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix='compute-'))
         kernel = guests.find()
         cls.missing = kernel.missing()
-        for name, there in (('tgtd', tgtd.program()), (SETTINGS.binary, shutil.which(
-                SETTINGS.binary))):
+        for name, there in (('tgtd', tgtd.program()), (BINARY, shutil.which(BINARY))):
             if there is None:
                 cls.missing = f'{name} is not installed'
         if cls.missing is None:
@@ -53,10 +52,10 @@ class Backing(unittest.TestCase):
 
     def make(self, name, **changes):
         """A host; changes are to its settings."""
-        return qemu.QemuHost(dataclasses.replace(
-            SETTINGS, state_dir=os.path.join(self.place, name), host=name, accelerator='tcg',
-            kernel=self.boots.kernel, initrd=self.boots.initrd, append=self.boots.append,
-            stop_seconds=0.0, release_seconds=120.0, **changes))
+        return qemu.QemuHost(qemu.QemuSettings(**{
+            'state_dir': os.path.join(self.place, name), 'host': name, 'accelerator': 'tcg',
+            'stop_seconds': 0.0, 'release_seconds': 120.0,
+            **dataclasses.asdict(self.boots), **changes}))
 
     def disk(self, host, server_id, device='/dev/vdb', volume_id=None,
              mode=connection.AccessMode.RW, size=SMALL):
