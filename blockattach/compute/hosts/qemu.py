@@ -8,6 +8,7 @@ import contextlib
 import platform
 import threading
 import weakref
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,9 @@ QemuSettings = qemu_process.QemuSettings
 _RUNNING = ('running', 'paused', 'io-error', 'suspended', 'watchdog', 'guest-panicked',
             'finish-migrate')
 _MOVED = 'postmigrate'
+_OVER = ('completed', 'failed', 'cancelled')
+_CANCEL_SECONDS = 60.0
+_TICK = 0.05
 
 
 class _Lock:
@@ -65,11 +69,8 @@ class QemuHost(base.Host):
         with self._locked(guest.server_id):
             if self._runs(guest.server_id):
                 return
-            try:
+            with _or_back(lambda: self.destroy(guest.server_id)):
                 self._run(guest)
-            except Exception:
-                self.destroy(guest.server_id)
-                raise
 
     def stop(self, server_id: str) -> None:
         """Let its guest shut down; end it if it does not."""
@@ -83,11 +84,8 @@ class QemuHost(base.Host):
         with self._locked(guest.server_id):
             if self._runs(guest.server_id):
                 return
-            try:
+            with _or_back(self._process(guest.server_id).end):
                 self._run(guest)
-            except Exception:
-                self._process(guest.server_id).end()
-                raise
 
     def reboot(self, guest: base.Guest) -> None:
         """See `base.Host`."""
@@ -111,7 +109,10 @@ class QemuHost(base.Host):
                 with self._monitor(server_id) as monitor:
                     qemu_disks.Disks(monitor, self._clock).add(disk, self._initiator(server_id))
             except qmp.NotRunning:
-                return
+                if record.has_other(disk.volume_id, disk.device):
+                    self._records.write(record)
+                    raise errors.HostRefused(
+                        reason=f'there is a disk as {disk.device} already') from None
             except errors.HostRefused:
                 self._records.write(record)
                 raise
@@ -124,8 +125,10 @@ class QemuHost(base.Host):
             if record is None or disk is None:
                 return
             with contextlib.suppress(qmp.NotRunning), self._monitor(server_id) as monitor:
-                if not qemu_disks.Disks(monitor, self._clock).remove(
-                        volume_id, disk.device, self._settings.release_seconds):
+                disks = qemu_disks.Disks(monitor, self._clock)
+                if disk.copying:
+                    disks.cancel(disk.device)
+                if not disks.remove(volume_id, disk.device, self._settings.release_seconds):
                     raise errors.DeviceBusy(volume_id=volume_id, server_id=server_id)
             self._records.write(record.without(volume_id))
 
@@ -184,13 +187,10 @@ class QemuHost(base.Host):
         with self._locked(server_id):
             if self._runs(server_id):
                 raise errors.HostRefused(reason=f'server {server_id} runs here')
-            try:
+            with _or_back(lambda: self.destroy(server_id)):
                 self._run(guest, incoming=True)
                 with self._monitor(server_id) as monitor:
                     return self._listen(monitor)
-            except Exception:
-                self.destroy(server_id)
-                raise
 
     def send(self, server_id: str, address: str) -> None:
         """See `base.Host`."""
@@ -201,7 +201,9 @@ class QemuHost(base.Host):
                     if monitor.call('query-status')['status'] != _MOVED:
                         self._move(monitor, address)
             except qmp.NotRunning:
-                raise errors.HostRefused(reason=f'server {server_id} does not run') from None
+                # An agent may have ended before it could say that the guest has moved.
+                raise errors.HostError(
+                    reason=f'server {server_id} does not run here, or no more') from None
             self.destroy(server_id)
 
     def _run(self, guest: base.Guest, incoming: bool = False) -> None:
@@ -233,33 +235,23 @@ class QemuHost(base.Host):
         :raises HostRefused: so it is
         """
         _set_up(monitor)
-        reason = 'it takes too long'
         try:
             monitor.call('migrate', {'uri': address})
-            answer = monitor.wait(_is_over, self._settings.migration_seconds)
-            if answer is not None and answer['data']['status'] == 'completed':
-                return
-            reason = monitor.call('query-migrate').get('error-desc', reason)
         except qmp.Refused as exc:
-            reason = exc.description
+            raise errors.HostRefused(
+                reason=f'cannot move the server: {exc.description}') from exc
+        monitor.wait(_is_over, self._settings.migration_seconds)
+        # One that is over is not touched by this.
         monitor.call('migrate_cancel')
-        self._go_on(monitor)
-        raise errors.HostRefused(reason=f'cannot move the server: {reason}')
-
-    def _go_on(self, monitor: qmp.Monitor) -> None:
-        """Let a guest run that has not moved.
-
-        :raises HostError: it may have
-        """
-        def is_running() -> bool:
-            if monitor.call('query-migrate').get('status') not in ('failed', 'cancelled', None):
-                return False
+        if not self._clock.until(lambda: monitor.call('query-migrate')['status'] in _OVER,
+                                 _CANCEL_SECONDS, _TICK):
+            raise errors.HostError(reason='a move of the server does not end')
+        found = monitor.call('query-migrate')
+        if found['status'] != 'completed':
             if monitor.call('query-status')['status'] != 'running':
                 monitor.call('cont')
-            return True
-
-        if not self._clock.until(is_running, 60.0, 0.05):
-            raise errors.HostError(reason='a move neither ends nor can be stopped')
+            raise errors.HostRefused(
+                reason=f'cannot move the server: {found.get("error-desc", "it takes too long")}')
 
     def _runs(self, server_id: str) -> bool:
         return self._process(server_id).status() in _RUNNING
@@ -294,6 +286,18 @@ class QemuHost(base.Host):
             yield
 
 
+@contextlib.contextmanager
+def _or_back(undo: Callable[[], None]) -> Iterator[None]:
+    """Undo what has failed: then nothing has changed, whatever it was."""
+    try:
+        yield
+    except Exception as exc:
+        undo()
+        if isinstance(exc, errors.HostError) and not isinstance(exc, errors.HostRefused):
+            raise errors.HostRefused(reason=str(exc)) from exc
+        raise
+
+
 def _set_up(monitor: qmp.Monitor) -> None:
     """Moves say when they are over, and are so only once the other side says so, too."""
     monitor.call('migrate-set-capabilities', {'capabilities': [
@@ -302,5 +306,4 @@ def _set_up(monitor: qmp.Monitor) -> None:
 
 
 def _is_over(event: qmp.Event) -> bool:
-    return event['event'] == 'MIGRATION' and event['data']['status'] in (
-        'completed', 'failed', 'cancelled')
+    return event['event'] == 'MIGRATION' and event['data']['status'] in _OVER

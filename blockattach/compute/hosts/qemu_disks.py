@@ -226,7 +226,7 @@ class Disks:
             except qmp.Refused as exc:
                 reason = exc.description
             if self.given().get(place, ('', False))[0] != node(disk.volume_id):
-                self._cancel(place)
+                self.cancel(device)
                 self.disconnect(disk.volume_id)
                 raise errors.HostRefused(
                     reason=f'cannot copy volume {old} to {disk.volume_id}: {reason}')
@@ -254,7 +254,10 @@ class Disks:
         found: list[dict[str, Any]] = self._monitor.call('query-block-jobs')
         return next((job for job in found if job['device'] == place), None)
 
-    def _cancel(self, place: str) -> None:
+    def cancel(self, device: str) -> None:
+        """End a copy, if there is one that goes on."""
+        place = device_id(device)
+
         def is_over() -> bool:
             if self._job(place) is None:
                 return True
@@ -262,7 +265,7 @@ class Disks:
             return False
 
         if not self._clock.until(is_over, _FREE_SECONDS, _TICK):
-            raise errors.HostError(reason=f'a copy does not end: {place}')
+            raise errors.HostError(reason=f'the copy of {device} does not end')
 
     def given(self) -> dict[str, tuple[str, bool]]:
         """See `given`."""

@@ -92,12 +92,15 @@ class Process:
         """
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self._folder, CONSOLE_LOG))
-        done = subprocess.run(
-            self._command(record, incoming), cwd=self._folder, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False, timeout=_START_SECONDS,
-            start_new_session=True)
-        if done.returncode:
-            raise errors.HostRefused(reason=f'cannot start QEMU: {done.stderr.strip()}')
+        try:
+            subprocess.run(
+                self._command(record, incoming), cwd=self._folder, stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, check=True, timeout=_START_SECONDS)
+        except OSError as exc:
+            raise errors.HostRefused(reason=f'cannot start QEMU: {exc}') from exc
+        except subprocess.CalledProcessError as exc:
+            raise errors.HostRefused(
+                reason=f'cannot start QEMU: {exc.stderr.strip() or exc}') from exc
 
     def monitor(self, name: str = ACT) -> qmp.Monitor:
         """A connection to it.

@@ -40,6 +40,10 @@ class Record:
         """The one of a volume."""
         return next((disk for disk in self.disks if disk.volume_id == volume_id), None)
 
+    def has_other(self, volume_id: str, device: str) -> bool:
+        """Whether another volume has this device name."""
+        return any(disk.device == device and disk.volume_id != volume_id for disk in self.disks)
+
     def without(self, *volume_ids: str) -> 'Record':
         """The same without some disks."""
         return dataclasses.replace(self, disks=tuple(

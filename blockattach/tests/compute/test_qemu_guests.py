@@ -5,10 +5,13 @@ import signal
 import stat
 import uuid
 
+from blockattach import clock
 from blockattach import errors
 from blockattach import units
 from blockattach.compute.hosts import base
+from blockattach.compute.hosts import qemu_disks
 from blockattach.compute.hosts import qemu_process
+from blockattach.compute.hosts import qemu_records
 from blockattach.compute.hosts import qmp
 from blockattach.domain import connection
 from blockattach.drivers.targets import tgt_socket
@@ -157,3 +160,47 @@ class GuestsTest(qemu.Backing):
         grants = {one.volume_id: [grant.sessions for grant in one.grants]
                   for one in self.target.exports()}
         self.assertEqual(([1], [0]), (grants[old], grants[small.volume_id]))
+
+    def test_what_an_agent_has_left_half_done_is_done_by_the_next(self):
+        host = self.make('host-a')
+        guest = self.spawned(host, '/dev/vdb')
+        server_id, old = guest.server_id, guest.disks[0].volume_id
+        initiator = host.connector(server_id)['initiator']
+        disk = self.disk(host, server_id, '/dev/vdc')
+        new = self.disk(host, server_id, '/dev/vdb')
+        self.assertTrue(self.write(host, server_id, old, b'copied'))
+        with qmp.Monitor(self.server_folder(host, server_id), qemu_process.ACT) as monitor:
+            disks = qemu_disks.Disks(monitor, clock.Clock())
+            disks.connect(disk, initiator)
+            disks.connect(new, initiator)
+            monitor.call('blockdev-mirror', {
+                'job-id': 'disk-5', 'device': qemu_disks.node(old),
+                'target': qemu_disks.node(new.volume_id), 'sync': 'full'})
+        again = self.make('host-a')
+        again.plug(server_id, disk)
+        again.swap(server_id, old, new)
+        for _ in range(2):
+            self.assertEqual({disk.volume_id, new.volume_id}, set(again.disks(server_id)))
+            self.assertEqual(b'copied', self.read(again, server_id, new.volume_id))
+            again.swap(server_id, old, new)
+        sessions = {one.volume_id: [grant.sessions for grant in one.grants]
+                    for one in self.target.exports()}
+        self.assertEqual([[0], [1], [1]], [
+            sessions[one] for one in (old, new.volume_id, disk.volume_id)])
+
+    def test_a_copy_that_is_given_up_is_taken_away(self):
+        host = self.make('host-a')
+        guest = self.spawned(host, '/dev/vdb')
+        server_id, old = guest.server_id, guest.disks[0].volume_id
+        new = self.disk(host, server_id, '/dev/vdb')
+        records = qemu_records.Records(os.path.join(self.place, 'host-a'))
+        records.write(records.read(server_id).having(qemu_records.disk_of(new, copying=True)))
+        with qmp.Monitor(self.server_folder(host, server_id), qemu_process.ACT) as monitor:
+            disks = qemu_disks.Disks(monitor, clock.Clock())
+            disks.connect(new, host.connector(server_id)['initiator'])
+            monitor.call('blockdev-mirror', {
+                'job-id': 'disk-5', 'device': qemu_disks.node(old),
+                'target': qemu_disks.node(new.volume_id), 'sync': 'full'})
+        host.unplug(server_id, new.volume_id)
+        self.assertEqual([old], list(host.disks(server_id)))
+        self.assertTrue(self.write(host, server_id, old, b'goes on'))
