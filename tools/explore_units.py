@@ -13,7 +13,7 @@ from blockattach.tests.planted import bugs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = 'blockattach.tests'
-APART = ('system', 'faults', 'lab')
+APART = ('system', 'faults', 'lab', 'compute')
 """Packages of tests that have commands of their own and are no part of the gate."""
 LOWEST = ('unit', 'api')
 """Packages of tests that run with the lowest versions, too: tools/run-lowest."""
@@ -116,6 +116,7 @@ LAYERS = (
           'BLOCKATTACH_TEST_SEED={seed} tools/run-faults {unit}', _FAILED),
     Layer('tempest', lambda: TEMPEST, 'tools/run-tempest {unit}', _FAILED),
     Layer('lab', lambda: test_modules('lab'), 'tools/run-lab {unit}', _FAILED),
+    Layer('compute', lambda: test_modules('compute'), 'tools/run-compute {unit}', _FAILED),
     # Each requirement at its lower bound, in an environment of its own.
     Layer('lowest', lambda: list(LOWEST), 'BLOCKATTACH_TEST_SEED={seed} tools/run-lowest {unit}',
           _FAILED),

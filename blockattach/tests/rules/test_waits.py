@@ -14,7 +14,7 @@ from blockattach.tests.rules import sources
 HOUR = 3600
 TESTS = 'blockattach/tests/'
 ELSEWHERE = tuple(f'{TESTS}{place}' for place in (
-    'faults/', 'lab/', 'planted/', 'simulation/', 'smoke/', 'system/'))
+    'compute/', 'faults/', 'lab/', 'planted/', 'simulation/', 'smoke/', 'system/'))
 """No part of the gate, or on a virtual clock, or by `polling` alone and of ends alone."""
 REAL = re.compile(f'{TESTS}conformance/(test_|)(file|lio|lvm|tgt)')
 """Kits on real targets: what a program outside does not answer in time is an error there."""

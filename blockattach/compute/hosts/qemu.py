@@ -1,0 +1,309 @@
+"""Servers as QEMU guests, whose disks QEMU itself reaches over iSCSI, each server by a name of its
+own (`doc/source/admin/compute_qemu.rst`).
+
+The QEMU of a server knows what disks it has and whether it runs; what it was to have is in its
+description (`qemu_records`), which is written before anything is done.
+"""
+import contextlib
+import platform
+import threading
+import weakref
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach.compute.hosts import base
+from blockattach.compute.hosts import qemu_disks
+from blockattach.compute.hosts import qemu_process
+from blockattach.compute.hosts import qemu_records
+from blockattach.compute.hosts import qmp
+from blockattach.domain import connection
+
+QemuSettings = qemu_process.QemuSettings
+_RUNNING = ('running', 'paused', 'io-error', 'suspended', 'watchdog', 'guest-panicked',
+            'finish-migrate')
+_MOVED = 'postmigrate'
+_OVER = ('completed', 'failed', 'cancelled')
+_CANCEL_SECONDS = 60.0
+_TICK = 0.05
+
+
+class _Lock:
+    """One act at a time on a server."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+class QemuHost(base.Host):
+    """See `base.Host`. A server that is stopped has no QEMU, and so is logged in nowhere: whether
+    its disks can be reached is seen when it is started.
+    """
+
+    def __init__(self, settings: QemuSettings, clock: clocks.Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or clocks.Clock()
+        self._records = qemu_records.Records(settings.state_dir)
+        self._guard = threading.Lock()
+        self._locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
+
+    def check(self) -> None:
+        """See `base.Host`."""
+        qemu_process.check(self._settings)
+        try:
+            self._records.make_folder()
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot use {self._settings.state_dir}: {exc.strerror}') from exc
+
+    def connector(self, server_id: str) -> dict[str, Any]:
+        """Each QEMU logs in by itself, so each has an initiator of its own."""
+        return {'host': self._settings.host, 'initiator': self._initiator(server_id),
+                'ip': self._settings.address, 'multipath': False,
+                'platform': platform.machine(), 'os_type': 'linux'}
+
+    def spawn(self, guest: base.Guest) -> None:
+        """See `base.Host`."""
+        with self._locked(guest.server_id):
+            if self._runs(guest.server_id):
+                return
+            with _or_back(lambda: self.destroy(guest.server_id)):
+                self._run(guest)
+
+    def stop(self, server_id: str) -> None:
+        """Let its guest shut down; end it if it does not."""
+        with self._locked(server_id):
+            self._known(server_id)
+            grace = self._settings.stop_seconds if self._runs(server_id) else 0.0
+            self._process(server_id).end(grace)
+
+    def start(self, guest: base.Guest) -> None:
+        """See `base.Host`."""
+        with self._locked(guest.server_id):
+            if self._runs(guest.server_id):
+                return
+            with _or_back(self._process(guest.server_id).end):
+                self._run(guest)
+
+    def reboot(self, guest: base.Guest) -> None:
+        """See `base.Host`."""
+        with self._locked(guest.server_id):
+            self.stop(guest.server_id)
+            self.start(guest)
+
+    def destroy(self, server_id: str) -> None:
+        """See `base.Host`."""
+        with self._locked(server_id):
+            self._process(server_id).end()
+            self._records.remove(server_id)
+
+    def plug(self, server_id: str, disk: base.Disk) -> None:
+        """See `base.Host`."""
+        with self._locked(server_id):
+            record = self._known(server_id)
+            qemu_disks.slot(disk.device)
+            self._records.write(record.having(qemu_records.disk_of(disk)))
+            try:
+                with self._monitor(server_id) as monitor:
+                    qemu_disks.Disks(monitor, self._clock).add(disk, self._initiator(server_id))
+            except qmp.NotRunning:
+                if record.has_other(disk.volume_id, disk.device):
+                    self._records.write(record)
+                    raise errors.HostRefused(
+                        reason=f'there is a disk as {disk.device} already') from None
+            except errors.HostRefused:
+                self._records.write(record)
+                raise
+
+    def unplug(self, server_id: str, volume_id: str) -> None:
+        """See `base.Host`."""
+        with self._locked(server_id):
+            record = self._records.read(server_id)
+            disk = record.disk(volume_id) if record is not None else None
+            if record is None or disk is None:
+                return
+            with contextlib.suppress(qmp.NotRunning), self._monitor(server_id) as monitor:
+                disks = qemu_disks.Disks(monitor, self._clock)
+                if disk.copying:
+                    disks.cancel(disk.device)
+                if not disks.remove(volume_id, disk.device, self._settings.release_seconds):
+                    raise errors.DeviceBusy(volume_id=volume_id, server_id=server_id)
+            self._records.write(record.without(volume_id))
+
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
+        """A guest that does not run sees it when it is started."""
+        with self._locked(server_id):
+            self._disk(self._known(server_id), volume_id)
+            with contextlib.suppress(qmp.NotRunning), self._monitor(server_id) as monitor:
+                qemu_disks.Disks(monitor, self._clock).resize(volume_id, size_gb)
+
+    def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
+        """The guest goes on; until it restarts it sees the serial number of the old volume."""
+        with self._locked(server_id):
+            record = self._known(server_id)
+            if record.disk(volume_id) is None and record.disk(disk.volume_id) is not None:
+                return
+            old = self._disk(record, volume_id)
+            new = qemu_records.Disk(disk.volume_id, old.device, disk.mode, copying=True)
+            self._records.write(record.having(new))
+            try:
+                with self._monitor(server_id) as monitor:
+                    qemu_disks.Disks(monitor, self._clock).copy(
+                        volume_id, old.device, disk, self._initiator(server_id))
+            except qmp.NotRunning:
+                self._records.write(record.without(disk.volume_id))
+                raise errors.HostRefused(reason=f'server {server_id} does not run') from None
+            except errors.HostRefused:
+                self._records.write(record.without(disk.volume_id))
+                raise
+            self._records.write(record.without(volume_id).having(
+                qemu_records.Disk(disk.volume_id, old.device, disk.mode)))
+
+    def servers(self) -> dict[str, base.Power]:
+        """All that are remembered, as their QEMUs say."""
+        return {server_id: base.Power.RUNNING if self._runs(server_id) else base.Power.STOPPED
+                for server_id in self._records.ids()}
+
+    def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
+        """What its QEMU has given to the guest; what it is to have, where none runs."""
+        record = self._known(server_id)
+        try:
+            given = qemu_disks.given(self._process(server_id).ask('query-block'))
+        except qmp.NotRunning:
+            return {disk.volume_id: disk.mode for disk in record.disks if not disk.copying}
+        found = {}
+        for disk in record.disks:
+            name, readonly = given.get(qemu_disks.device_id(disk.device), ('', False))
+            if name == qemu_disks.node(disk.volume_id):
+                found[disk.volume_id] = (connection.AccessMode.RO if readonly
+                                         else connection.AccessMode.RW)
+        return found
+
+    def receive(self, guest: base.Guest) -> str:
+        """See `base.Host`; where it waits is an address as QEMU writes it."""
+        server_id = guest.server_id
+        with self._locked(server_id):
+            if self._runs(server_id):
+                raise errors.HostRefused(reason=f'server {server_id} runs here')
+            with _or_back(lambda: self.destroy(server_id)):
+                self._run(guest, incoming=True)
+                with self._monitor(server_id) as monitor:
+                    return self._listen(monitor)
+
+    def send(self, server_id: str, address: str) -> None:
+        """See `base.Host`."""
+        with self._locked(server_id):
+            self._known(server_id)
+            try:
+                with self._monitor(server_id) as monitor:
+                    if monitor.call('query-status')['status'] != _MOVED:
+                        self._move(monitor, address)
+            except qmp.NotRunning:
+                # An agent may have ended before it could say that the guest has moved.
+                raise errors.HostError(
+                    reason=f'server {server_id} does not run here, or no more') from None
+            self.destroy(server_id)
+
+    def _run(self, guest: base.Guest, incoming: bool = False) -> None:
+        """Start its QEMU anew with these disks, and let the guest run unless it is to come."""
+        disks = sorted(guest.disks, key=lambda disk: qemu_disks.slot(disk.device))
+        process = self._process(guest.server_id)
+        process.end()
+        self._records.write(qemu_records.record_of(guest))
+        process.start(self._known(guest.server_id), incoming)
+        with self._monitor(guest.server_id) as monitor:
+            added = qemu_disks.Disks(monitor, self._clock)
+            boots = self._settings.kernel is None
+            for number, disk in enumerate(disks, 1):
+                added.add(disk, self._initiator(guest.server_id), number if boots else None)
+            if not incoming:
+                monitor.call('cont')
+
+    def _listen(self, monitor: qmp.Monitor) -> str:
+        _set_up(monitor)
+        host = self._settings.address
+        host = f'[{host}]' if ':' in host else host
+        monitor.call('migrate-incoming', {'uri': f'tcp:{host}:0'})
+        listens = monitor.call('query-migrate')['socket-address'][0]
+        return f'tcp:{host}:{listens["port"]}'
+
+    def _move(self, monitor: qmp.Monitor, address: str) -> None:
+        """Send the guest; it goes on here if that fails.
+
+        :raises HostRefused: so it is
+        """
+        _set_up(monitor)
+        try:
+            monitor.call('migrate', {'uri': address})
+        except qmp.Refused as exc:
+            raise errors.HostRefused(
+                reason=f'cannot move the server: {exc.description}') from exc
+        monitor.wait(_is_over, self._settings.migration_seconds)
+        # One that is over is not touched by this.
+        monitor.call('migrate_cancel')
+        if not self._clock.until(lambda: monitor.call('query-migrate')['status'] in _OVER,
+                                 _CANCEL_SECONDS, _TICK):
+            raise errors.HostError(reason='a move of the server does not end')
+        found = monitor.call('query-migrate')
+        if found['status'] != 'completed':
+            if monitor.call('query-status')['status'] != 'running':
+                monitor.call('cont')
+            raise errors.HostRefused(
+                reason=f'cannot move the server: {found.get("error-desc", "it takes too long")}')
+
+    def _runs(self, server_id: str) -> bool:
+        return self._process(server_id).status() in _RUNNING
+
+    def _known(self, server_id: str) -> qemu_records.Record:
+        record = self._records.read(server_id)
+        if record is None:
+            raise errors.HostRefused(reason=f'server {server_id} is not here')
+        return record
+
+    def _disk(self, record: qemu_records.Record, volume_id: str) -> qemu_records.Disk:
+        disk = record.disk(volume_id)
+        if disk is None:
+            raise errors.HostRefused(
+                reason=f'server {record.server_id} has no volume {volume_id}')
+        return disk
+
+    def _process(self, server_id: str) -> qemu_process.Process:
+        return qemu_process.Process(self._settings, self._records.folder(server_id), self._clock)
+
+    def _monitor(self, server_id: str) -> qmp.Monitor:
+        return self._process(server_id).monitor()
+
+    def _initiator(self, server_id: str) -> str:
+        return f'{self._settings.initiator_prefix}:{self._settings.host}-{server_id}'
+
+    @contextlib.contextmanager
+    def _locked(self, server_id: str) -> Iterator[None]:
+        with self._guard:
+            held = self._locks.setdefault(server_id, _Lock())
+        with held.lock:
+            yield
+
+
+@contextlib.contextmanager
+def _or_back(undo: Callable[[], None]) -> Iterator[None]:
+    """Undo what has failed: then nothing has changed, whatever it was."""
+    try:
+        yield
+    except Exception as exc:
+        undo()
+        if isinstance(exc, errors.HostError) and not isinstance(exc, errors.HostRefused):
+            raise errors.HostRefused(reason=str(exc)) from exc
+        raise
+
+
+def _set_up(monitor: qmp.Monitor) -> None:
+    """Moves say when they are over, and are so only once the other side says so, too."""
+    monitor.call('migrate-set-capabilities', {'capabilities': [
+        {'capability': name, 'state': True} for name in ('events', 'return-path',
+                                                         'auto-converge')]})
+
+
+def _is_over(event: qmp.Event) -> bool:
+    return event['event'] == 'MIGRATION' and event['data']['status'] in _OVER

@@ -1,0 +1,282 @@
+"""The disks of one running QEMU: each is a node, which logs in to a target, and a device.
+
+A device has its place on the bus by its name: so the guest finds it in the same order each time,
+and after a move at the same place. It keeps the serial number of the volume that it began with.
+"""
+import contextlib
+import re
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import units
+from blockattach.compute.hosts import base
+from blockattach.compute.hosts import qmp
+from blockattach.domain import connection
+
+_FIRST_SLOT, _LAST_SLOT = 4, 31
+_NAME = re.compile(r'(?:/dev/)?(?:vd|sd|xvd|hd)([a-z]{1,2})')
+SERIAL_LENGTH = 20
+"""Characters of a serial number that a guest sees."""
+_REACH_SECONDS = 10.0
+_FREE_SECONDS = 60.0
+_TICK = 0.05
+_LOOK_SECONDS = 10.0
+"""After so long without an event a copy is asked for."""
+_SECRET = 'chap'
+_GONE = 'DeviceNotFound'
+_ASKED_ALREADY = 'in the process of unplug'
+
+
+def slot(device: str) -> int:
+    """The place of a disk on the bus.
+
+    :raises HostRefused: there is none for a disk of this name
+    """
+    found = _NAME.fullmatch(device)
+    if found is None:
+        raise errors.HostRefused(reason=f'cannot have a disk as {device}')
+    number = 0
+    for letter in found.group(1):
+        number = number * 26 + ord(letter) - ord('a') + 1
+    if _FIRST_SLOT + number - 1 > _LAST_SLOT:
+        raise errors.HostRefused(reason=f'cannot have as many disks as {device} needs')
+    return _FIRST_SLOT + number - 1
+
+
+def node(volume_id: str) -> str:
+    """The node of a volume; its name has 31 characters at most."""
+    return f'v{volume_id.replace("-", "")}'[:31]
+
+
+def device_id(device: str) -> str:
+    """What QEMU calls the device in a place."""
+    return f'disk-{slot(device)}'
+
+
+def given(blocks: list[dict[str, Any]]) -> dict[str, tuple[str, bool]]:
+    """The node of each device that a guest has, and whether it is read-only.
+
+    :param blocks: what ``query-block`` answers
+    """
+    found = {}
+    for block in blocks:
+        place = re.fullmatch(r'/machine/peripheral/(disk-\d+)/virtio-backend',
+                             block.get('qdev', ''))
+        if place and 'inserted' in block:
+            found[place.group(1)] = (block['inserted']['node-name'], block['inserted']['ro'])
+    return found
+
+
+class Disks:
+    """Acts on the disks of a QEMU, over a connection to it."""
+
+    def __init__(self, monitor: qmp.Monitor, clock: clocks.Clock) -> None:
+        self._monitor = monitor
+        self._clock = clock
+
+    def add(self, disk: base.Disk, initiator: str, boot_index: int | None = None) -> None:
+        """Log in, and give the disk to the guest; nothing if it has it.
+
+        :raises HostRefused: the guest is as it was, and there is no login
+        """
+        place = device_id(disk.device)
+        has = self.given().get(place)
+        if has is not None:
+            if has[0] == node(disk.volume_id):
+                return
+            raise errors.HostRefused(reason=f'there is a disk as {disk.device} already')
+        self.connect(disk, initiator)
+        properties: dict[str, Any] = {
+            'driver': 'virtio-blk-pci', 'id': place, 'bus': 'pci.0',
+            'addr': f'{slot(disk.device):#x}', 'drive': node(disk.volume_id),
+            'serial': disk.volume_id[:SERIAL_LENGTH], 'share-rw': disk.shared,
+            'werror': 'report', 'rerror': 'report'}
+        for size in ('logical_block_size', 'physical_block_size'):
+            if size in disk.info:
+                properties[size] = int(disk.info[size])
+        if boot_index is not None:
+            properties['bootindex'] = boot_index
+        try:
+            self._monitor.call('device_add', properties)
+        except qmp.Refused as exc:
+            self.disconnect(disk.volume_id)
+            raise errors.HostRefused(
+                reason=f'cannot give volume {disk.volume_id} to the guest: '
+                       f'{exc.description}') from exc
+
+    def connect(self, disk: base.Disk, initiator: str) -> None:
+        """Log in to its target; the guest sees nothing of it.
+
+        :raises HostRefused: there is no login
+        """
+        info = disk.info
+        # What an agent that ended has left may have had another password.
+        self.disconnect(disk.volume_id)
+        options: dict[str, Any] = {
+            'driver': 'iscsi', 'node-name': node(disk.volume_id), 'transport': 'tcp',
+            'portal': info['target_portal'], 'target': info['target_iqn'],
+            'lun': int(info['target_lun']), 'initiator-name': initiator,
+            'read-only': disk.mode is connection.AccessMode.RO,
+            'discard': 'unmap' if info.get('discard') else 'ignore',
+            'cache': {'direct': True}}
+        try:
+            _check_portal(info['target_portal'])
+            self._log_in(options, info)
+        except (OSError, qmp.Refused) as exc:
+            reason = exc.description if isinstance(exc, qmp.Refused) else str(exc)
+            raise errors.HostRefused(
+                reason=f'cannot connect volume {disk.volume_id}: {reason}') from exc
+
+    def _log_in(self, options: dict[str, Any], info: Mapping[str, Any]) -> None:
+        """The password is in QEMU's memory only, from where libiscsi takes it for each login."""
+        if info.get('auth_method') is None:
+            self._monitor.call('blockdev-add', options)
+            return
+        self._forget_secret()
+        self._monitor.call('object-add', {
+            'qom-type': 'secret', 'id': _SECRET, 'data': info['auth_password']})
+        try:
+            self._monitor.call('blockdev-add', {
+                **options, 'user': info['auth_username'], 'password-secret': _SECRET})
+        finally:
+            self._forget_secret()
+
+    def _forget_secret(self) -> None:
+        with contextlib.suppress(qmp.Refused):
+            self._monitor.call('object-del', {'id': _SECRET})
+
+    def disconnect(self, volume_id: str) -> None:
+        """Log out; nothing if there is no login.
+
+        :raises HostError: something in QEMU goes on using it
+        """
+        refused: list[qmp.Refused] = []
+
+        def is_out() -> bool:
+            refused.clear()
+            try:
+                self._monitor.call('blockdev-del', {'node-name': node(volume_id)})
+            except qmp.Refused as exc:
+                # A device that is gone lets go of its node a moment later.
+                refused.append(exc)
+                return node(volume_id) not in self._nodes()
+            return True
+
+        if not self._clock.until(is_out, _FREE_SECONDS, _TICK):
+            raise refused[0]
+
+    def remove(self, volume_id: str, device: str, seconds: float) -> bool:
+        """Take the disk from the guest, and log out; False: the guest keeps it.
+
+        A guest that is late may release it afterwards: then it has no such disk any more, and a
+        repeat logs out.
+        """
+        place = device_id(device)
+        if self.given().get(place, ('', False))[0] == node(volume_id) and not self._taken(
+                place, seconds):
+            return False
+        self.disconnect(volume_id)
+        return True
+
+    def _taken(self, place: str, seconds: float) -> bool:
+        try:
+            self._monitor.call('device_del', {'id': place})
+        except qmp.Refused as exc:
+            if exc.kind == _GONE:
+                return True
+            if _ASKED_ALREADY not in exc.description:
+                raise
+        answer = self._monitor.wait(
+            lambda event: event['event'] in ('DEVICE_DELETED', 'DEVICE_UNPLUG_GUEST_ERROR')
+            and event['data'].get('device') == place, seconds)
+        if answer is not None:
+            return bool(answer['event'] == 'DEVICE_DELETED')
+        return place not in self.given()
+
+    def resize(self, volume_id: str, size_gb: int) -> None:
+        """Read the size from the target anew, and let the guest know.
+
+        :raises HostRefused: the target does not say so yet, or QEMU cannot: it does not look at
+            the size of a disk that is read-only
+        """
+        try:
+            self._monitor.call('block_resize', {'node-name': node(volume_id),
+                                                'size': units.gib_to_bytes(size_gb)})
+        except qmp.Refused as exc:
+            raise errors.HostRefused(
+                reason=f'cannot let the guest see the size of volume {volume_id} before it is '
+                       f'connected anew: {exc.description}') from exc
+
+    def copy(self, old: str, device: str, disk: base.Disk, initiator: str) -> None:
+        """Copy a disk to another one, which takes its place while the guest goes on.
+
+        A copy that goes on since an agent ended is waited for.
+
+        :raises HostRefused: the guest has the old one, and there is no login to the new one
+        """
+        place = device_id(device)
+        if self.given().get(place, ('', False))[0] != node(disk.volume_id):
+            if self._job(place) is None:
+                self.connect(disk, initiator)
+            try:
+                reason = self._mirrored(place, old, disk.volume_id)
+            except qmp.Refused as exc:
+                reason = exc.description
+            if self.given().get(place, ('', False))[0] != node(disk.volume_id):
+                self.cancel(device)
+                self.disconnect(disk.volume_id)
+                raise errors.HostRefused(
+                    reason=f'cannot copy volume {old} to {disk.volume_id}: {reason}')
+        self.disconnect(old)
+
+    def _mirrored(self, place: str, old: str, new: str) -> str:
+        """Copy, and let the device have the copy once both are the same; what was wrong."""
+        if self._job(place) is None:
+            # A guest's writes go to both, so that there is an end.
+            self._monitor.call('blockdev-mirror', {
+                'job-id': place, 'device': node(old), 'target': node(new), 'sync': 'full',
+                'copy-mode': 'write-blocking', 'on-source-error': 'report',
+                'on-target-error': 'report'})
+        reason, completing = 'the copy has ended', False
+        while (job := self._job(place)) is not None:
+            if job['ready'] and not completing:
+                completing = True
+                self._monitor.call('block-job-complete', {'device': place})
+            event = self._monitor.wait(lambda event: event['data'].get('device') == place
+                                       and event['event'].startswith('BLOCK_JOB_'), _LOOK_SECONDS)
+            reason = (event or {}).get('data', {}).get('error', reason)
+        return reason
+
+    def _job(self, place: str) -> dict[str, Any] | None:
+        found: list[dict[str, Any]] = self._monitor.call('query-block-jobs')
+        return next((job for job in found if job['device'] == place), None)
+
+    def cancel(self, device: str) -> None:
+        """End a copy, if there is one that goes on."""
+        place = device_id(device)
+
+        def is_over() -> bool:
+            if self._job(place) is None:
+                return True
+            self._monitor.call('block-job-cancel', {'device': place, 'force': True})
+            return False
+
+        if not self._clock.until(is_over, _FREE_SECONDS, _TICK):
+            raise errors.HostError(reason=f'the copy of {device} does not end')
+
+    def given(self) -> dict[str, tuple[str, bool]]:
+        """See `given`."""
+        return given(self._monitor.call('query-block'))
+
+    def _nodes(self) -> dict[str, dict[str, Any]]:
+        return {one['node-name']: one for one in self._monitor.call(
+            'query-named-block-nodes', {'flat': True})}
+
+
+def _check_portal(portal: str) -> None:
+    """Return if a portal answers: QEMU stands still, with its guest, as long as it does not."""
+    host, _, port = portal.rpartition(':')
+    socket.create_connection((host.strip('[]'), int(port)), _REACH_SECONDS).close()

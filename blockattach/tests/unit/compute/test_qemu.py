@@ -1,0 +1,193 @@
+"""What QEMU says, and when it says it, by a stand-in on its socket; and servers without a QEMU."""
+import json
+import os
+import socket
+import tempfile
+import threading
+import unittest
+import uuid
+
+from blockattach import errors
+from blockattach.compute.hosts import base
+from blockattach.compute.hosts import qemu
+from blockattach.compute.hosts import qemu_disks
+from blockattach.compute.hosts import qemu_process
+from blockattach.compute.hosts import qemu_records
+from blockattach.compute.hosts import qmp
+from blockattach.domain import connection
+
+HOUR = 3600.0
+_RW = connection.AccessMode.RW
+_ENDS = object()
+
+
+def event(name, **data):
+    """As QEMU sends it."""
+    return {'event': name, 'data': data, 'timestamp': {'seconds': 0, 'microseconds': 0}}
+
+
+def refusal(text, kind='GenericError'):
+    """As QEMU answers."""
+    return {'error': {'class': kind, 'desc': text}}
+
+
+class StandIn:
+    """A socket as QEMU's: each command has its messages, the answer among them; others succeed."""
+
+    def __init__(self, test, folder, name=qemu_process.ACT, **messages):
+        self.asked = []
+        self._messages = messages
+        self._listening = socket.socket(socket.AF_UNIX)
+        test.addCleanup(self._listening.close)
+        inside = os.open(folder, os.O_PATH)
+        self._listening.bind(f'/proc/self/fd/{inside}/{name}')
+        os.close(inside)
+        self._listening.listen()
+        thread = threading.Thread(target=self._serve, daemon=True)
+        thread.start()
+        test.addCleanup(thread.join)
+        test.addCleanup(self._listening.shutdown, socket.SHUT_RDWR)
+
+    def _serve(self):
+        while True:
+            try:
+                taken, _ = self._listening.accept()
+            except OSError:
+                return
+            with taken, taken.makefile('rwb') as lines:
+                self._send(lines, {'QMP': {}})
+                for line in lines:
+                    request = json.loads(line)
+                    self.asked.append(request['execute'])
+                    if not self._answer(lines, request):
+                        break
+
+    def _answer(self, lines, request):
+        for message in self._messages.get(request['execute'].replace('-', '_'), [{'return': {}}]):
+            if message is _ENDS:
+                return False
+            self._send(lines, message if 'event' in message else {**message, 'id': request['id']})
+        return True
+
+    def _send(self, lines, message):
+        lines.write(json.dumps(message).encode() + b'\n')
+        lines.flush()
+
+
+class Folder(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix='qemu-'))
+
+
+class MonitorTest(Folder):
+
+    def test_an_event_that_comes_before_the_answer_is_not_lost(self):
+        StandIn(self, self.folder, stop=[event('STOP'), event('X'), {'return': 7}, event('Y')])
+        with qmp.Monitor(self.folder, qemu_process.ACT) as monitor:
+            self.assertEqual(7, monitor.call('stop'))
+            for name in 'STOP', 'Y':
+                found = monitor.wait(lambda one, name=name: one['event'] == name, HOUR)
+                self.assertEqual(name, found['event'])
+
+    def test_a_refusal_has_the_words_of_qemu(self):
+        StandIn(self, self.folder, stop=[refusal('not now', 'DeviceNotFound')])
+        with qmp.Monitor(self.folder, qemu_process.ACT) as monitor:
+            with self.assertRaises(qmp.Refused) as caught:
+                monitor.call('stop')
+            self.assertEqual(('DeviceNotFound', 'not now'),
+                             (caught.exception.kind, caught.exception.description))
+            self.assertEqual({}, monitor.call('cont'))
+
+    def test_one_that_ends_has_perhaps_done_it(self):
+        StandIn(self, self.folder, stop=[_ENDS])
+        with qmp.Monitor(self.folder, qemu_process.ACT) as monitor:
+            self.assertRaises(qmp.NoAnswer, monitor.call, 'stop')
+
+    def test_nobody_listens(self):
+        self.assertRaises(qmp.NotRunning, qmp.Monitor, self.folder, 'nothing')
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(os.path.join(self.folder, 'left'))
+        self.assertRaises(qmp.NotRunning, qmp.Monitor, self.folder, 'left')
+
+    def test_a_folder_may_be_deeper_than_a_socket_address_is_long(self):
+        deep = os.path.join(self.folder, *['folder' * 4] * 8)
+        os.makedirs(deep)
+        StandIn(self, deep)
+        with qmp.Monitor(deep, qemu_process.ACT) as monitor:
+            self.assertEqual(os.getpid(), monitor.pid)
+
+
+class UnplugTest(Folder):
+
+    def setUp(self):
+        super().setUp()
+        self.host = qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', release_seconds=HOUR))
+        self.server_id, self.volume_id = str(uuid.uuid4()), str(uuid.uuid4())
+        disk = qemu_records.Disk(self.volume_id, '/dev/vdb', _RW)
+        qemu_records.Records(self.folder).write(
+            qemu_records.Record(self.server_id, 'server', 1, 256, (disk,)))
+        self.has = {'return': [{'qdev': '/machine/peripheral/disk-5/virtio-backend', 'inserted': {
+            'node-name': qemu_disks.node(self.volume_id), 'ro': False}}]}
+
+    def unplug(self, **messages):
+        stand_in = StandIn(self, os.path.join(self.folder, self.server_id),
+                           query_block=[self.has], **messages)
+        self.host.unplug(self.server_id, self.volume_id)
+        return stand_in
+
+    def test_a_guest_that_says_no_is_not_waited_for(self):
+        with self.assertRaises(errors.DeviceBusy):
+            self.unplug(device_del=[{'return': {}}, event(
+                'DEVICE_UNPLUG_GUEST_ERROR', device='disk-5', path='/machine')])
+
+    def test_one_that_was_asked_before_is_waited_for(self):
+        stand_in = self.unplug(device_del=[
+            refusal('Device disk-5 is already in the process of unplug'),
+            event('DEVICE_DELETED', path='/machine/peripheral/disk-5/virtio-backend'),
+            event('DEVICE_DELETED', device='disk-4', path='/machine/peripheral/disk-4'),
+            event('DEVICE_DELETED', device='disk-5', path='/machine/peripheral/disk-5')])
+        self.assertEqual('blockdev-del', stand_in.asked[-1])
+
+    def test_one_that_has_just_released_it(self):
+        stand_in = self.unplug(device_del=[refusal('no such device', 'DeviceNotFound')])
+        self.assertEqual('blockdev-del', stand_in.asked[-1])
+
+    def test_what_qemu_refuses_otherwise_is_no_answer_of_the_guest(self):
+        with self.assertRaises(errors.HostError) as caught:
+            self.unplug(device_del=[refusal('migration in progress')])
+        self.assertNotIsInstance(caught.exception, errors.HostRefused | errors.DeviceBusy)
+
+
+class PlacesTest(unittest.TestCase):
+
+    def test_a_place_follows_from_the_name(self):
+        for name, place in (('/dev/vda', 4), ('vdb', 5), ('/dev/sdz', 29), ('/dev/vdab', 31)):
+            with self.subTest(name):
+                self.assertEqual(place, qemu_disks.slot(name))
+
+    def test_there_are_so_many(self):
+        for name in ('/dev/vdac', '/dev/vd1', '/dev/nvme0', ''):
+            with self.subTest(name):
+                self.assertRaises(errors.HostRefused, qemu_disks.slot, name)
+
+
+class NothingTest(Folder):
+
+    def test_what_is_missing_is_named(self):
+        for changes, name in (({'binary': 'no-such-qemu'}, 'no-such-qemu'),
+                              ({'binary': 'true', 'kernel': '/no/kernel'}, '/no/kernel'),
+                              ({'binary': 'true'}, 'iSCSI')):
+            with self.subTest(name), self.assertRaises(errors.ConfigurationError) as caught:
+                qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', **changes)).check()
+            self.assertIn(name, str(caught.exception))
+
+    def test_a_qemu_that_does_not_start_leaves_nothing(self):
+        for binary in ('false', 'true', 'no-such-qemu'):
+            host = qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', binary=binary))
+            guest = base.Guest(str(uuid.uuid4()), 'server', 1, 256, ())
+            for act in (host.spawn, host.receive):
+                with self.subTest(binary, act=act.__name__):
+                    self.assertRaises(errors.HostRefused, act, guest)
+                    self.assertEqual([], os.listdir(self.folder))
