@@ -1,5 +1,5 @@
-"""Kinds of hosts with real programs and devices: run where BLOCKATTACH_COMPUTE_TESTS is set, and no
-part of the default suite.
+"""Real guests on real targets: run by tools/run-compute, and no part of the default suite, since
+they take a kernel and minutes.
 """
 import os
 import unittest

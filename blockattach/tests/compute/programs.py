@@ -1,5 +1,4 @@
-"""What this machine must have for a kind of host: skipped with the reason, or failed where CI=true.
-"""
+"""What a kind of host needs of this machine: skipped without, or failed where CI=true."""
 import os
 import shutil
 

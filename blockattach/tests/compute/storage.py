@@ -1,4 +1,4 @@
-"""Volumes on a tgtd of the test's own, to which servers are let in as block storage would do it."""
+"""Volumes on a tgtd of the test's own, to which servers are connected as block storage does it."""
 import os
 import uuid
 

@@ -54,15 +54,17 @@ def flush(path: str) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Copy all of a device to the beginning of another one, down to its medium.
+    """Copy all of a device to the beginning of another one, down to its medium; only what differs
+    is written, so that a thin volume takes no room for zeros.
 
     :raises OSError: the other one is smaller, cannot be written, or one of them failed
     """
     length = size(source)
     with contextlib.closing(disks.Device(source, length)) as read, \
             contextlib.closing(disks.Device(target, length, writes=True)) as written:
-        for offset, piece in read.pieces():
-            written.write(offset, piece)
+        for (offset, piece), (_, present) in zip(read.pieces(), written.pieces(), strict=True):
+            if piece != present:
+                written.write(offset, piece)
         written.sync()
 
 

@@ -17,10 +17,10 @@ from blockattach import errors
 from blockattach import log
 from blockattach import units
 from blockattach.compute.hosts import base
+from blockattach.compute.hosts import qmp
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
 from blockattach.compute.hosts.local import files
-from blockattach.compute.hosts.local import monitor
 from blockattach.compute.hosts.local import processes
 from blockattach.domain import connection
 
@@ -29,11 +29,12 @@ LOG = oslo_log.getLogger(__name__)
 PROGRAMS = {'qemu-storage-daemon': 'qemu-system-common or qemu-utils, and qemu-block-extra',
             'nbdfuse': 'libnbd-bin', 'losetup': 'util-linux'}
 """What is needed, and the Debian packages that have it."""
-_DAEMON, _FUSE = 'qemu-storage-daemon', 'nbdfuse'
-_NODE, _EXPORT, _FILE = 'volume', 'export', 'disk'
+PROCESSES = ('qemu-storage-daemon', 'nbdfuse')
+"""Those that each disk has."""
+_DAEMON, _FUSE = PROCESSES
+_NODE, _EXPORT, _FILE, _ORDERS = 'volume', 'export', 'disk', 'qmp'
 # Of a socket's path, which is as long as 107 bytes; the rest is ours.
 _LONGEST_FOLDER = 80
-_ANSWER_SECONDS = 60.0
 _START_SECONDS = 15.0
 _TICK = 0.05
 
@@ -87,7 +88,7 @@ class NbdConnector(connectors.Connector):
     def path(self, server_id: str, volume_id: str) -> str | None:
         folder = self._folder(server_id, volume_id)
         found = devices.loop_of(f'{folder}/mount/{_FILE}')
-        if (found is None or not monitor.listens(f'{folder}/qmp')
+        if (found is None or not _answers(folder)
                 or not processes.find(_FUSE, folder)):
             return None
         return found
@@ -106,10 +107,11 @@ class NbdConnector(connectors.Connector):
         mode = connection.AccessMode(files.read(f'{folder}/mode'))
         # NBD has no message for a new size: only a new device has it.
         self._hide(folder, server_id, volume_id, flushes=True)
-        with monitor.Monitor(f'{folder}/qmp', _ANSWER_SECONDS) as daemon:
+        with qmp.Monitor(folder, _ORDERS) as daemon:
             self._unexport(daemon)
             try:
-                daemon.execute('block_resize', node_name=_NODE, size=units.gib_to_bytes(size_gb))
+                daemon.call('block_resize', {
+                    'node-name': _NODE, 'size': units.gib_to_bytes(size_gb)})
             except errors.HostError as exc:
                 raise errors.HostRefused(
                     reason=f'volume {volume_id} does not show its new size: {exc}') from None
@@ -122,14 +124,14 @@ class NbdConnector(connectors.Connector):
         node, password = _node(disk, self._initiator(server_id))
         files.write(f'{folder}/mode', disk.mode)
         processes.run([_DAEMON, '--daemonize', '--chardev',
-                       f'socket,id=orders,path={folder}/qmp,server=on,wait=off',
+                       f'socket,id=orders,path={folder}/{_ORDERS},server=on,wait=off',
                        '--monitor', 'orders'])
-        with monitor.Monitor(f'{folder}/qmp', _ANSWER_SECONDS) as daemon:
+        with qmp.Monitor(folder, _ORDERS) as daemon:
             if password is not None:
-                daemon.execute('object-add', qom_type='secret', id='chap', data=password)
-            daemon.execute('blockdev-add', **node)
-            daemon.execute('nbd-server-start', addr={
-                'type': 'unix', 'data': {'path': f'{folder}/nbd'}})
+                daemon.call('object-add', {'qom-type': 'secret', 'id': 'chap', 'data': password})
+            daemon.call('blockdev-add', node)
+            daemon.call('nbd-server-start', {'addr': {
+                'type': 'unix', 'data': {'path': f'{folder}/nbd'}}})
             _export(daemon, disk.mode)
 
     def _show(self, folder: str, mode: connection.AccessMode, block_size: int) -> str:
@@ -179,10 +181,10 @@ class NbdConnector(connectors.Connector):
             processes.run(['umount', f'{folder}/mount'])
         processes.end(_FUSE, folder)
 
-    def _unexport(self, daemon: monitor.Monitor) -> None:
-        daemon.execute('block-export-del', id=_EXPORT, mode='hard')
-        if not self._clock.until(lambda: not daemon.execute('query-block-exports'),
-                                 _ANSWER_SECONDS, _TICK):
+    def _unexport(self, daemon: qmp.Monitor) -> None:
+        daemon.call('block-export-del', {'id': _EXPORT, 'mode': 'hard'})
+        if not self._clock.until(lambda: not daemon.call('query-block-exports'),
+                                 qmp.ANSWER_SECONDS, _TICK):
             raise errors.HostError(reason=f'{_DAEMON} does not end its export')
 
     def _initiator(self, server_id: str) -> str:
@@ -209,21 +211,31 @@ def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
     missing = {'target_portal', 'target_iqn', 'target_lun'} - set(data)
     if missing:
         raise errors.HostError(reason=f'its connection has no {", ".join(sorted(missing))}')
-    node = {'driver': 'iscsi', 'node_name': _NODE, 'transport': 'tcp',
+    node = {'driver': 'iscsi', 'node-name': _NODE, 'transport': 'tcp',
             'portal': data['target_portal'], 'target': data['target_iqn'],
-            'lun': data['target_lun'], 'initiator_name': initiator,
-            'read_only': disk.mode is connection.AccessMode.RO,
+            'lun': data['target_lun'], 'initiator-name': initiator,
+            'read-only': disk.mode is connection.AccessMode.RO,
             # What another host reads was written by this one, and the other way round.
             'cache': {'direct': True}}
     password = data.get('auth_password')
     if password is not None:
-        node |= {'user': data['auth_username'], 'password_secret': 'chap'}
+        node |= {'user': data['auth_username'], 'password-secret': 'chap'}
     return node, password
 
 
-def _export(daemon: monitor.Monitor, mode: connection.AccessMode) -> None:
-    daemon.execute('block-export-add', type='nbd', id=_EXPORT, node_name=_NODE, name=_FILE,
-                   writable=mode is connection.AccessMode.RW)
+def _export(daemon: qmp.Monitor, mode: connection.AccessMode) -> None:
+    daemon.call('block-export-add', {
+        'type': 'nbd', 'id': _EXPORT, 'node-name': _NODE, 'name': _FILE,
+        'writable': mode is connection.AccessMode.RW})
+
+
+def _answers(folder: str) -> bool:
+    """Whether there is a daemon."""
+    try:
+        qmp.Monitor(folder, _ORDERS).close()
+    except errors.HostError:
+        return False
+    return True
 
 
 def _without_secret(exc: Exception, disk: base.Disk) -> str:

@@ -17,8 +17,8 @@ _NAME = re.compile('[A-Za-z0-9][A-Za-z0-9_-]*')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """A disk of a server. ``link`` is its device's name; None: another disk has that name, of which
-    it is the copy or the source. Not ``given``: it is on its way in or out.
+    """A disk of a server. ``link`` is its device's name; None: another disk has it, of which this
+    is the copy or the source. Not ``given``: it is on its way in or out.
     """
 
     volume_id: str
