@@ -10,6 +10,8 @@ from blockattach.drivers.targets import tgt_socket
 from blockattach.tests.conformance import settings
 
 PASSWORD = 'secret-of-sixteen'
+SMALL = 16 * units.MIB
+"""Bytes of a volume whose size is no matter."""
 
 
 class Storage:
@@ -30,14 +32,14 @@ class Storage:
         return self._exports[volume_id].device
 
     def disk(self, host, server_id, device='/dev/vdb', volume_id=None,
-             mode=connection.AccessMode.RW, size_gb=1):
+             mode=connection.AccessMode.RW, size=SMALL):
         """A volume, a new one unless it is named, that lets the server on this host in."""
         volume_id = volume_id or str(uuid.uuid4())
         pair = volume_id, host.connector(server_id)['initiator']
         self._modes.setdefault(pair, []).append(mode)
         number = self._numbers.setdefault(pair, len(self._numbers) + 1)
         user = f'user-{number}'
-        found = self.target.grant(self._export(volume_id, size_gb), connection.Grant(
+        found = self.target.grant(self._export(volume_id, size), connection.Grant(
             *pair, connection.widest(self._modes[pair]), connection.Credential(user, PASSWORD),
             f'-{number:08x}'))
         return base.Disk(volume_id, device, mode, True, {
@@ -55,11 +57,11 @@ class Storage:
                              tid=one.tid, lun=1)
                 client.add_lun(one.tid, 1, self.file(volume_id))
 
-    def _export(self, volume_id, size_gb):
+    def _export(self, volume_id, size):
         if volume_id not in self._exports:
             device = os.path.join(self.folder, f'volume-{volume_id}')
             with open(device, 'wb') as file:
-                file.truncate(units.gib_to_bytes(size_gb))
+                file.truncate(size)
             self._exports[volume_id] = connection.Export(
-                volume_id, f'volume-{volume_id}', device, size_gb)
+                volume_id, f'volume-{volume_id}', device, 1)
         return self._exports[volume_id]

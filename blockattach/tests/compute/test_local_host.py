@@ -253,7 +253,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
                     self.assertFalse([one for one in passwords if one in found], path)
 
     def test_a_volume_becomes_larger(self):
-        disk = self.spawned()
+        disk = self.spawned(size=units.GIB)
         write(self.device, b'kept')
         with self.assertRaises(errors.HostRefused):
             self.host.resize(self.server_id, disk.volume_id, 2)
@@ -266,9 +266,9 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         write(self.device, b'new', offset=units.gib_to_bytes(2) - SECTOR)
 
     def test_a_copy_that_fails_leaves_the_old_one(self):
-        disk = self.spawned(size_gb=2)
-        for new in (self.disk(self.host, self.server_id, size_gb=1),
-                    self.disk(self.host, self.server_id, size_gb=2, mode=RO)):
+        disk = self.spawned(size=2 * storage.SMALL)
+        for new in (self.disk(self.host, self.server_id),
+                    self.disk(self.host, self.server_id, size=2 * storage.SMALL, mode=RO)):
             with self.assertRaises(errors.HostRefused):
                 self.host.swap(self.server_id, disk.volume_id, new)
             self.assertEqual({disk.volume_id: disk.mode}, self.host.disks(self.server_id))

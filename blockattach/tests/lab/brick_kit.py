@@ -4,10 +4,10 @@ guest: see test_compute_hosts.
 import subprocess
 import uuid
 
-from blockattach import units
 from blockattach.compute.hosts.local import devices
 from blockattach.conformance import hosts
 from blockattach.domain import connection
+from blockattach.tests.compute import storage
 from blockattach.tests.compute import test_local_host
 
 
@@ -40,4 +40,4 @@ class BrickHostTest(test_local_host.OnThisHost, hosts.HostContract):
                 self.assertRaises(test_local_host.errors.DeviceBusy):
             self.host.unplug(guest.server_id, guest.disks[0].volume_id)
         self.assert_has(self.host, guest.server_id, *guest.disks)
-        self.assertEqual(units.gib_to_bytes(1), devices.size(path))
+        self.assertEqual(storage.SMALL, devices.size(path))
