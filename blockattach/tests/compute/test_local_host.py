@@ -280,6 +280,8 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         other = base.Guest(str(uuid.uuid4()), 'other', 1, 256, ())
         self.host.spawn(other)
         self.addCleanup(self.host.destroy, other.server_id)
+        self.assertNotEqual(*(self.host.connector(one)['initiator']
+                              for one in (self.server_id, other.server_id)))
         self.host.plug(other.server_id, self.disk(
             self.host, other.server_id, volume_id=disk.volume_id))
         write(self.path(other.server_id), b'of the other')

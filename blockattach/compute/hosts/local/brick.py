@@ -67,17 +67,12 @@ class BrickConnector(connectors.Connector):
             note = {'server_id': server_id, 'volume_id': disk.volume_id, 'mode': disk.mode,
                     'info': connection.masked(disk.info), 'device': None, 'loop': None}
             files.write(self._note(server_id, disk.volume_id), note)
-            try:
-                note['device'] = os.path.realpath(
-                    self._connector().connect_volume(dict(disk.info))['path'])
-                if disk.mode is connection.AccessMode.RO:
-                    note['loop'] = devices.loop_over(note['device'], read_only=True)
-                files.write(self._note(server_id, disk.volume_id), note)
-            except Exception as exc:  # os-brick raises whatever its programs lead to
+            reason = self._try(note, disk)
+            # Not while the error is handled, whose text may have a password: it would go along.
+            if reason is not None:
                 self._let_go(server_id, disk.volume_id)
                 raise errors.HostRefused(
-                    reason=f'cannot connect volume {disk.volume_id}: '
-                           f'{_without_secrets(exc, disk)}') from None
+                    reason=f'cannot connect volume {disk.volume_id}: {reason}')
             return str(note['loop'] or note['device'])
 
     def path(self, server_id: str, volume_id: str) -> str | None:
@@ -101,6 +96,18 @@ class BrickConnector(connectors.Connector):
                 raise errors.HostRefused(
                     reason=f'volume {volume_id} does not show its new size')
             return present
+
+    def _try(self, note: dict[str, Any], disk: base.Disk) -> str | None:
+        """Log in, and note the device; why it did not succeed, if it did not."""
+        try:
+            note['device'] = os.path.realpath(
+                self._connector().connect_volume(dict(disk.info))['path'])
+            if disk.mode is connection.AccessMode.RO:
+                note['loop'] = devices.loop_over(note['device'], read_only=True)
+            files.write(self._note(note['server_id'], disk.volume_id), note)
+        except Exception as exc:  # os-brick raises whatever its programs lead to
+            return _without_secrets(exc, disk)
+        return None
 
     def _path(self, server_id: str, volume_id: str) -> str | None:
         note = files.read(self._note(server_id, volume_id))
