@@ -37,7 +37,7 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
 
 
 def launch(words: Sequence[str], log: str) -> None:
-    """Begin a program that lives on when the agent ends, with what it says in a file.
+    """Begin a program that goes on when the agent ends, with what it says in a file.
 
     :raises HostError: it cannot be run
     """
