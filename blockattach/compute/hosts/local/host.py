@@ -1,0 +1,216 @@
+"""Servers that are nothing but disks of this host: block devices, each behind a link of its own.
+
+An operator runs what uses them. Power states are recorded only, and no server moves.
+"""
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from blockattach import errors
+from blockattach.compute.hosts import base
+from blockattach.compute.hosts.local import connectors
+from blockattach.compute.hosts.local import devices
+from blockattach.compute.hosts.local import records
+from blockattach.domain import connection
+
+_RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
+_STAYS = 'servers of this kind of host do not move: what uses their disks is not known here'
+
+
+class LocalHost(base.Host):
+    """A disk of a server is ``<state_dir>/servers/<server id>/<its device's name>``."""
+
+    def __init__(self, name: str, state_dir: str, connector: connectors.Connector,
+                 user: Callable[[], int] = os.geteuid) -> None:
+        """
+        :param user: gives the effective user
+        """
+        self._name = name
+        self._connector = connector
+        self._user = user
+        self._records = records.Records(os.path.join(os.path.abspath(state_dir), 'servers'))
+        self._locks: dict[str, threading.Lock] = {}
+
+    def check(self) -> None:
+        """Also takes away each link that leads to what is not its disk any more: after a reboot
+        another disk may have that name.
+        """
+        if self._user() != 0:
+            raise errors.ConfigurationError(
+                reason='only root connects volumes to a host: run the agent as root')
+        self._connector.check()
+        for server_id, record in self._records.all().items():
+            for entry in record.entries:
+                if self._connector.path(server_id, entry.volume_id) is None:
+                    self._records.unlink(server_id, entry.link)
+
+    def connector(self, server_id: str) -> dict[str, Any]:
+        return {**self._connector.properties(server_id), 'host': self._name}
+
+    def spawn(self, guest: base.Guest) -> None:
+        with self._lock(guest.server_id):
+            known = self._records.find(guest.server_id) is not None
+            try:
+                self._run(guest)
+            except errors.HostRefused:
+                if not known:
+                    self._destroy(guest.server_id)
+                raise
+
+    def stop(self, server_id: str) -> None:
+        with self._lock(server_id):
+            record = self._known(server_id)
+            self._records.keep(server_id, records.Record(_STOPPED, record.entries))
+
+    def start(self, guest: base.Guest) -> None:
+        """Also repairs what is broken of its disks."""
+        with self._lock(guest.server_id):
+            self._run(guest)
+
+    def reboot(self, guest: base.Guest) -> None:
+        self.start(guest)
+
+    def destroy(self, server_id: str) -> None:
+        with self._lock(server_id):
+            self._destroy(server_id)
+
+    def plug(self, server_id: str, disk: base.Disk) -> None:
+        with self._lock(server_id):
+            self._known(server_id)
+            self._plug(server_id, disk)
+
+    def unplug(self, server_id: str, volume_id: str) -> None:
+        with self._lock(server_id):
+            self._unplug(server_id, volume_id)
+
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
+        """
+        :raises DeviceBusy: the device is in use, and cannot grow meanwhile
+        """
+        with self._lock(server_id):
+            entry = self._known(server_id).find(volume_id)
+            if entry is None:
+                raise errors.HostRefused(reason=f'volume {volume_id} is not here')
+            path = self._connector.resize(server_id, volume_id, size_gb)
+            self._records.link(server_id, entry.link, path)
+
+    def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
+        """
+        :raises DeviceBusy: something uses the old device
+        """
+        with self._lock(server_id):
+            record = self._known(server_id)
+            old, new = record.find(volume_id), record.find(disk.volume_id)
+            if new is None or not new.given:
+                if old is None:
+                    raise errors.HostRefused(reason=f'volume {volume_id} is not here')
+                self._copy(server_id, old, disk)
+            self._unplug(server_id, volume_id)
+
+    def servers(self) -> dict[str, base.Power]:
+        return {name: record.power for name, record in self._records.all().items()}
+
+    def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
+        """Those whose devices work."""
+        return {one.volume_id: one.mode for one in self._known(server_id).entries
+                if one.given and self._connector.path(server_id, one.volume_id) is not None}
+
+    def receive(self, guest: base.Guest) -> str:
+        raise errors.HostRefused(reason=_STAYS)
+
+    def send(self, server_id: str, address: str) -> None:
+        raise errors.HostRefused(reason=_STAYS)
+
+    def _run(self, guest: base.Guest) -> None:
+        """Let it have these disks and no others, and be recorded as running."""
+        server_id = guest.server_id
+        record = self._records.find(server_id) or records.Record()
+        self._records.keep(server_id, record)
+        wanted = {disk.volume_id for disk in guest.disks}
+        for entry in record.entries:
+            if entry.volume_id not in wanted:
+                self._unplug(server_id, entry.volume_id)
+        for disk in guest.disks:
+            self._plug(server_id, disk)
+        self._records.keep(server_id, records.Record(_RUNNING, self._known(server_id).entries))
+
+    def _destroy(self, server_id: str) -> None:
+        record = self._records.find(server_id)
+        if record is None:
+            return
+        self._records.keep(server_id, records.Record(_STOPPED, record.entries))
+        for entry in record.entries:
+            self._unplug(server_id, entry.volume_id)
+        self._records.forget(server_id)
+
+    def _plug(self, server_id: str, disk: base.Disk) -> None:
+        record, link = self._known(server_id), records.link_of(disk.device)
+        if any(one.link == link and one.volume_id != disk.volume_id for one in record.entries):
+            raise errors.HostRefused(reason=f'server {server_id} has another volume as {link}')
+        entry = records.Entry(disk.volume_id, link, disk.mode)
+        device = self._connect(server_id, entry, disk)
+        self._records.link(server_id, link, device)
+        self._keep(server_id, records.Entry(disk.volume_id, link, disk.mode, given=True))
+
+    def _connect(self, server_id: str, entry: records.Entry, disk: base.Disk) -> str:
+        """Connect, with a note before, so that whatever there is of it is found again."""
+        if self._known(server_id).find(disk.volume_id) is None:
+            self._keep(server_id, entry)
+        try:
+            return self._connector.connect(server_id, disk)
+        except errors.HostRefused:
+            self._records.unlink(server_id, entry.link)
+            self._records.keep(server_id, self._known(server_id).without(disk.volume_id))
+            raise
+
+    def _unplug(self, server_id: str, volume_id: str) -> None:
+        record = self._records.find(server_id)
+        entry = None if record is None else record.find(volume_id)
+        if record is None or entry is None:
+            return
+        path = self._connector.path(server_id, volume_id)
+        if entry.given:
+            # Before: the device may be another one's at once.
+            self._records.unlink(server_id, entry.link)
+        try:
+            self._connector.disconnect(server_id, volume_id)
+        except errors.DeviceBusy:
+            if entry.given and path is not None:
+                self._records.link(server_id, entry.link, path)
+            raise
+        self._records.keep(server_id, record.without(volume_id))
+
+    def _copy(self, server_id: str, old: records.Entry, disk: base.Disk) -> None:
+        """Connect another one, copy the old one to it, and let it take its place."""
+        source = self._connector.path(server_id, old.volume_id)
+        if source is None:
+            raise errors.HostRefused(reason=f'volume {old.volume_id} is not connected')
+        with devices.held(source, server_id, old.volume_id):
+            # Not by its link, which is the old one's.
+            device = self._connect(server_id, records.Entry(disk.volume_id, None, disk.mode),
+                                   disk)
+            try:
+                with devices.held(device, server_id, disk.volume_id):
+                    devices.copy(source, device)
+            except (OSError, errors.DeviceBusy) as exc:
+                self._unplug(server_id, disk.volume_id)
+                raise errors.HostRefused(
+                    reason=f'cannot copy volume {old.volume_id} to {disk.volume_id}: {exc}'
+                ) from None
+            self._records.keep(server_id, self._known(server_id).having(
+                records.Entry(old.volume_id, None, old.mode),
+                records.Entry(disk.volume_id, old.link, disk.mode, given=True)))
+            self._records.link(server_id, old.link, device)
+
+    def _keep(self, server_id: str, entry: records.Entry) -> None:
+        self._records.keep(server_id, self._known(server_id).having(entry))
+
+    def _known(self, server_id: str) -> records.Record:
+        record = self._records.find(server_id)
+        if record is None:
+            raise errors.HostRefused(reason=f'server {server_id} is not here')
+        return record
+
+    def _lock(self, server_id: str) -> threading.Lock:
+        return self._locks.setdefault(server_id, threading.Lock())

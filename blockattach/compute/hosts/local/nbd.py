@@ -1,0 +1,249 @@
+"""Volumes without an initiator in the kernel: a qemu-storage-daemon for each disk logs in by
+libiscsi and exports it on a Unix socket, nbdfuse makes a file of that, and a loop device is over
+the file. All of them live on when the agent ends.
+"""
+import contextlib
+import os
+import re
+import shutil
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as oslo_log
+
+from blockattach import clock as clocks
+from blockattach import errors
+from blockattach import log
+from blockattach import units
+from blockattach.compute.hosts import base
+from blockattach.compute.hosts import qmp
+from blockattach.compute.hosts.local import connectors
+from blockattach.compute.hosts.local import devices
+from blockattach.compute.hosts.local import files
+from blockattach.compute.hosts.local import processes
+from blockattach.domain import connection
+
+LOG = oslo_log.getLogger(__name__)
+
+PROGRAMS = {'qemu-storage-daemon': 'qemu-system-common or qemu-utils, and qemu-block-extra',
+            'nbdfuse': 'libnbd-bin', 'losetup': 'util-linux'}
+"""What is needed, and the Debian packages that have it."""
+PROCESSES = ('qemu-storage-daemon', 'nbdfuse')
+"""Those that each disk has."""
+_DAEMON, _FUSE = PROCESSES
+_NODE, _EXPORT, _FILE, _ORDERS = 'volume', 'export', 'disk', 'qmp'
+# Of a socket's path, which is as long as 107 bytes; the rest is ours.
+_LONGEST_FOLDER = 80
+_START_SECONDS = 15.0
+_TICK = 0.05
+
+
+class NbdConnector(connectors.Connector):
+    """Each server has an initiator of its own, and a session for each disk."""
+
+    def __init__(self, name: str, state_dir: str, clock: clocks.Clock | None = None) -> None:
+        """
+        :param name: of this host
+        :param state_dir: a folder that is this connector's own
+        """
+        self._name = re.sub('[^a-z0-9.-]', '-', name.lower())
+        self._state_dir = os.path.realpath(state_dir)
+        self._clock = clock or clocks.Clock()
+
+    def check(self) -> None:
+        missing = [f'{name} (Debian: {packages})' for name, packages in PROGRAMS.items()
+                   if shutil.which(name) is None]
+        missing += [path for path in ('/dev/fuse', '/dev/loop-control')
+                    if not os.path.exists(path)]
+        if missing:
+            raise errors.ConfigurationError(
+                reason=f'volumes cannot be connected by NBD without {", ".join(missing)}')
+        if len(os.fsencode(self._state_dir)) > _LONGEST_FOLDER:
+            raise errors.ConfigurationError(
+                reason=f'{self._state_dir} is longer than {_LONGEST_FOLDER} bytes, which is too '
+                       f'long for the sockets in it')
+
+    def properties(self, server_id: str) -> dict[str, Any]:
+        return {'initiator': self._initiator(server_id), 'multipath': False}
+
+    def connect(self, server_id: str, disk: base.Disk) -> str:
+        folder = self._folder(server_id, disk.volume_id)
+        present = self.path(server_id, disk.volume_id)
+        if present is not None and files.read(f'{folder}/mode') == disk.mode:
+            return present
+        # What is broken has nothing that could be flushed.
+        self._take_down(server_id, disk.volume_id, flushes=present is not None)
+        try:
+            for path in (self._state_dir, folder, f'{folder}/mount'):
+                os.makedirs(path, mode=0o700, exist_ok=True)
+            self._log_in(folder, server_id, disk)
+            return self._show(folder, disk.mode, int(_data(disk).get('logical_block_size', 512)))
+        except (errors.HostError, OSError) as exc:
+            self._take_down(server_id, disk.volume_id, flushes=False)
+            raise errors.HostRefused(
+                reason=f'cannot connect volume {disk.volume_id}: {_without_secret(exc, disk)}'
+            ) from None
+
+    def path(self, server_id: str, volume_id: str) -> str | None:
+        folder = self._folder(server_id, volume_id)
+        found = devices.loop_of(f'{folder}/mount/{_FILE}')
+        if (found is None or not _answers(folder)
+                or not processes.find(_FUSE, folder)):
+            return None
+        return found
+
+    def disconnect(self, server_id: str, volume_id: str) -> None:
+        self._take_down(server_id, volume_id,
+                        flushes=self.path(server_id, volume_id) is not None)
+
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> str:
+        folder = self._folder(server_id, volume_id)
+        present = self.path(server_id, volume_id)
+        if present is None:
+            raise errors.HostRefused(reason=f'volume {volume_id} is not connected')
+        if devices.size(present) >= units.gib_to_bytes(size_gb):
+            return present
+        mode = connection.AccessMode(files.read(f'{folder}/mode'))
+        # NBD has no message for a new size: only a new device has it.
+        self._hide(folder, server_id, volume_id, flushes=True)
+        with qmp.Monitor(folder, _ORDERS) as daemon:
+            self._unexport(daemon)
+            try:
+                daemon.call('block_resize', {
+                    'node-name': _NODE, 'size': units.gib_to_bytes(size_gb)})
+            except errors.HostError as exc:
+                raise errors.HostRefused(
+                    reason=f'volume {volume_id} does not show its new size: {exc}') from None
+            finally:
+                _export(daemon, mode)
+                present = self._show(folder, mode, files.read(f'{folder}/block_size'))
+        return present
+
+    def _log_in(self, folder: str, server_id: str, disk: base.Disk) -> None:
+        node, password = _node(disk, self._initiator(server_id))
+        files.write(f'{folder}/mode', disk.mode)
+        processes.run([_DAEMON, '--daemonize', '--chardev',
+                       f'socket,id=orders,path={folder}/{_ORDERS},server=on,wait=off',
+                       '--monitor', 'orders'])
+        with qmp.Monitor(folder, _ORDERS) as daemon:
+            if password is not None:
+                daemon.call('object-add', {'qom-type': 'secret', 'id': 'chap', 'data': password})
+            daemon.call('blockdev-add', node)
+            daemon.call('nbd-server-start', {'addr': {
+                'type': 'unix', 'data': {'path': f'{folder}/nbd'}}})
+            _export(daemon, disk.mode)
+
+    def _show(self, folder: str, mode: connection.AccessMode, block_size: int) -> str:
+        """Make a device of the export.
+
+        :raises HostError: there is none
+        """
+        files.write(f'{folder}/block_size', block_size)
+        read_only = mode is connection.AccessMode.RO
+        file = f'{folder}/mount/{_FILE}'
+        where = urllib.parse.quote(f'{folder}/nbd', safe='/')
+        processes.launch([_FUSE, *(['--readonly'] if read_only else []), file,
+                          f'nbd+unix:///{_FILE}?socket={where}'], f'{folder}/log')
+        if not self._clock.until(lambda: os.path.exists(file), _START_SECONDS, _TICK):
+            with open(f'{folder}/log', encoding='utf-8', errors='replace') as said:
+                raise errors.HostError(reason=f'{_FUSE} did not start: {said.read().strip()}')
+        return devices.loop_over(file, read_only, block_size)
+
+    def _take_down(self, server_id: str, volume_id: str, flushes: bool) -> None:
+        """Leave nothing of a connection, whatever there is of it."""
+        folder = self._folder(server_id, volume_id)
+        if not os.path.isdir(folder):
+            return
+        self._hide(folder, server_id, volume_id, flushes)
+        processes.end(_DAEMON, folder)
+        for name in set(os.listdir(folder)) - {'mount'}:
+            os.unlink(os.path.join(folder, name))
+        # Never what a mount shows: this fails while one is there.
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(f'{folder}/mount')
+        os.rmdir(folder)
+
+    def _hide(self, folder: str, server_id: str, volume_id: str, flushes: bool) -> None:
+        """Take the device away, and what makes it of the export."""
+        file = f'{folder}/mount/{_FILE}'
+        loop = devices.loop_of(file)
+        if loop is not None:
+            with devices.held(loop, server_id, volume_id):
+                if flushes:
+                    devices.flush(loop)
+            if not devices.unloop(loop, file, self._clock):
+                raise errors.DeviceBusy(server_id=server_id, volume_id=volume_id)
+        if loop is not None and not flushes:
+            LOG.warning('A broken connection is taken down: what was not flushed is lost%s',
+                        log.fields(volume_id=volume_id, path=folder))
+        if _is_mounted(f'{folder}/mount'):
+            processes.run(['umount', f'{folder}/mount'])
+        processes.end(_FUSE, folder)
+
+    def _unexport(self, daemon: qmp.Monitor) -> None:
+        daemon.call('block-export-del', {'id': _EXPORT, 'mode': 'hard'})
+        if not self._clock.until(lambda: not daemon.call('query-block-exports'),
+                                 qmp.ANSWER_SECONDS, _TICK):
+            raise errors.HostError(reason=f'{_DAEMON} does not end its export')
+
+    def _initiator(self, server_id: str) -> str:
+        return f'iqn.2026-01.org.blockattach:{self._name}-{server_id}'
+
+    def _folder(self, server_id: str, volume_id: str) -> str:
+        return connectors.folder(self._state_dir, server_id, volume_id)
+
+
+def _data(disk: base.Disk) -> Mapping[str, Any]:
+    data: Mapping[str, Any] = disk.info.get('data', disk.info)
+    return data
+
+
+def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
+    """What the daemon is to open, and its password, which it has under another name.
+
+    :raises HostError: it is not reached in this way
+    """
+    data = _data(disk)
+    kind = disk.info.get('driver_volume_type')
+    if kind != 'iscsi':
+        raise errors.HostError(reason=f'it is reached by {kind}, and not by iSCSI')
+    missing = {'target_portal', 'target_iqn', 'target_lun'} - set(data)
+    if missing:
+        raise errors.HostError(reason=f'its connection has no {", ".join(sorted(missing))}')
+    node = {'driver': 'iscsi', 'node-name': _NODE, 'transport': 'tcp',
+            'portal': data['target_portal'], 'target': data['target_iqn'],
+            'lun': data['target_lun'], 'initiator-name': initiator,
+            'read-only': disk.mode is connection.AccessMode.RO,
+            # What another host reads was written by this one, and the other way round.
+            'cache': {'direct': True}}
+    password = data.get('auth_password')
+    if password is not None:
+        node |= {'user': data['auth_username'], 'password-secret': 'chap'}
+    return node, password
+
+
+def _export(daemon: qmp.Monitor, mode: connection.AccessMode) -> None:
+    daemon.call('block-export-add', {
+        'type': 'nbd', 'id': _EXPORT, 'node-name': _NODE, 'name': _FILE,
+        'writable': mode is connection.AccessMode.RW})
+
+
+def _answers(folder: str) -> bool:
+    """Whether there is a daemon."""
+    try:
+        qmp.Monitor(folder, _ORDERS).close()
+    except errors.HostError:
+        return False
+    return True
+
+
+def _without_secret(exc: Exception, disk: base.Disk) -> str:
+    password = _data(disk).get('auth_password')
+    return str(exc).replace(password, connection.MASKED) if password else str(exc)
+
+
+def _is_mounted(folder: str) -> bool:
+    """Also where what had mounted it has died, which other ways to ask take for an error."""
+    with open('/proc/self/mounts', encoding='utf-8') as file:
+        return any(line.split(' ')[1] == folder for line in file)
