@@ -38,8 +38,26 @@ class ComputeSettings:
     kind: str = groups.option(cfg.StrOpt, default='fake', choices=[
         ('fake', 'Servers in memory: for trials.'),
         ('qemu', 'QEMU guests, which log in to volumes by themselves.'),
-        ('local', 'Volumes appear on the host itself; there are no guests.')], help=(
+        ('host', 'Volumes appear on the host itself; there are no guests.')], help=(
             'What runs servers on the host of an agent.'))
+    connector: str = groups.option(cfg.StrOpt, default='auto', choices=[
+        ('auto', 'brick where the kernel has an iSCSI initiator, else nbd.'),
+        ('brick', "os-brick and the kernel's initiator."),
+        ('nbd', 'qemu-storage-daemon, nbdfuse and a loop device.')], help=(
+            'How volumes come to the host, with kind = host.'))
+    kernel: str | None = groups.option(cfg.StrOpt, 'guest_kernel', help=(
+        'What guests boot, with kind = qemu. Empty: their first disk.'))
+    initrd: str | None = groups.option(cfg.StrOpt, 'guest_initrd', help=(
+        'The initial RAM disk of guest_kernel.'))
+    append: str = groups.option(cfg.StrOpt, 'guest_append', default='', help=(
+        'The command line of guest_kernel.'))
+    accelerator: str = groups.option(cfg.StrOpt, default='kvm:tcg', help=(
+        'Names as QEMU takes them: the first that works is used.'))
+    address: str = groups.option(cfg.HostAddressOpt, 'agent_address', default='127.0.0.1', help=(
+        'Address of the host of the agent: where servers that move live are received.'))
+    release_seconds: float = groups.option(
+        cfg.FloatOpt, 'device_release_timeout', default=30, min=0.1, help=(
+            'Seconds that a guest may take to release a disk; then it keeps it.'))
     report_seconds: float = groups.option(
         cfg.FloatOpt, 'report_interval', default=10, min=0.1, help=(
             'Seconds between two reports of an agent.'))

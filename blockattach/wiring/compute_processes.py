@@ -1,6 +1,7 @@
 """The processes of the consumer: the compute API, and the agent of a host."""
 import contextlib
 import dataclasses
+import os
 import socket
 import uuid
 from collections.abc import Callable
@@ -8,7 +9,6 @@ from concurrent import futures
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach import periodic
 from blockattach.compute.hosts import base as hosts
 from blockattach.compute.hosts import fake
@@ -136,7 +136,20 @@ def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> 
     """
     if settings.kind == 'fake':
         return fake.FakeHost(settings.name)
-    raise errors.ConfigurationError(reason=f'there is no kind {settings.kind}')
+    folder = os.path.join(core_conf.settings(conf).state_path, 'compute', settings.name)
+    # Each kind is loaded only where it is used.
+    if settings.kind == 'qemu':
+        from blockattach.compute.hosts import qemu
+
+        return qemu.QemuHost(qemu.QemuSettings(
+            state_dir=folder, host=settings.name, accelerator=settings.accelerator,
+            kernel=settings.kernel, initrd=settings.initrd, append=settings.append,
+            address=settings.address, release_seconds=settings.release_seconds))
+    from blockattach.compute.hosts.local import choice
+    from blockattach.compute.hosts.local import host
+
+    return host.LocalHost(settings.name, folder, choice.connector(
+        settings.connector, settings.name, folder))
 
 
 def load_api(conf: cfg.ConfigOpts) -> OutsideProcess:
