@@ -1,7 +1,7 @@
 """One QEMU process: its command line, its sockets, whether it runs, and its end.
 
-It is a daemon: it goes on when the agent ends. What listens on the socket in the server's folder is
-the server's QEMU; so no number of a process is kept, that another one could have later.
+It is a daemon: it goes on when the agent ends. What listens on the socket in the server's folder
+is the server's QEMU; so no number of a process is kept, that another one could have later.
 """
 import contextlib
 import dataclasses
