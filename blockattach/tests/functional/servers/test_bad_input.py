@@ -1,6 +1,6 @@
 """What the compute API refuses, and that nothing is changed then."""
-from blockattach.tests.compute import cloud
 from blockattach.tests.fixtures import http
+from blockattach.tests.functional.servers import cloud
 
 OTHER_PROJECT = '0' * 31 + '9'
 

@@ -1,5 +1,5 @@
 """Servers and their volumes, as clients of the compute API see them."""
-from blockattach.tests.compute import cloud
+from blockattach.tests.functional.servers import cloud
 
 
 class CreateTest(cloud.ComputeTestCase):

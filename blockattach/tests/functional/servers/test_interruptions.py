@@ -1,7 +1,7 @@
 """The compute API dies behind each thing that an act asks of block storage and of agents; another
 process takes the act up. Whatever it makes of it, nothing is left over.
 """
-from blockattach.tests.compute import cloud
+from blockattach.tests.functional.servers import cloud
 
 ROOT = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0,
         'attach_mode': 'ro'}
