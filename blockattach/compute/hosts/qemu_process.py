@@ -1,7 +1,7 @@
 """One QEMU process: its command line, its sockets, whether it runs, and its end.
 
-It is a daemon: it goes on when the agent ends. What listens on the socket in the server's folder is
-the server's QEMU; so no number of a process is kept, that another one could have later.
+It is a daemon: it goes on when the agent ends. What listens on the socket in the server's folder
+is the server's QEMU; so no number of a process is kept, that another one could have later.
 """
 import contextlib
 import dataclasses
@@ -182,9 +182,10 @@ class Process:
             '-qmp', f'unix:{ACT},server=on,wait=off', '-qmp', f'unix:{ASK},server=on,wait=off',
             *(('-incoming', 'defer') if incoming else ('-S',))]
         if settings.kernel is not None:
-            command += ['-kernel', settings.kernel, '-append', settings.append]
+            # It is started in the server's folder.
+            command += ['-kernel', os.path.abspath(settings.kernel), '-append', settings.append]
             if settings.initrd is not None:
-                command += ['-initrd', settings.initrd]
+                command += ['-initrd', os.path.abspath(settings.initrd)]
         return command
 
 
