@@ -182,9 +182,10 @@ class Process:
             '-qmp', f'unix:{ACT},server=on,wait=off', '-qmp', f'unix:{ASK},server=on,wait=off',
             *(('-incoming', 'defer') if incoming else ('-S',))]
         if settings.kernel is not None:
-            command += ['-kernel', settings.kernel, '-append', settings.append]
+            # It is started in the server's folder.
+            command += ['-kernel', os.path.abspath(settings.kernel), '-append', settings.append]
             if settings.initrd is not None:
-                command += ['-initrd', settings.initrd]
+                command += ['-initrd', os.path.abspath(settings.initrd)]
         return command
 
 

@@ -183,6 +183,11 @@ class NothingTest(Folder):
                 qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', **changes)).check()
             self.assertIn(name, str(caught.exception))
 
+    def test_each_server_has_an_initiator_of_its_own_on_each_host(self):
+        names = {qemu.QemuHost(qemu.QemuSettings(self.folder, host)).connector(server)['initiator']
+                 for host in ('host-a', 'host-b') for server in ('server-1', 'server-2')}
+        self.assertEqual(4, len(names))
+
     def test_a_qemu_that_does_not_start_leaves_nothing(self):
         for binary in ('false', 'true', 'no-such-qemu'):
             host = qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', binary=binary))
