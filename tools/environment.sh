@@ -3,6 +3,7 @@
 #   ensure_system_packages [PROFILE...]   the packages of bindep.txt that apply
 #   ensure_venv [REQUIREMENTS...]         .venv with the package (editable) and what it needs
 #   ensure_test_venv                      the same, with what the tests and gates need
+#   ensure_guest_kernel                   a kernel for guests, unpacked beside .venv
 #   ensure_cinder_venv                    .venv-cinder with the Cinder that tests move in from
 #
 # Each does nothing when nothing is missing. They say what they do on standard error, in a line.
@@ -147,6 +148,22 @@ ensure_venv() {
         return 1
     fi
     printf '%s\n' "$sum" >"$stamp"
+}
+
+# Not installed: guests boot it, this machine does not.
+ensure_guest_kernel() {
+    local package folder=$BLOCKATTACH_VENV/guest-kernel status
+    export BLOCKATTACH_GUEST_KERNEL=${BLOCKATTACH_GUEST_KERNEL:-$folder}
+    [ -d "$BLOCKATTACH_GUEST_KERNEL/boot" ] && return 0
+    package=$(apt-cache depends linux-image-cloud-amd64 |
+        sed -n 's/^ *Depends: \(linux-image-.*\)$/\1/p' | head -n 1)
+    say "Unpacking a kernel for guests: $package"
+    scratch=$(mktemp -d) || return 1
+    (cd "$scratch" && apt-get -qq -o APT::Sandbox::User=root download "$package" &&
+        dpkg -x ./*.deb unpacked && mv unpacked "$folder")
+    status=$?
+    rm -rf "$scratch"
+    return $status
 }
 
 # Cinder in an environment of its own, .venv-cinder: its requirements are not ours.

@@ -102,8 +102,13 @@ class Conductor(interface.ConductorInterface):
         server = self._tools.store.server(server_id)
         self._tools.store.device(server_id, volume_id)
         size_gb = self._tools.volumes.get(caller, volume_id).size_gb
-        if server.host is not None:
+        if server.host is None:
+            return
+        try:
             self._tools.agents.on(server.host).resize(caller, server_id, volume_id, size_gb)
+        except errors.HostRefused as exc:
+            LOG.warning('Server sees the new size of a volume once it is started anew%s',
+                        log.fields(server_id=server_id, volume_id=volume_id, reason=exc))
 
     def look(self) -> int:
         """Take up acts that nobody is at; how many."""

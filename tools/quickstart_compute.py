@@ -1,0 +1,367 @@
+"""`tools/quickstart --compute`, once everything is installed: servers that share a volume, on two
+hosts of this machine, as real QEMU guests.
+
+Everything is a process of its own: blockattach-all, RabbitMQ, the compute API, an agent for each
+host, a QEMU for each guest. They end with the story, or on Ctrl-C.
+"""
+import argparse
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import requests
+
+import quickstart_story
+from blockattach import clock as clocks
+from blockattach.compute.hosts import qemu_process
+from blockattach.testing import guests
+from blockattach.testing import ports
+from blockattach.testing import stack
+from blockattach.tests.fixtures import servers
+
+HOSTS = ('host-a', 'host-b', 'host-c')
+VERSIONS = {'OpenStack-API-Version': 'compute 2.100, blockattach 1.0'}
+SECONDS = 300.0
+POLL_SECONDS = 0.2
+FIRST, SECOND = b'written by the writer', b'and once more'
+CONFIGURATION = """
+[DEFAULT]
+state_path = {folder}
+transport_url = {broker}
+log_file = {folder}/{name}.log
+[block_storage]
+endpoint_override = {storage}
+[compute]
+port = {port}
+agent_host = {name}
+kind = qemu
+accelerator = {accelerator}
+guest_kernel = {kernel}
+guest_initrd = {initrd}
+guest_append = {append}
+report_interval = 1
+agent_down_time = 5
+"""
+_expect = quickstart_story._expect
+
+
+class Cloud(contextlib.ExitStack):
+    """All processes, from the beginning of a ``with`` to its end."""
+
+    def __init__(self, say: Callable[[str], None], accelerator: str) -> None:
+        super().__init__()
+        self._say = say
+        self._accelerator = accelerator
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.port = ports.free_port()
+
+    def start(self) -> None:
+        """Begin all.
+
+        :raises CannotStart: one does not begin
+        """
+        self.folder = pathlib.Path(self.enter_context(
+            tempfile.TemporaryDirectory(prefix='blockattach-compute-')))
+        self._say('Starting blockattach-all and RabbitMQ')
+        self.storage = self.enter_context(stack.Stack('file'))
+        self.callback(self.storage.remove)
+        self._broker = self.enter_context(servers.RabbitMQ())
+        self._boots = guests.find().build(str(self.folder))
+        self._say(f'Starting the compute API and the agents of {", ".join(HOSTS)}')
+        self._process('compute_api', 'compute-api')
+        for host in HOSTS:
+            self.agents[host] = self._process('compute', host)
+
+    def _process(self, module: str, name: str) -> subprocess.Popen[bytes]:
+        path = self.folder / f'{name}.conf'
+        path.write_text(CONFIGURATION.format(
+            folder=self.folder, name=name, broker=self._broker.url, port=self.port,
+            storage=self.storage.endpoint, accelerator=self._accelerator,
+            kernel=self._boots.kernel, initrd=self._boots.initrd, append=self._boots.append),
+            'utf-8')
+        process = subprocess.Popen(
+            [sys.executable, '-m', f'blockattach.cmd.{module}', '--config-file', str(path)])
+        self.callback(_end, process)
+        return process
+
+    def console(self, host: str, server_id: str) -> guests.Console:
+        """The serial line of a guest."""
+        return guests.Console(str(self.folder / 'compute' / host / server_id
+                                  / qemu_process.CONSOLE))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()
+
+
+class Story:
+    """Steps that build on each other; the map of attachments is printed behind each."""
+
+    def __init__(self, cloud: Cloud, say: Callable[[str], None]) -> None:
+        self._cloud = cloud
+        self._say = say
+        self._clock = clocks.Clock()
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.headers.update(VERSIONS)
+        self._volume = ''
+        self._writer = self._one = self._two = ''
+        self.steps: tuple[tuple[str, Callable[[], str]], ...] = (
+            ('Create a volume that servers may share', self._create),
+            ('Boot three guests in one request, which may read it', self._boot),
+            ('One of them may write from now on', self._promote),
+            ('The writer writes, the readers read', self._write),
+            ('A reader tries to write', self._try_to_write),
+            ('The writer moves to another host while it writes', self._migrate),
+            ('The agent of a host is killed; its guest is evacuated', self._evacuate),
+            ('Delete the servers and the volume', self._delete),
+        )
+
+    def clean(self) -> None:
+        """All ends with the cloud."""
+
+    def draw(self) -> None:
+        """The map of attachments."""
+        done = subprocess.run(
+            [os.path.join(os.path.dirname(sys.executable), 'openstack'), '--os-auth-type', 'none',
+             '--os-endpoint', self._cloud.storage.endpoint, 'volume', 'attachment', 'tree'],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, 'PYTHONWARNINGS': 'ignore', 'PYTHONIOENCODING': 'utf-8'})
+        for line in (done.stdout or done.stderr).splitlines():
+            self._say(f'      | {line}')
+
+    def _ask(self, method: str, path: str, body: Any = None, storage: bool = False) -> Any:
+        endpoint = self._cloud.storage.endpoint if storage else \
+            f'http://{ports.LOOPBACK}:{self._cloud.port}/v2.1'
+        answer = self._session.request(method, f'{endpoint}{path}', json=body, timeout=SECONDS)
+        if answer.status_code >= 400:
+            raise quickstart_story.StoryFailed(f'{method} {path}: {answer.text}')
+        return answer.json() if answer.content else None
+
+    def _until(self, look: Callable[[], bool], otherwise: str) -> None:
+        _expect(self._clock.until(look, SECONDS, POLL_SECONDS), otherwise)
+
+    def _server(self, server_id: str) -> dict[str, Any]:
+        return dict(self._ask('GET', f'/servers/{server_id}')['server'])
+
+    def _host(self, server_id: str) -> str:
+        return str(self._server(server_id)['OS-EXT-SRV-ATTR:host'])
+
+    def _settled(self, server_id: str, status: str = 'ACTIVE') -> None:
+        def is_so() -> bool:
+            shown = self._server(server_id)
+            _expect(shown['status'] != 'ERROR', str(shown.get('fault')))
+            return (shown['status'], shown['OS-EXT-STS:task_state']) == (status, None)
+
+        self._until(is_so, f'server {server_id} does not become {status}')
+
+    def _modes(self, server_id: str) -> dict[str, str]:
+        return {one['volumeId']: one['attach_mode'] for one in self._ask(
+            'GET', f'/servers/{server_id}/os-volume_attachments')['volumeAttachments']}
+
+    def _disk(self, server_id: str) -> tuple[guests.Console, str]:
+        """The serial line of a guest, and the volume's name there."""
+        console = self._cloud.console(self._host(server_id), server_id)
+        found: list[str] = []
+
+        def is_seen() -> bool:
+            found[:] = [disk.name for disk in console.disks()
+                        if self._volume.startswith(disk.serial)]
+            return bool(found)
+
+        self._until(is_seen, f'the guest of {server_id} does not see the volume')
+        return console, found[0]
+
+    def _create(self) -> str:
+        self._volume = self._ask('POST', '/volumes', {'volume': {
+            'size': 1, 'name': 'shared', 'volume_type': quickstart_story.TYPE}},
+            storage=True)['volume']['id']
+        self._until(lambda: self._ask('GET', f'/volumes/{self._volume}', storage=True)[
+            'volume']['status'] == 'available', 'the volume does not become available')
+        return '1 GiB, available'
+
+    def _boot(self) -> str:
+        self._until(lambda: len(self._ask('GET', '/os-services')['services']) == len(HOSTS),
+                    'the agents do not report')
+        reservation = self._ask('POST', '/servers', {'server': {
+            'name': 'guest', 'imageRef': 'kernel', 'flavorRef': '1', 'networks': 'none',
+            'min_count': 3, 'max_count': 3, 'return_reservation_id': True,
+            'block_device_mapping_v2': [{
+                'uuid': self._volume, 'source_type': 'volume', 'destination_type': 'volume',
+                'boot_index': -1, 'attach_mode': 'ro'}]}})['reservation_id']
+        found = self._ask('GET', f'/servers/detail?reservation_id={reservation}')['servers']
+        for one in found:
+            self._settled(one['id'])
+            self._cloud.console(self._host(one['id']), one['id']).wait()
+        self._writer, self._one, self._two = (one['id'] for one in sorted(
+            found, key=lambda one: str(one['name'])))
+        hosts = ', '.join(self._host(one['id']) for one in found)
+        return f'three guests see the volume, read-only, on {hosts}'
+
+    def _promote(self) -> str:
+        path = f'/servers/{self._writer}/os-volume_attachments'
+        self._ask('DELETE', f'{path}/{self._volume}')
+        self._until(lambda: not self._modes(self._writer), 'the volume is not detached')
+        self._ask('POST', path, {'volumeAttachment': {
+            'volumeId': self._volume, 'attach_mode': 'rw'}})
+        self._until(lambda: self._attached() == 3, 'the volume is not attached')
+        _expect(self._modes(self._writer) == {self._volume: 'rw'}, 'it may not write')
+        return 'detached and attached anew while the others read on: rw'
+
+    def _attached(self) -> int:
+        return sum(one['status'] == 'attached' for one in self._ask(
+            'GET', f'/attachments/detail?volume_id={self._volume}', storage=True)['attachments'])
+
+    def _write(self) -> str:
+        console, disk = self._disk(self._writer)
+        _expect(console.write(disk, FIRST), 'the writer cannot write')
+        for reader in (self._one, self._two):
+            console, disk = self._disk(reader)
+            _expect(console.read(disk) == FIRST, 'a reader reads something else')
+        return 'both read what it wrote'
+
+    def _try_to_write(self) -> str:
+        console, disk = self._disk(self._one)
+        _expect(not console.write(disk, b'overwritten'), 'a reader has written')
+        _expect(console.read(disk) == FIRST, 'the bytes have changed')
+        return 'refused; the bytes are as they were'
+
+    def _migrate(self) -> str:
+        source = self._host(self._writer)
+        wrote = _Writing(lambda: self._disk(self._writer))
+        with wrote:
+            wrote.further()
+            self._ask('POST', f'/servers/{self._writer}/action', {'os-migrateLive': {
+                'host': None, 'block_migration': 'auto'}})
+            self._settled(self._writer)
+            wrote.further()
+        destination = self._host(self._writer)
+        _expect(destination != source, 'it is where it was')
+        console, disk = self._disk(self._one)
+        _expect(console.read(disk).startswith(SECOND), 'a reader reads something else')
+        return f'from {source} to {destination}; it wrote {wrote.count} times'
+
+    def _evacuate(self) -> str:
+        source = self._host(self._two)
+        self._cloud.agents[source].kill()
+        self._until(lambda: any(
+            one['host'] == source and one['state'] == 'down'
+            for one in self._ask('GET', '/os-services')['services']), 'the agent is not down')
+        self._ask('POST', f'/servers/{self._two}/action', {'evacuate': {'host': None}})
+        self._settled(self._two)
+        destination = self._host(self._two)
+        self._cloud.console(destination, self._two).wait()
+        console, disk = self._disk(self._two)
+        _expect(console.read(disk).startswith(SECOND), 'it reads something else')
+        self._cloud.agents[source] = self._cloud._process('compute', source)
+        self._until(lambda: not (self._cloud.folder / 'compute' / source / self._two).exists(),
+                    'the old guest is not ended')
+        return f'from {source} to {destination}; the old guest ended when its agent returned'
+
+    def _delete(self) -> str:
+        for server_id in (self._writer, self._one, self._two):
+            self._ask('DELETE', f'/servers/{server_id}')
+        self._until(lambda: not self._ask('GET', '/servers')['servers'], 'servers stay')
+        self._until(lambda: self._attached() == 0, 'attachments stay')
+        self._ask('DELETE', f'/volumes/{self._volume}', storage=True)
+        self._until(lambda: not self._ask('GET', '/volumes', storage=True)['volumes'],
+                    'the volume stays')
+        return 'gone'
+
+
+class _Writing:
+    """A guest writes on and on, until the end of a ``with``; while it moves it is looked for."""
+
+    def __init__(self, find: Callable[[], tuple[guests.Console, str]]) -> None:
+        self.count = 0
+        self._find = find
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> '_Writing':
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def further(self) -> None:
+        """Wait until it has written three times more."""
+        wanted = self.count + 3
+        _expect(clocks.Clock().until(lambda: self.count >= wanted, SECONDS, POLL_SECONDS),
+                f'the writer stands still after {self.count} times')
+
+    def _write(self) -> None:
+        while not self._over.is_set():
+            with contextlib.suppress(guests.GuestError, OSError, quickstart_story.StoryFailed):
+                console, disk = self._find()
+                self.count += console.write(disk, SECOND)
+
+
+def say(text: str) -> None:
+    """One line for a person, at once."""
+    print(text, flush=True)
+
+
+def play(cloud: Cloud) -> list[quickstart_story.Shown]:
+    """Play to the end, with the map of attachments behind each step."""
+    story = Story(cloud, say)
+    shown = []
+    for number, (title, act) in enumerate(story.steps, 1):
+        say(f'[{number}/{len(story.steps)}] {title}')
+        begin = clocks.Clock().monotonic()
+        try:
+            text = act()
+        except (quickstart_story.StoryFailed, guests.GuestError,
+                requests.RequestException) as exc:
+            raise quickstart_story.StoryFailed(f'{title}: {exc}') from exc
+        shown.append(quickstart_story.Shown(title, text, clocks.Clock().monotonic() - begin))
+        say(f'      {text}')
+        story.draw()
+    return shown
+
+
+def main() -> int:
+    """Run; 0, or 1 with the reason, or 130 if it was interrupted."""
+    parser = argparse.ArgumentParser(prog='tools/quickstart --compute')
+    parser.add_argument('--exit', action='store_true')
+    parser.add_argument('--accelerator', default='tcg')
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'), ports.LOOPBACK)))
+    missing = guests.find().missing()
+    if missing is not None:
+        print(f'Cannot start: {missing}', file=sys.stderr)
+        return 1
+    try:
+        with Cloud(say, options.accelerator) as cloud:
+            cloud.start()
+            for line in quickstart_story.table(play(cloud)):
+                say(line)
+            if not options.exit:
+                say(f'\nThe compute API serves at http://{ports.LOOPBACK}:{cloud.port}/v2.1, '
+                    f'block storage at {cloud.storage.endpoint}. Ctrl-C ends all.')
+                signal.pause()
+        return 0
+    except (servers.CannotStart, stack.StackRefused) as exc:
+        print(f'Cannot start: {exc}', file=sys.stderr)
+    except quickstart_story.StoryFailed as exc:
+        print(f'The story failed at: {exc}', file=sys.stderr)
+    except KeyboardInterrupt:
+        print('Interrupted', file=sys.stderr)
+        return 130
+    return 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
