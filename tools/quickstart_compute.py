@@ -27,8 +27,8 @@ from blockattach.testing import stack
 from blockattach.tests.fixtures import servers
 
 HOSTS = ('host-a', 'host-b', 'host-c')
-VERSIONS = {'OpenStack-API-Version': 'compute 2.100, blockattach 1.0'}
-SECONDS = 300.0
+VERSIONS = {'OpenStack-API-Version': 'compute 2.100, volume 3.71, blockattach 1.0'}
+SECONDS = 120.0
 POLL_SECONDS = 0.2
 FIRST, SECOND = b'written by the writer', b'and once more'
 CONFIGURATION = """
@@ -301,10 +301,14 @@ class _Writing:
                 f'the writer stands still after {self.count} times')
 
     def _write(self) -> None:
+        found = None
         while not self._over.is_set():
-            with contextlib.suppress(guests.GuestError, OSError, quickstart_story.StoryFailed):
-                console, disk = self._find()
+            try:
+                console, disk = found = found or self._find()
                 self.count += console.write(disk, SECOND)
+            except (guests.GuestError, OSError, ValueError, quickstart_story.StoryFailed):
+                # Its line is cut off where it leaves, and is another one where it comes.
+                found = None
 
 
 def say(text: str) -> None:
