@@ -36,6 +36,16 @@ def flavor(services: compute_services.ComputeServices, call: operation.Call) -> 
     return {'flavor': views.flavor(call, found)}
 
 
+def extra_specs(services: compute_services.ComputeServices,
+                call: operation.Call) -> dict[str, Any]:
+    """A flavor has none.
+
+    :raises FlavorNotFound: there is none
+    """
+    flavor(services, call)
+    return {'extra_specs': {}}
+
+
 def agents(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """List the agents, as Nova's services."""
     host, binary = call.query.get('host'), call.query.get('binary')

@@ -131,8 +131,9 @@ class Cloud:
         :param old: hosts whose agents speak version 1.0
         :param transport: how attachments are asked for
         """
-        self.storage = http.ApiFixture()
+        # One clock: a caller's deadline over the bus is by that of both.
         self.clock = clock.ManualClock()
+        self.storage = http.ApiFixture(self.clock)
         self.cutting = Cutting()
         self.notified = notifications.Heard()
         self.work = bus.Work()

@@ -1,4 +1,5 @@
-"""Stock clients, unmodified, against the compute API over HTTP: openstacksdk and openstackclient."""
+"""Stock clients, unmodified, against the compute API over HTTP: openstacksdk and openstackclient.
+"""
 import openstack
 from openstack import exceptions
 
@@ -205,8 +206,9 @@ class ShellTest(clients.ClientsTestCase):
         self.assertEqual(('/dev/vdb', 'data', False), tuple(
             rows[one][title] for title in ('Device', 'Tag', 'Delete On Termination?')))
         self.output('server', 'volume', 'set', 'web', one, '--delete-on-termination')
-        self.assertEqual([True, False], sorted((row['Delete On Termination?'] for row in self.shown(
-            'server', 'volume', 'list', 'web')), reverse=True))
+        self.assertEqual({one: True}, {
+            row['Volume ID']: row['Delete On Termination?'] for row in self.shown(
+                'server', 'volume', 'list', 'web') if row['Volume ID'] == one})
         self.output('server', 'remove', 'volume', 'web', one)
         self.assertEqual(1, len(self.shown('server', 'volume', 'list', 'web')))
         self.assertEqual('available', self.status_of_volume(one))

@@ -1,8 +1,8 @@
 """`openstack server volume attach` and `openstack server shared create` as they are typed: modes,
 outcomes, and errors with what to do.
 """
-from blockattach.tests.functional.servers import cloud
 from blockattach.tests.functional.servers import clients
+from blockattach.tests.functional.servers import cloud
 
 ATTACHED = ['Server ID', 'Volume ID', 'Device', 'Attach Mode']
 LISTED = ['ID', 'Name', 'Status', 'Fault']
