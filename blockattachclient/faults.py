@@ -19,6 +19,14 @@ REMEDIES: Mapping[int, str] = {
          'list"); with --wait the command finds out by itself.',
 }
 """What to do, by the status of the answer."""
+OF_SERVERS: Mapping[int, str] = {
+    **REMEDIES,
+    404: 'See what there is: "openstack server list", "openstack volume list".',
+    409: 'See what is done with the server: "openstack server show SERVER".',
+    503: 'The condition is temporary: repeat the command.',
+    504: 'The outcome is unknown: look before you repeat ("openstack server volume list SERVER").',
+}
+"""The same of answers of Compute."""
 
 NO_EXTENSION = (
     'This Block Storage service does not answer with the extension "blockattach": it is another '
@@ -33,11 +41,12 @@ NO_ANSWER = ('The service cannot be reached: %s. Check that it is running and th
              'has the right address for it.')
 
 
-def of_answer(status: int, body: Any, request_id: str | None) -> exceptions.CommandError:
+def of_answer(status: int, body: Any, request_id: str | None,
+              remedies: Mapping[int, str] = REMEDIES) -> exceptions.CommandError:
     """The error for an answer that is one."""
     parts = [f'{sentence(body) or "the service gave no reason"} (HTTP {status}).']
-    if status in REMEDIES:
-        parts.append(REMEDIES[status])
+    if status in remedies:
+        parts.append(remedies[status])
     if request_id and status >= 500:
         parts.append(f'Request: {request_id}')
     return exceptions.CommandError(' '.join(parts))

@@ -35,7 +35,8 @@ class Servers:
         content = api.content(found)
         if found.status_code >= 400:
             raise faults.of_answer(found.status_code, content,
-                                   found.headers.get('x-openstack-request-id'))
+                                   found.headers.get('x-openstack-request-id'),
+                                   faults.OF_SERVERS)
         if 'blockattach' not in found.headers.get(_HEADER, ''):
             raise exceptions.CommandError(faults.NO_MODES)
         return content or {}
@@ -52,7 +53,12 @@ class Servers:
 
         :raises CommandError: there is none, or several have this name
         """
-        found = self._connection.compute.find_server(name_or_id, ignore_missing=True)
+        try:
+            found = self._connection.compute.find_server(name_or_id, ignore_missing=True)
+        except sdk_exceptions.DuplicateResource:
+            raise exceptions.CommandError(
+                f'Several servers have the name {name_or_id!r}. Give the ID of one: '
+                '"openstack server list".') from None
         if found is None:
             raise exceptions.CommandError(
                 f'There is no server {name_or_id!r}. See what there is: "openstack server list".')

@@ -21,6 +21,7 @@ from blockattach import errors
 from blockattach import identity
 from blockattach import log
 from blockattach.conf import compute as compute_conf
+from blockattach.http import responses
 from blockattach.rpc import attachments as attachments_rpc
 
 LOG = logging.getLogger(__name__)
@@ -237,7 +238,7 @@ class BusAttachments:
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """`AttachmentsInterface.delete`."""
-        with contextlib.suppress(errors.AttachmentNotFound), _translated():
+        with contextlib.suppress(errors.NotFound), _translated():
             self._client.delete(_service(caller), attachment_id)
 
 
@@ -260,11 +261,11 @@ def _service(caller: context.RequestContext) -> context.RequestContext:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """What is known of the outcome, in the errors of the port."""
+    """What is raised over the bus, as the same failure is raised over HTTP."""
     try:
         yield
-    except (errors.ServiceUnreachable, errors.BackendUncertain) as exc:
-        raise errors.StorageUnavailable(reason=str(exc)) from exc
+    except errors.BlockattachError as exc:
+        raise _error(responses.fault(exc).status, str(exc)) from exc
 
 
 def _attachment(body: Mapping[str, Any]) -> Attachment:

@@ -12,14 +12,23 @@ from blockattachclient import selection
 from blockattachclient import servers
 from blockattachclient import waiting
 
-_UNDER_WAY = ('BUILD',)
+FAILED = 1
 
 
 class CreateServers(command.Lister):
     """Create servers that share volumes, each volume to read only or to write.
 
-    The first volume is the one that they boot from.
+    The first volume is the one that they boot from. The exit status is 1 if a server that was
+    waited for has failed; the others stand.
+
+    :ivar status: of the command's exit
     """
+
+    status = 0
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the list; how it ended."""
+        return int(super().run(parsed_args)) or self.status
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
@@ -58,9 +67,10 @@ class CreateServers(command.Lister):
         made = compute.of_reservation(reservation_id)
         if parsed_args.wait:
             waiter = waiting.Waiter(parsed_args, self.app.stderr)
-            waiter.until(f'{len(made)} servers', lambda: _under_way(
+            waiter.until(f'reservation {reservation_id}', lambda: _under_way(
                 compute.of_reservation(reservation_id)))
             made = compute.of_reservation(reservation_id)
+            self.status = FAILED if any(one['status'] == 'ERROR' for one in made) else 0
         return columns.titles(columns.SERVERS), [
             columns.row(columns.SERVERS, {**one, 'fault': (one.get('fault') or {}).get('message')})
             for one in made]
@@ -74,5 +84,5 @@ def _mapped(service: api.Api, given: argparse.Namespace) -> Iterable[dict[str, A
 
 
 def _under_way(made: list[dict[str, Any]]) -> str | None:
-    waiting_for = [one for one in made if one['status'] in _UNDER_WAY]
-    return f'{len(made) - len(waiting_for)} of {len(made)} ready' if waiting_for else None
+    building = sum(one['status'] == 'BUILD' for one in made)
+    return f'{len(made) - building} of {len(made)} servers ready' if building else None

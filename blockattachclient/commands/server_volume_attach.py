@@ -6,6 +6,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
 from blockattachclient import selection
@@ -53,17 +54,19 @@ class AttachVolume(command.ShowOne):
         if parsed_args.wait:
             waiter = waiting.Waiter(parsed_args, self.app.stderr)
             waiter.until(f'volume {wanted["volumeId"]}', lambda: _state(
-                service.volume(wanted['volumeId']), server['id']))
-            if all(one['volumeId'] != wanted['volumeId'] for one in compute.volumes(server['id'])):
-                raise exceptions.CommandError(
-                    f'The volume was not attached, and is as it was before: see "openstack server '
-                    f'show {server["id"]}".')
+                service, compute, server['id'], wanted['volumeId']))
         return columns.titles(columns.SERVER_VOLUME), columns.row(columns.SERVER_VOLUME, made)
 
 
-def _state(volume: Any, server_id: str) -> str | None:
-    """How far it is; None: the server has it, or will not get it."""
-    if volume.status == 'available' or any(
-            one.get('server_id') == server_id for one in volume.attachments):
-        return None
-    return str(volume.status)
+def _state(service: api.Api, compute: servers.Servers, server_id: str,
+           volume_id: str) -> str | None:
+    """How far it is; None: the server has it.
+
+    :raises CommandError: it will not get it
+    """
+    if all(one['volumeId'] != volume_id for one in compute.volumes(server_id)):
+        raise exceptions.CommandError(
+            f'Volume {volume_id} was not attached, and is held no more. The log of the compute '
+            f'service says why: look there for the ID of the server, {server_id}.')
+    used_by = [one.get('server_id') for one in service.volume(volume_id).attachments]
+    return None if server_id in used_by else 'attaching'

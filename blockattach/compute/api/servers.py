@@ -89,7 +89,7 @@ def _found(services: compute_services.ComputeServices,
     query = call.query
     everyone = call.context.is_admin and query.get('all_tenants', '0') in ('1', 'True', 'true')
     found = services.database.servers(
-        None if everyone else call.context.project_id or '',
+        query.get('project_id') if everyone else call.context.project_id or '',
         host=query.get('host') if call.context.is_admin else None,
         reservation_id=query.get('reservation_id'))
     name, status = query.get('name'), query.get('status')

@@ -36,13 +36,22 @@ def flavor(services: compute_services.ComputeServices, call: operation.Call) -> 
     return {'flavor': views.flavor(call, found)}
 
 
+def extra_specs(services: compute_services.ComputeServices,
+                call: operation.Call) -> dict[str, Any]:
+    """A flavor has none.
+
+    :raises FlavorNotFound: there is none
+    """
+    flavor(services, call)
+    return {'extra_specs': {}}
+
+
 def agents(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """List the agents, as Nova's services."""
-    return {'services': [{
-        'id': number, 'binary': 'nova-compute', 'host': one.host, 'zone': 'nova',
-        'status': 'enabled', 'state': 'up' if one.up else 'down', 'disabled_reason': None,
-        'updated_at': one.reported_at.isoformat(), 'forced_down': False}
-        for number, one in enumerate(services.database.agents(), 1)]}
+    host, binary = call.query.get('host'), call.query.get('binary')
+    return {'services': [views.agent(call, number, one)
+                         for number, one in enumerate(services.database.agents(), 1)
+                         if host in (None, one.host) and binary in (None, views.BINARY)]}
 
 
 def external_events(services: compute_services.ComputeServices,

@@ -1,6 +1,7 @@
 """Servers, volumes of servers and flavors as clients see them."""
 import datetime
 import hashlib
+import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,19 @@ _V = lifecycle.VmState
 _POWER = {_V.ACTIVE: 1, _V.RESIZED: 1, _V.STOPPED: 4, _V.SHELVED: 4}
 """1: running, 4: shut down, 0: nothing is known."""
 _AT_SERVER = 'OS-EXT-SRV-ATTR'
+_CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
+    (operation.V(2, 9), 'locked', False),
+    (operation.V(2, 19), 'description', None),
+    (operation.V(2, 26), 'tags', []),
+    (operation.V(2, 63), 'trusted_image_certificates', None),
+    (operation.V(2, 71), 'server_groups', []),
+    (operation.V(2, 73), 'locked_reason', None),
+    (operation.V(2, 96), 'pinned_availability_zone', None),
+    (operation.V(2, 100), 'scheduler_hints', {}),
+)
+"""What a server has nothing of here, and clients look for, each from its version on."""
+BINARY = 'nova-compute'
+"""What an agent is called by clients."""
 
 
 def time(value: datetime.datetime | None) -> str | None:
@@ -64,8 +78,7 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
     if server.fault is not None and server.vm_state is _V.ERROR:
         shown['fault'] = {'code': 500, 'created': time(server.updated_at),
                           'message': server.fault}
-    if call.version >= versions.DESCRIPTION:
-        shown['description'] = None
+    shown |= {key: value for since, key, value in _CONSTANT if call.version >= since}
     if services.policy.allowed(call.context, policies.SEE_HOST, server.project_id):
         shown |= _of_host(call, server, devices)
     return shown
@@ -109,6 +122,19 @@ def flavor(call: operation.Call, found: records.Flavor) -> dict[str, Any]:
             'links': call.links(f'/flavors/{found.id}'),
             **({'description': None} if call.version >= (2, 55) else {}),
             **({'extra_specs': {}} if call.version >= (2, 61) else {})}
+
+
+def agent(call: operation.Call, number: int, found: records.Agent) -> dict[str, Any]:
+    """An agent, as one of Nova's services."""
+    shown: dict[str, Any] = {
+        'id': (number if call.version < versions.SERVICE_IDS
+               else str(uuid.uuid5(uuid.NAMESPACE_DNS, found.host))),
+        'binary': BINARY, 'host': found.host, 'zone': 'nova', 'status': 'enabled',
+        'state': 'up' if found.up else 'down', 'disabled_reason': None,
+        'updated_at': found.reported_at.isoformat()}
+    if call.version >= versions.FORCED_DOWN:
+        shown['forced_down'] = False
+    return shown
 
 
 def volume(call: operation.Call, found: records.BlockDevice) -> dict[str, Any]:

@@ -61,7 +61,8 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(set(), clashes({'volume attachment lister'}, self.theirs))
 
     def test_all_are_in_the_tree_of_the_stock_client(self):
-        self.assertEqual({'volume attachment detail list', 'volume attachment direct create',
+        self.assertEqual({'server shared create', 'server volume attach',
+                          'volume attachment detail list', 'volume attachment direct create',
                           'volume attachment direct delete', 'volume attachment explain',
                           'volume attachment history', 'volume attachment tree',
                           'volume attachment watch', 'volume backend pool explain',

@@ -2,6 +2,7 @@
 
 What an act does after its answer waits until `Cloud.settle`.
 """
+import functools
 import json
 import unittest
 import uuid
@@ -12,6 +13,8 @@ from requests import adapters
 
 from blockattach.compute.hosts import fake
 from blockattach.conf import rpc as rpc_conf
+from blockattach.control import endpoint
+from blockattach.rpc import contract
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import clock
@@ -25,6 +28,8 @@ MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
 ABSENT = object()
 ENDPOINT = 'http://127.0.0.1:8776/v3'
+MOST = 1000
+"""Attachments of a page of a list over the bus."""
 
 
 class Death(BaseException):
@@ -80,6 +85,27 @@ class Direct(adapters.BaseAdapter):
         """Nothing is open."""
 
 
+class CutControl(endpoint.AttachmentsEndpoint):
+    """Block storage on the bus, behind each of whose answers the compute API may end. What a call
+    has begun is done before its answer.
+    """
+
+    def __init__(self, storage, cutting):
+        super().__init__(storage.services.policy, storage.services.attachments, MOST)
+        self._storage = storage
+        for method in contract.methods(type(self)):
+            setattr(self, method, self._behind(cutting, method, getattr(self, method)))
+
+    def _behind(self, cutting, name, act):
+        @functools.wraps(act)
+        def acting(*arguments, **more):
+            answer = act(*arguments, **more)
+            self._storage.work.settle()
+            cutting.behind(f'{self.TOPIC}.{name}')
+            return answer
+        return acting
+
+
 class CutHost(fake.FakeHost):
     """A host behind each of whose acts the compute API may end."""
 
@@ -100,18 +126,23 @@ class CutHost(fake.FakeHost):
 class Cloud:
     """Everything, from construction until `close`."""
 
-    def __init__(self, hosts=('host-a', 'host-b'), old=()):
-        """``old``: hosts whose agents speak version 1.0."""
-        self.storage = http.ApiFixture()
+    def __init__(self, hosts=('host-a', 'host-b'), old=(), transport='http'):
+        """
+        :param old: hosts whose agents speak version 1.0
+        :param transport: how attachments are asked for
+        """
+        # One clock: a caller's deadline over the bus is by that of both.
         self.clock = clock.ManualClock()
+        self.storage = http.ApiFixture(self.clock)
         self.cutting = Cutting()
         self.notified = notifications.Heard()
         self.work = bus.Work()
         conf = in_process.configuration({
-            'block_storage': {'endpoint_override': ENDPOINT},
+            'block_storage': {'endpoint_override': ENDPOINT, 'transport': transport},
             'compute': {'connection': 'sqlite://'}})
         self.bus = bus.DirectBus(self.work, rpc_conf.settings(conf), self.clock,
                                  acts.Telemetry(self.clock))
+        self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
         self.store = compute.open_store(conf, self.clock)
         self.api = compute.build_api(
             conf, self.bus, self.store, in_process.policy(), in_process.Later(self.work),
@@ -164,10 +195,11 @@ class ComputeTestCase(unittest.TestCase):
 
     HOSTS = ('host-a', 'host-b')
     OLD = ()
+    TRANSPORT = 'http'
 
     def setUp(self):
         super().setUp()
-        self.cloud = Cloud(self.HOSTS, old=self.OLD)
+        self.cloud = Cloud(self.HOSTS, old=self.OLD, transport=self.TRANSPORT)
         self.addCleanup(self.cloud.close)
         self.hosts = self.cloud.fakes.hosts
 

@@ -1,4 +1,5 @@
 """Servers and their volumes, as clients of the compute API see them."""
+from blockattach.drivers import faults
 from blockattach.tests.functional.servers import cloud
 
 
@@ -80,6 +81,25 @@ class VolumesTest(cloud.ComputeTestCase):
                 self.assertEqual({}, self.volumes(self.made))
                 self.assertEqual([], self.attachments(one))
                 self.assertEqual('available', self.status_of_volume(one))
+
+    def test_what_block_storage_refuses_is_answered(self):
+        """It is held for another one, which its status does not say."""
+        one = self.volume()
+        reserved = self.cloud.storage.as_member.post('/attachments', {'attachment': {
+            'volume_uuid': one, 'instance_uuid': cloud.new_id()}})
+        self.assertEqual(200, reserved.status)
+        answer = self.attach(self.made, one, 400)
+        self.assertIn(one, answer['badRequest']['message'])
+        self.assertEqual({}, self.volumes(self.made))
+        self.assertEqual(1, len(self.attachments(one)))
+
+    def test_a_backend_that_refuses_leaves_nothing(self):
+        one = self.volume()
+        self.cloud.storage.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
+        self.attach(self.made, one)
+        self.assertEqual({}, self.volumes(self.made))
+        self.assertEqual([], self.attachments(one))
+        self.assertEqual('available', self.status_of_volume(one))
 
     def test_a_guest_that_does_not_release_it(self):
         one = self.volume()

@@ -1,0 +1,235 @@
+"""Stock clients, unmodified, against the compute API over HTTP: openstacksdk and openstackclient.
+"""
+import openstack
+from openstack import exceptions
+
+from blockattach.compute.api import versions
+from blockattach.tests.functional.servers import clients
+
+MAPPED = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0}
+
+
+class SdkTest(clients.ClientsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.compute = self.connect().compute
+
+    def connect(self, **more):
+        return openstack.connect(load_yaml_config=False, load_envvars=False, auth_type='none',
+                                 **self.overrides, **more)
+
+    def boot(self, *volumes, **more):
+        """A server that has these volumes, the first one as its root disk."""
+        made = self.compute.create_server(
+            name='web', flavor_id='1', image_id='', networks='none', block_device_mapping=[
+                {**MAPPED, 'uuid': one, 'boot_index': number and -1}
+                for number, one in enumerate(volumes)], **more)
+        return self.compute.wait_for_server(made)
+
+    def assert_status(self, status, made, host=None):
+        found = self.compute.get_server(made.id)
+        self.assertEqual((status, None), (found.status, found.task_state))
+        if host is not None:
+            self.assertEqual(host, found.compute_host)
+
+    def test_versions_are_discovered(self):
+        found = self.compute.get_endpoint_data()
+        self.assertEqual(((2, 1), tuple(versions.MAXIMUM), (2, 1)), (
+            found.api_version, found.max_microversion, found.min_microversion))
+
+    def test_a_server_from_its_creation_to_its_end(self):
+        root = self.volume()
+        made = self.boot(root)
+        self.assertEqual(('ACTIVE', 'host-a', '/dev/vda', 'active', 1), (
+            made.status, made.compute_host, made.root_device_name, made.vm_state,
+            made.power_state))
+        self.assertEqual([root], [one.id for one in made.attached_volumes])
+        self.assertEqual('m1.tiny', made.flavor.original_name)
+        self.assertEqual([made.id], [one.id for one in self.compute.servers()])
+        self.assertEqual([made.id], [one.id for one in self.compute.servers(
+            details=False, name='web')])
+        self.assertEqual(made.id, self.compute.find_server('web').id)
+        self.assertIsNone(self.compute.find_server('we'))
+        self.compute.delete_server(made)
+        self.compute.wait_for_delete(made)
+        self.assertRaises(exceptions.NotFoundException, self.compute.get_server, made.id)
+        self.assertEqual('available', self.status_of_volume(root))
+
+    def test_several_servers_on_one_volume(self):
+        shared = self.volume(multiattach=True)
+        self.boot(shared, min_count=3, max_count=3)
+        found = list(self.compute.servers(limit=2))
+        self.assertEqual([f'web-{number}' for number in range(1, 4)],
+                         sorted(one.name for one in found))
+        self.assertEqual({'ACTIVE'}, {one.status for one in found})
+        self.assertEqual(3, len(self.attachments(shared)))
+        self.assertEqual([], list(self.compute.servers(status='SHUTOFF')))
+
+    def test_a_server_that_fails(self):
+        self.hosts['host-a'].failing.append('spawn')
+        self.assertRaisesRegex(exceptions.ResourceFailure, 'ERROR', self.boot, self.volume())
+        [found] = self.compute.servers()
+        self.assertEqual('spawn fails as planned', found.fault['message'])
+
+    def test_volumes_of_a_server(self):
+        made, one, other = self.boot(self.volume()), self.volume(), self.volume()
+        attached = self.compute.create_volume_attachment(made, one, tag='data')
+        self.assertEqual((one, '/dev/vdb'), (attached.volume_id, attached.device))
+        shown = self.compute.get_volume_attachment(made, one)
+        self.assertEqual(('data', False, self.attachment_of(one)), (
+            shown.tag, shown.delete_on_termination, shown.attachment_id))
+        self.assertEqual(2, len(list(self.compute.volume_attachments(made))))
+        self.compute.update_volume_attachment(made, one, delete_on_termination=True)
+        self.assertTrue(self.compute.get_volume_attachment(made, one).delete_on_termination)
+        self.compute.update_volume_attachment(made, one, volume_id=other)
+        self.assertRaises(exceptions.NotFoundException, self.compute.get_volume_attachment, made,
+                          one)
+        self.assertEqual([('rw', 'attached')], [
+            found[2:] for found in self.attachments(other)])
+        self.compute.delete_volume_attachment(made, other, ignore_missing=False)
+        self.assertEqual(1, len(list(self.compute.volume_attachments(made))))
+        self.assertEqual('available', self.status_of_volume(other))
+
+    def attachment_of(self, volume_id):
+        [found] = self.cloud.storage.as_admin.get(
+            f'/attachments?volume_id={volume_id}').body['attachments']
+        return found['id']
+
+    def test_volumes_by_older_versions(self):
+        made = self.boot(self.volume())
+        for version, keys in (('2.1', {'id', 'serverId', 'volumeId', 'device'}),
+                              ('2.70', {'id', 'serverId', 'volumeId', 'device', 'tag'}),
+                              ('2.89', {'attachment_id', 'bdm_uuid', 'serverId', 'volumeId',
+                                        'device', 'tag', 'delete_on_termination'})):
+            [found] = self.compute.get(f'/servers/{made.id}/os-volume_attachments',
+                                       microversion=version).json()['volumeAttachments']
+            self.assertEqual(keys, set(found))
+
+    def test_power(self):
+        made = self.boot(self.volume())
+        self.compute.stop_server(made)
+        self.assert_status('SHUTOFF', made)
+        self.compute.start_server(made)
+        self.assert_status('ACTIVE', made)
+        self.compute.reboot_server(made, 'HARD')
+        self.assert_status('ACTIVE', made)
+
+    def test_shelving(self):
+        made = self.boot(self.volume())
+        self.compute.shelve_server(made)
+        self.assert_status('SHELVED', made)
+        self.compute.shelve_offload_server(made)
+        self.assert_status('SHELVED_OFFLOADED', made)
+        self.compute.unshelve_server(made, host='host-b')
+        self.assert_status('ACTIVE', made, 'host-b')
+
+    def test_resizing(self):
+        made = self.boot(self.volume())
+        self.compute.resize_server(made, '2')
+        self.assert_status('VERIFY_RESIZE', made, 'host-b')
+        self.compute.confirm_server_resize(made)
+        self.assert_status('ACTIVE', made, 'host-b')
+        self.compute.resize_server(made, '1')
+        self.compute.revert_server_resize(made)
+        self.assert_status('ACTIVE', made, 'host-b')
+        self.assertEqual('m1.small', self.compute.get_server(made.id).flavor.original_name)
+
+    def test_moving(self):
+        made = self.boot(self.volume())
+        self.compute.live_migrate_server(made)
+        self.assert_status('ACTIVE', made, 'host-b')
+        self.compute.migrate_server(made, host='host-a')
+        self.assert_status('VERIFY_RESIZE', made, 'host-a')
+
+    def test_evacuating(self):
+        made = self.boot(self.volume())
+        self.cloud.agents.pop('host-a')
+        self.cloud.later()
+        self.assertEqual({'host-a': 'down', 'host-b': 'up'}, {
+            one.host: one.state for one in self.compute.services()})
+        self.compute.evacuate_server(made)
+        self.assert_status('ACTIVE', made, 'host-b')
+
+    def test_what_is_refused(self):
+        made = self.boot(self.volume())
+        self.assertRaisesRegex(exceptions.ConflictException, "Cannot 'start'",
+                               self.compute.start_server, made)
+        self.assertRaisesRegex(exceptions.BadRequestException, 'could not be found',
+                               self.compute.create_server, name='web', flavor_id='9',
+                               image_id='image', networks='none')
+
+    def test_flavors(self):
+        self.assertEqual([('1', 'm1.tiny', 1, 256), ('2', 'm1.small', 1, 512),
+                          ('3', 'm1.medium', 2, 1024)], [
+            (one.id, one.name, one.vcpus, one.ram) for one in self.compute.flavors()])
+        self.assertEqual('2', self.compute.find_flavor('m1.small').id)
+        self.assertEqual('m1.small', self.compute.get_flavor('2').name)
+
+    def test_services(self):
+        [found] = self.compute.services(host='host-b', binary='nova-compute')
+        self.assertEqual(('host-b', 'nova-compute', 'enabled', 'up', 'nova'), (
+            found.host, found.binary, found.status, found.state, found.availability_zone))
+        self.assertEqual([], list(self.compute.services(binary='nova-conductor')))
+
+
+class ShellTest(clients.ClientsTestCase):
+
+    def boot(self, *arguments, **more):
+        return self.shown('server', 'create', 'web', '--flavor', 'm1.tiny', '--volume',
+                          self.volume(), '--wait', *arguments, **more)
+
+    def test_a_server_from_its_creation_to_its_end(self):
+        for version in ('2.1', '2.100'):
+            with self.subTest(version):
+                made = self.boot(version=version)
+                self.assertEqual('ACTIVE', made['status'])
+                [row] = self.shown('server', 'list', '--long', version=version)
+                self.assertEqual((made['id'], 'web', 'ACTIVE', 'host-a', 'm1.tiny'), tuple(
+                    row[title] for title in (
+                        'ID', 'Name', 'Status', 'Host',
+                        'Flavor' if version == '2.100' else 'Flavor Name')))
+                shown = self.shown('server', 'show', 'web', version=version)
+                self.assertEqual(('ACTIVE', 'host-a', 'N/A (booted from volume)'), (
+                    shown['status'], shown['OS-EXT-SRV-ATTR:host'], shown['image']))
+                self.assertEqual(1, len(shown['volumes_attached']))
+                self.output('server', 'delete', 'web', '--wait', version=version)
+                self.assertEqual([], self.shown('server', 'list', version=version))
+
+    def test_volumes(self):
+        made, one = self.boot(), self.volume()
+        added = self.shown('server', 'add', 'volume', 'web', one, '--tag', 'data')
+        self.assertEqual((made['id'], one, '/dev/vdb', 'data'), tuple(
+            added[title] for title in ('Server ID', 'Volume ID', 'Device', 'Tag')))
+        rows = {row['Volume ID']: row for row in self.shown('server', 'volume', 'list', 'web')}
+        self.assertEqual(2, len(rows))
+        self.assertEqual(('/dev/vdb', 'data', False), tuple(
+            rows[one][title] for title in ('Device', 'Tag', 'Delete On Termination?')))
+        self.output('server', 'volume', 'set', 'web', one, '--delete-on-termination')
+        self.assertEqual({one: True}, {
+            row['Volume ID']: row['Delete On Termination?'] for row in self.shown(
+                'server', 'volume', 'list', 'web') if row['Volume ID'] == one})
+        self.output('server', 'remove', 'volume', 'web', one)
+        self.assertEqual(1, len(self.shown('server', 'volume', 'list', 'web')))
+        self.assertEqual('available', self.status_of_volume(one))
+
+    def test_actions(self):
+        self.boot()
+        for status, words in (
+                ('SHUTOFF', 'stop web'), ('ACTIVE', 'start web'),
+                ('ACTIVE', 'reboot --hard --wait web'), ('SHELVED', 'shelve web'),
+                ('SHELVED_OFFLOADED', 'shelve --offload web'), ('ACTIVE', 'unshelve --wait web'),
+                ('VERIFY_RESIZE', 'resize --flavor m1.small --wait web'),
+                ('ACTIVE', 'resize confirm web'), ('VERIFY_RESIZE', 'migrate --wait web'),
+                ('ACTIVE', 'migrate revert web'),
+                ('ACTIVE', 'migrate --live-migration --wait web')):
+            with self.subTest(words):
+                self.output('server', *words.split())
+                self.assertEqual(status, self.shown('server', 'show', 'web')['status'])
+
+    def test_flavors_and_services(self):
+        self.assertEqual(['m1.tiny', 'm1.small', 'm1.medium'], [
+            row['Name'] for row in self.shown('flavor', 'list')])
+        self.assertEqual('512', str(self.shown('flavor', 'show', 'm1.small')['ram']))
+        self.assertEqual(['host-a', 'host-b'], sorted(
+            row['Host'] for row in self.shown('compute', 'service', 'list')))

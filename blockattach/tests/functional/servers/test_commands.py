@@ -1,0 +1,212 @@
+"""`openstack server volume attach` and `openstack server shared create` as they are typed: modes,
+outcomes, and errors with what to do.
+"""
+from blockattach.tests.functional.servers import clients
+from blockattach.tests.functional.servers import cloud
+
+ATTACHED = ['Server ID', 'Volume ID', 'Device', 'Attach Mode']
+LISTED = ['ID', 'Name', 'Status', 'Fault']
+NO_MODES = 'This Compute service does not know modes of volumes'
+
+
+class ServerCommandsTestCase(clients.ClientsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.shared = self.volume(multiattach=True)
+
+    def without_the_extension(self, environ, start_response):
+        """Nova takes the item that it knows of the header, and answers with that."""
+        environ['HTTP_OPENSTACK_API_VERSION'] = environ.get(
+            'HTTP_OPENSTACK_API_VERSION', '').partition(',')[0]
+        return self.both(environ, start_response)
+
+
+class AttachTest(ServerCommandsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.create(self.volume())
+
+    def attach(self, *arguments):
+        return self.shown('server', 'volume', 'attach', 'web', *arguments)
+
+    def attached(self):
+        """What the server has besides its root disk."""
+        return [found for found in self.asked(
+            200, 'GET', f'/servers/{self.made}/os-volume_attachments',
+            version=cloud.MODES)['volumeAttachments'] if found['device'] != '/dev/vda']
+
+    def test_modes(self):
+        made = self.attach(self.shared, '--attach-mode', 'ro')
+        self.assertEqual(dict(zip(ATTACHED, (self.made, self.shared, '/dev/vdb', 'ro'),
+                                  strict=True)), made)
+        self.assertEqual([(self.made, 'host-a', 'ro', 'attached')], self.attachments(self.shared))
+        for arguments in ((), ('--attach-mode', 'rw')):
+            one = self.volume()
+            self.assertEqual('rw', self.attach(one, *arguments)['Attach Mode'])
+            self.assertEqual([(self.made, 'host-a', 'rw', 'attached')], self.attachments(one))
+
+    def test_device_and_its_end(self):
+        self.attach(self.shared, '--device', 'vdx', '--delete-on-termination')
+        [found] = self.attached()
+        self.assertEqual(('/dev/vdx', True, 'rw'), tuple(
+            found[key] for key in ('device', 'delete_on_termination', 'attach_mode')))
+
+    def test_a_server_by_its_id(self):
+        self.shown('server', 'volume', 'attach', self.made, self.shared)
+        self.assertEqual([self.shared], [one['volumeId'] for one in self.attached()])
+
+    def wait(self, *more):
+        """Wait for a volume that another server uses already; its act goes on after a while."""
+        self.both.held = 2
+        return self.run_command('server', 'volume', 'attach', 'web', self.shared, '--attach-mode',
+                                'ro', '--wait', *more)
+
+    def test_waiting(self):
+        self.create(self.shared, name='other')
+        done = self.wait('-f', 'value', '-c', 'Attach Mode')
+        self.assertEqual((0, 'ro\n'), (done.status, done.output), done.errors)
+        self.assertRegex(done.errors, rf's  volume {self.shared}: attaching')
+        self.assertIn((self.made, 'host-a', 'ro', 'attached'), self.attachments(self.shared))
+
+    def test_waiting_for_what_fails(self):
+        self.create(self.shared, name='other')
+        self.hosts['host-a'].failing.append('plug')
+        done = self.wait()
+        self.assertEqual(1, done.status)
+        self.assertRegex(' '.join(done.errors.split()),
+                         rf'Volume {self.shared} was not attached, and is held no more\. The log '
+                         rf'of the compute service .* {self.made}')
+        self.assertEqual([], self.attached())
+
+    def test_waiting_has_an_end(self):
+        self.both.held = 1000
+        self.assert_refused(
+            rf'volume {self.shared} is still attaching after 1 s.*wait longer with --timeout',
+            'server', 'volume', 'attach', 'web', self.shared, '--wait', '--timeout', '1')
+
+    def test_what_is_refused(self):
+        self.create(name='twin')
+        self.create(name='twin')
+        self.attach(self.shared)
+        for words, arguments in (
+                (r"There is no server 'nosuch'\. See .*server list", ('nosuch', self.shared)),
+                (r"Several servers have the name 'twin'\. Give the ID", ('twin', self.shared)),
+                (r"There is no volume 'nosuch'\. See .*volume list", ('web', 'nosuch')),
+                (r'already attached \(HTTP 400\)\. Change what', ('web', self.shared)),
+                (r'is no device name.*\(HTTP 400\)', ('web', self.volume(), '--device', '../x'))):
+            with self.subTest(words):
+                self.assert_refused(words, 'server', 'volume', 'attach', *arguments)
+        self.act(self.made, 'resize', {'flavorRef': '2'}, settle=False)
+        self.both.held = 1000
+        self.assert_refused(r'task_state .* \(HTTP 409\)\. See what is done with the server',
+                            'server', 'volume', 'attach', 'web', self.volume())
+
+    def test_what_is_no_input(self):
+        for words, arguments in (
+                ("invalid choice: 'w'", ('web', 'v', '--attach-mode', 'w')),
+                ("'0' is no positive number", ('web', 'v', '--timeout', '0')),
+                ('<volume>: it must not be empty', ('web', '')),
+                ('arguments are required: <volume>', ('web',))):
+            with self.subTest(words):
+                self.assert_refused(words, 'server', 'volume', 'attach', *arguments, status=2)
+
+    def test_a_service_without_the_extension_is_changed_by_nothing(self):
+        self.serve(self.without_the_extension)
+        for arguments in ((), ('--attach-mode', 'ro')):
+            self.assert_refused(NO_MODES, 'server', 'volume', 'attach', 'web', self.shared,
+                                *arguments)
+        self.assertEqual(([], []), (self.both.asked, self.attached()))
+
+    def test_no_service(self):
+        self.overrides['compute_endpoint_override'] = 'http://127.0.0.1:1/v2.1'
+        self.assert_refused('Compute cannot be asked: ', 'server', 'volume', 'attach', 'web',
+                            self.shared)
+
+
+class CreateTest(ServerCommandsTestCase):
+
+    def made(self, *arguments):
+        return self.shown('server', 'shared', 'create', 'web', '--flavor', 'm1.small', *arguments)
+
+    def test_modes(self):
+        other = self.volume(multiattach=True)
+        third = self.volume(multiattach=True)
+        rows = self.made('--volume', self.shared, '--volume', f'{other}:rw', '--volume',
+                         f'{third}:ro', '--attach-mode', 'ro', '--count', '2')
+        self.assertEqual([LISTED, LISTED], [list(row) for row in rows])
+        self.assertEqual([('web-1', None), ('web-2', None)], [
+            (row['Name'], row['Fault']) for row in rows])
+        for row in rows:
+            self.assertEqual({self.shared: 'ro', other: 'rw', third: 'ro'},
+                             self.volumes(row['ID']))
+            shown = self.server(row['ID'])
+            self.assertEqual(('ACTIVE', 'm1.small', '/dev/vda'), (
+                shown['status'], shown['flavor']['original_name'],
+                shown['OS-EXT-SRV-ATTR:root_device_name']))
+        self.assertEqual({'ro'}, {mode for _, _, mode, _ in self.attachments(self.shared)})
+
+    def test_one_on_a_host_by_the_name_of_its_volume(self):
+        made = self.cloud.storage.as_member.post('/volumes', {'volume': {
+            'size': 1, 'name': 'system:disk'}})
+        [row] = self.made('--volume', 'system:disk', '--host', 'host-b')
+        self.assertEqual('web', row['Name'])
+        self.assertEqual('host-b', self.server(row['ID'])['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual({made.body['volume']['id']: 'rw'}, self.volumes(row['ID']))
+
+    def test_waiting(self):
+        self.both.held = 2
+        done = self.run_command('server', 'shared', 'create', 'web', '--flavor', '1', '--volume',
+                                self.shared, '--count', '3', '--wait', '-f', 'value', '-c',
+                                'Status')
+        self.assertEqual((0, 'ACTIVE\n' * 3), (done.status, done.output), done.errors)
+        self.assertRegex(done.errors, r's  reservation .*: 0 of 3 servers ready')
+
+    def test_some_fail(self):
+        self.hosts['host-a'].failing.append('spawn')
+        done = self.run_command('server', 'shared', 'create', 'web', '--flavor', '1', '--volume',
+                                self.shared, '--count', '2', '--wait', '-f', 'value', '-c',
+                                'Status', '-c', 'Fault')
+        self.assertEqual(['ACTIVE None', 'ERROR spawn fails as planned'],
+                         sorted(done.output.splitlines()))
+        self.assertEqual(1, done.status)
+
+    def test_waiting_has_an_end(self):
+        self.both.held = 1000
+        self.assert_refused(
+            'is still 0 of 1 servers ready after 1 s', 'server', 'shared', 'create', 'web',
+            '--flavor', '1', '--volume', self.shared, '--wait', '--timeout', '1')
+
+    def test_what_is_refused(self):
+        plain = self.volume()
+        for words, arguments in (
+                (r"There is no flavor 'nosuch'\. See .*flavor list",
+                 ('--flavor', 'nosuch', '--volume', plain)),
+                (r"There is no volume 'nosuch'\.", ('--flavor', '1', '--volume', 'nosuch')),
+                (r'not multiattach.*\(HTTP 400\)',
+                 ('--flavor', '1', '--volume', plain, '--count', '2'))):
+            with self.subTest(words):
+                self.assert_refused(words, 'server', 'shared', 'create', 'web', *arguments)
+        self.both.roles = 'member,reader'
+        self.assert_refused(r'\(HTTP 403\)\. Ask an administrator', 'server', 'shared', 'create',
+                            'web', '--flavor', '1', '--volume', plain, '--host', 'host-a')
+        self.assertEqual([], self.asked(200, 'GET', '/servers')['servers'])
+        self.assertEqual('available', self.status_of_volume(plain))
+
+    def test_what_is_no_input(self):
+        for words, arguments in (
+                ("'0' is no positive number", ('--volume', 'v', '--count', '0')),
+                ('--volume: it must not be empty', ('--volume', ':ro')),
+                ("invalid choice: 'w'", ('--volume', 'v', '--attach-mode', 'w')),
+                ('arguments are required: --volume', ())):
+            with self.subTest(words):
+                self.assert_refused(words, 'server', 'shared', 'create', 'web', '--flavor', '1',
+                                    *arguments, status=2)
+
+    def test_a_service_without_the_extension_is_changed_by_nothing(self):
+        self.serve(self.without_the_extension)
+        self.assert_refused(NO_MODES, 'server', 'shared', 'create', 'web', '--flavor', '1',
+                            '--volume', self.shared)
+        self.assertEqual(([], []), (
+            self.both.asked, self.asked(200, 'GET', '/servers')['servers']))
