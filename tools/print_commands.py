@@ -12,6 +12,8 @@ from oslo_config import cfg
 import rst
 from blockattach.cmd import allinone
 from blockattach.cmd import api
+from blockattach.cmd import compute
+from blockattach.cmd import compute_api
 from blockattach.cmd import control
 from blockattach.cmd import manage
 from blockattach.cmd import scheduler
@@ -32,6 +34,8 @@ class Service(NamedTuple):
 SERVICES = {one.module.NAME: one for one in (
     Service(allinone, ('all_in_one', 'processes'), embedded.CLI_OPTS),
     Service(api, ('processes', 'tls', 'keystone', 'health')),
+    Service(compute, ('compute', 'processes', 'health')),
+    Service(compute_api, ('compute', 'processes', 'health')),
     Service(control, ('processes', 'bus', 'health')),
     Service(scheduler, ('processes', 'scheduling', 'health')),
     Service(volume, ('processes', 'storage', 'clusters', 'health')))}

@@ -3,6 +3,7 @@
 import sys
 
 import rst
+from blockattach.compute import interface as compute
 from blockattach.conf import rpc as rpc_conf
 from blockattach.rpc import attachments
 from blockattach.rpc import contract
@@ -13,7 +14,8 @@ from blockattach.rpc import rabbit
 from blockattach.rpc import scheduler
 from blockattach.rpc import volume
 
-INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
+INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
+              compute.ConductorInterface, processes.ProcessInterface,
               scheduler.SchedulerInterface, volume.VolumeInterface)
 
 _OPTIONS = {
@@ -54,7 +56,8 @@ def consumer_methods() -> str:
 def interfaces() -> str:
     """The page of all interfaces and of their history."""
     parts = [rst.NOTICE, rst.heading('RPC interfaces'), """
-Each interface is a class in ``blockattach/rpc``; its servers and its clients inherit it. A method
+Each interface is a class in ``blockattach/rpc``, or, of the consumer, in
+``blockattach/compute/interface.py``; its servers and its clients inherit it. A method
 that was released never changes. A *call* is answered by one server, a *cast* is done by one and
 answered by nobody, a *fanout* is heard by all. Seconds are the defaults of ``[rpc]``.
 """]

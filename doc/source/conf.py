@@ -6,6 +6,8 @@ import pathlib
 # blockattach also keeps the libraries, whose options are read, from eventlet.
 from blockattach.cmd import allinone
 from blockattach.cmd import api
+from blockattach.cmd import compute
+from blockattach.cmd import compute_api
 from blockattach.cmd import control
 from blockattach.cmd import manage
 from blockattach.cmd import scheduler
@@ -37,7 +39,8 @@ if not (pathlib.Path(__file__).parents[2] / '.git').exists():
 man_pages = [
     (f'admin/{command.NAME.replace("-", "_")}', command.NAME,
      command.TEXT[0].lower() + command.TEXT[1:].rstrip('.'), author, 1)
-    for command in (allinone, api, control, manage, scheduler, status, volume)]
+    for command in (allinone, api, compute, compute_api, control, manage, scheduler, status,
+                    volume)]
 
 html_theme = 'furo'
 html_title = f'blockattach {release}'

@@ -1,5 +1,4 @@
 """What may be done with a server: each action begins an act."""
-from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,15 +7,9 @@ from blockattach.compute import records
 from blockattach.compute.api import services as compute_services
 from blockattach.http import operation
 
-Handler = Callable[[compute_services.ComputeServices, operation.Call], Any]
-
-
-def simple(verb: str) -> Handler:
+def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:
     """An action that only begins an act."""
-    def handle(services: compute_services.ComputeServices, call: operation.Call) -> None:
-        """Begin the act."""
-        services.conductor.begin(call.context, call.target.id, verb)
-    return handle
+    services.conductor.begin(call.context, call.target.id, verb)
 
 
 def unshelve(services: compute_services.ComputeServices, call: operation.Call) -> None:

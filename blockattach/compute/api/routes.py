@@ -1,4 +1,5 @@
 """THE list of operations of the compute API, with the schemas of their bodies."""
+import functools
 from typing import Any
 
 from blockattach import errors
@@ -51,22 +52,20 @@ _NOTHING: schema.Schema = {}
 _TARGET: dict[str, Any] = {'target': services.server}
 _OF_VOLUME = (errors.ServerVolumeNotFound,)
 _CONFLICT = (errors.ServerStateConflict,)
-
-
-def _action(name: str, handler: actions.Handler, body: schema.Schema = _NOTHING,
-            policy: str = policies.ACT, **more: Any) -> Operation:
-    return operation.action('/servers/{id}/action', name, handler, body, since=_BASE,
-                            policy=policy, faults=_CONFLICT, **_TARGET, **more)
-
-
+_action = functools.partial(
+    operation.action, '/servers/{id}/action', since=_BASE, policy=policies.ACT, faults=_CONFLICT,
+    **_TARGET)
 _ACTIONS = (
-    _action('os-start', actions.simple('start'), summary='Run a server that is stopped.'),
-    _action('os-stop', actions.simple('stop'), summary='Stop a server.'),
-    _action('reboot', actions.simple('reboot'), schema.obj(
+    _action('os-start', functools.partial(actions.begin, 'start'), _NOTHING,
+            summary='Run a server that is stopped.'),
+    _action('os-stop', functools.partial(actions.begin, 'stop'), _NOTHING,
+            summary='Stop a server.'),
+    _action('reboot', functools.partial(actions.begin, 'reboot'), schema.obj(
         {'type': {'enum': ['SOFT', 'HARD', 'soft', 'hard']}}, required=['type']),
         summary='Stop and start a server.'),
-    _action('shelve', actions.simple('shelve'), summary='Stop a server, to be offloaded.'),
-    _action('shelveOffload', actions.simple('shelve_offload'),
+    _action('shelve', functools.partial(actions.begin, 'shelve'), _NOTHING,
+            summary='Stop a server, to be offloaded.'),
+    _action('shelveOffload', functools.partial(actions.begin, 'shelve_offload'), _NOTHING,
             summary='Take a shelved server from its host.'),
     _action('unshelve', actions.unshelve, _MAYBE_HOST, summary='Run a shelved server.'),
     _action('rebuild', actions.rebuild, schema.obj({}, additional=True),
@@ -74,17 +73,17 @@ _ACTIONS = (
     _action('resize', actions.resize, schema.obj(
         {'flavorRef': {'type': ['string', 'integer']}}, required=['flavorRef'], additional=True),
         summary='Run a server with another flavor.'),
-    _action('confirmResize', actions.simple('confirm_resize'), status=204,
-            summary='Keep a server where it was moved to.'),
-    _action('revertResize', actions.simple('revert_resize'),
+    _action('confirmResize', functools.partial(actions.begin, 'confirm_resize'), _NOTHING,
+            status=204, summary='Keep a server where it was moved to.'),
+    _action('revertResize', functools.partial(actions.begin, 'revert_resize'), _NOTHING,
             summary='Run a server where it was before.'),
-    _action('migrate', actions.migrate, _MAYBE_HOST, policies.MIGRATE,
+    _action('migrate', actions.migrate, _MAYBE_HOST, policy=policies.MIGRATE,
             summary='Run a server elsewhere.'),
     _action('os-migrateLive', actions.live_migrate, schema.obj({
         'host': _HOST, 'block_migration': {}, 'disk_over_commit': {}, 'force': {}}),
-        policies.MIGRATE, summary='Move a server that runs.'),
+        policy=policies.MIGRATE, summary='Move a server that runs.'),
     _action('evacuate', actions.evacuate, schema.obj({'host': _HOST}, additional=True),
-            policies.EVACUATE, status=200, answer={_BASE: _NOTHING},
+            policy=policies.EVACUATE, status=200, answer={_BASE: _NOTHING},
             summary='Run a server of a dead host elsewhere.'),
 )
 _VOLUMES = '/servers/{id}/os-volume_attachments'

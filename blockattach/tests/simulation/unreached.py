@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from blockattach.tests.simulation import nouns
 
 _NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
+_OUTSIDE = ('a consumer is played by what it asks for; servers: '
+            'tests/functional/servers/test_interruptions.py')
 _IN_MEMORY = 'store and target are in memory here: '
 _GENERAL = {
     'backend.store.allocated_bytes.*': 'only the kits ask',
@@ -32,6 +34,8 @@ _GENERAL = {
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
     'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
     'db.writing.*': 'the import, which runs before the services: tests/db/test_importing.py',
+    'rpc.compute.*': _OUTSIDE,
+    'rpc.compute-conductor.*': _OUTSIDE,
     'rpc.volume.actual_grants.*': 'explain only reads: tests/api/test_history.py',
     'rpc.volume.host_reservation.*': _IN_MEMORY + 'tests/api/test_reservations.py',
     'rpc.scheduler.judge_pools.*': 'it only reads: tests/api/test_scheduler_stats.py',

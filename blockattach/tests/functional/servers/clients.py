@@ -65,7 +65,9 @@ class ClientsTestCase(cloud.ComputeTestCase):
         self.overrides = {'compute_endpoint_override': f'{address}/v2.1',
                           'block_storage_endpoint_override': f'{address}/v3',
                           # "server create" opens Glance's client, which finds none.
-                          'has_image': False}
+                          'has_image': False,
+                          # "server list" opens Keystone's client, for which any version 3 does.
+                          'identity_endpoint_override': f'{address}/v3'}
 
     def run_command(self, *arguments, version=None):
         """Run ``openstack`` to its end."""

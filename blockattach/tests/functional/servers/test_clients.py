@@ -218,7 +218,9 @@ class ShellTest(clients.ClientsTestCase):
         for status, words in (
                 ('SHUTOFF', 'stop web'), ('ACTIVE', 'start web'),
                 ('ACTIVE', 'reboot --hard --wait web'), ('SHELVED', 'shelve web'),
-                ('SHELVED_OFFLOADED', 'shelve --offload web'), ('ACTIVE', 'unshelve --wait web'),
+                ('ACTIVE', 'unshelve --wait web'),
+                ('SHELVED_OFFLOADED', 'shelve --offload --wait web'),
+                ('ACTIVE', 'unshelve --host host-a --wait web'),
                 ('VERIFY_RESIZE', 'resize --flavor m1.small --wait web'),
                 ('ACTIVE', 'resize confirm web'), ('VERIFY_RESIZE', 'migrate --wait web'),
                 ('ACTIVE', 'migrate revert web'),

@@ -9,6 +9,7 @@ from typing import Any
 from blockattach import context
 from blockattach import objects
 from blockattach import rpc
+from blockattach.compute import interface as compute
 from blockattach.objects import base
 from blockattach.rpc import attachments
 from blockattach.rpc import calling
@@ -19,7 +20,8 @@ from blockattach.rpc import scheduler
 from blockattach.rpc import volume
 from blockattach.tests.unit.rpc import probe
 
-INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
+INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
+              compute.ConductorInterface, processes.ProcessInterface,
               scheduler.SchedulerInterface, volume.VolumeInterface)
 
 # One line per version that was ever made; a line is added, never changed. A red test here means
@@ -43,7 +45,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
     """The interfaces of the service against their history."""
 
     def test_no_interface_is_left_out(self) -> None:
-        found = {member for module in imported(rpc) for member in vars(module).values()
+        found = {member for module in (*imported(rpc), compute) for member in vars(module).values()
                  if isinstance(member, type) and issubclass(member, contract.Interface)
                  and 'TOPIC' in vars(member)}
         self.assertEqual(set(INTERFACES), found)

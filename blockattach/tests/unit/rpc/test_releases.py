@@ -13,6 +13,7 @@ from oslo_versionedobjects import fixture
 
 from blockattach import context
 from blockattach import errors
+from blockattach.compute import interface as compute
 from blockattach.conf import rpc as rpc_conf
 from blockattach.objects import base
 from blockattach.rpc import attachments
@@ -25,7 +26,8 @@ from blockattach.rpc import volume
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
-INTERFACES = (attachments.AttachmentsInterface, processes.ProcessInterface,
+INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
+              compute.ConductorInterface, processes.ProcessInterface,
               scheduler.SchedulerInterface, volume.VolumeInterface)
 
 # The probes' own history: release 2 added a method, a field, and an interface.
