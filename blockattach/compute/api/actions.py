@@ -7,6 +7,7 @@ from blockattach.compute import records
 from blockattach.compute.api import services as compute_services
 from blockattach.http import operation
 
+
 def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:
     """An action that only begins an act."""
     services.conductor.begin(call.context, call.target.id, verb)

@@ -9,8 +9,8 @@ from blockattach.tests.rules import sources
 WRITER = 'blockattach/db/attachments/attachment_values.py'
 COLUMNS = ('state', 'previous_state', 'slot', 'rank')
 # Migrations make columns and fill new ones; they run while nothing else does. An operator's repair
-# writes what follows from the state, never the state. The consumer has tables of its own, and cannot
-# import these.
+# writes what follows from the state, never the state. The consumer has tables of its own, and can
+# import none of these.
 EXCEPTED = (WRITER, 'blockattach/db/schema/migrations/', 'blockattach/db/derived.py',
             'blockattach/compute/store/')
 
