@@ -72,5 +72,6 @@ class FieldsTest(unittest.TestCase):
 
     def test_what_is_uncertain(self):
         self.assertEqual({'BackendUncertain', 'DatabaseNotWritable', 'DatabaseUnavailable',
-                          'GlanceUnavailable', 'OutcomeUnknown', 'ServiceUnreachable'},
+                          'GlanceUnavailable', 'OutcomeUnknown', 'ServiceUnreachable',
+                          'StorageUnavailable'},
                          {name for name, kind in CLASSES.items() if not kind.final})

@@ -40,7 +40,8 @@ class ObservationTest(unittest.TestCase):
         watched = observation.Observation('blockattach-api', cfg.ConfigOpts(), clock.Clock())
         checks = types.SimpleNamespace(findings=lambda: {
             'database': 'has not answered for 15 seconds', 'bus': None})
-        watched.watch(database, types.SimpleNamespace(broker='here', reconnects=2), checks)
+        watched.watch_database(database)
+        watched.watch(types.SimpleNamespace(broker='here', reconnects=2), checks)
         for _ in range(2):
             with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
                 seen = watched.telemetry.readings.now()
