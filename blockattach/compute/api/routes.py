@@ -54,7 +54,7 @@ _OF_VOLUME = (errors.ServerVolumeNotFound,)
 _CONFLICT = (errors.ServerStateConflict,)
 _action = functools.partial(
     operation.action, '/servers/{id}/action', since=_BASE, policy=policies.ACT, faults=_CONFLICT,
-    **_TARGET)
+    target=services.server)
 _ACTIONS = (
     _action('os-start', functools.partial(actions.begin, 'start'), _NOTHING,
             summary='Run a server that is stopped.'),
