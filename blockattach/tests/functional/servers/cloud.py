@@ -85,6 +85,13 @@ class Direct(adapters.BaseAdapter):
         """Nothing is open."""
 
 
+def carrying(application, cutting):
+    """What carries requests of the compute API to block storage, in this thread."""
+    session = requests.Session()
+    session.mount('http://', Direct(application, cutting))
+    return session
+
+
 class CutControl(endpoint.AttachmentsEndpoint):
     """Block storage on the bus, behind each of whose answers the compute API may end. What a call
     has begun is done before its answer.
@@ -147,19 +154,13 @@ class Cloud:
         self.api = compute.build_api(
             conf, self.bus, self.store, in_process.policy(), in_process.Later(self.work),
             self.clock, acts.Telemetry(self.clock), 'compute-api', 'compute-api.1',
-            self.notified, self.outgoing())
+            self.notified, carrying(self.storage, self.cutting))
         self.api.server.start()
         self.conductor = self.api.conductor
         self.fakes = fake.Cloud()
         self.agents = {}
         for name in hosts:
             self.start_agent(conf, name, '1.0' if name in old else None)
-
-    def outgoing(self):
-        """What carries requests to block storage, in this thread."""
-        session = requests.Session()
-        session.mount('http://', Direct(self.storage, self.cutting))
-        return session
 
     def start_agent(self, conf, name, version):
         """An agent that has reported itself."""

@@ -1,4 +1,20 @@
 """The same stories where attachments are asked for over the bus: `[block_storage] transport`."""
+import unittest
+
+from blockattach import errors
+from blockattach.compute import storage
+from blockattach.conf import compute as compute_conf
+from blockattach.conf import rpc as rpc_conf
+from blockattach.http import responses
+from blockattach.rpc import attachments
+from blockattach.rpc import contract
+from blockattach.telemetry import acts
+from blockattach.tests.fixtures import bus
+from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import in_process
+from blockattach.tests.fixtures import make
+from blockattach.tests.functional.servers import cloud
 from blockattach.tests.functional.servers import test_interruptions
 from blockattach.tests.functional.servers import test_servers
 
@@ -45,3 +61,58 @@ class MovesTest(OverTheBus, test_servers.MovesTest):
 
 class InterruptionTest(OverTheBus, test_interruptions.InterruptionTest):
     """The compute API dies behind each call."""
+
+
+class FailuresTest(unittest.TestCase):
+    """A failure of block storage is the same error over HTTP and over the bus."""
+
+    FAILURES = (
+        errors.InvalidVolume(reason='x'), errors.VolumeNotFound(volume_id='x'),
+        errors.NotAuthorized(rule='x'), errors.IdempotencyKeyTaken(),
+        errors.BackendRefused(reason='x'), errors.BackendUncertain(reason='x'),
+        errors.DatabaseUnavailable(), errors.DeadlinePassed(method='x'))
+
+    def setUp(self):
+        super().setUp()
+        conf = in_process.configuration({'block_storage': {'endpoint_override': cloud.ENDPOINT}})
+        self.raised = None
+        settings = compute_conf.storage_settings(conf)
+        self.ways = (storage.HttpAttachments(settings, cloud.carrying(self.answer,
+                                                                      cloud.Cutting())),
+                     storage.BusAttachments(self.client(conf)))
+        self.caller = attachments.caller(http.PROJECT, make.USER, ('member',))
+
+    def answer(self, environ, start_response):
+        return responses.error(self.raised)(environ, start_response)
+
+    def client(self, conf):
+        time = clock.ManualClock()
+        made = bus.DirectBus(bus.Work(), rpc_conf.settings(conf), time, acts.Telemetry(time))
+        made.server(self.failing(), 'one').start()
+        return attachments.AttachmentsClient(made)
+
+    def failing(self):
+        """Block storage on the bus, none of whose methods succeeds."""
+        def fail(_endpoint, ctxt, **_arguments):
+            raise self.raised
+        return type('Failing', (attachments.AttachmentsInterface,), dict.fromkeys(
+            contract.methods(attachments.AttachmentsInterface), fail))()
+
+    def outcome(self, act, *arguments):
+        """The error that it raises, and its words; None: none."""
+        try:
+            act(self.caller, *arguments)
+        except errors.BlockattachError as error:
+            return type(error), str(error)
+        return None
+
+    def test_each_is_the_same(self):
+        for failure in self.FAILURES:
+            self.raised = failure
+            over_http, over_bus = ([
+                self.outcome(way.create, 'v', 's', 'rw', None, 'k'),
+                self.outcome(way.update, 'a', {}), self.outcome(way.complete, 'a'),
+                self.outcome(way.get, 'a'), self.outcome(way.delete, 'a')] for way in self.ways)
+            with self.subTest(type(failure).__name__):
+                self.assertIsNotNone(over_http[0])
+                self.assertEqual(over_http, over_bus)
