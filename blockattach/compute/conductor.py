@@ -164,6 +164,10 @@ class Conductor(interface.ConductorInterface):
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
         """Whatever goes wrong leaves the act with its row."""
         doing = work.Work(self._tools, act, caller)
+        if lifecycle.VERBS[act.verb].waits and self._tools.store.waits(act):
+            # The act that it waits for takes it up in its end.
+            self._tools.store.leave(act)
+            return
         try:
             go_on(doing, self._plans[act.verb](doing))
         except errors.ServerNotFound:
@@ -228,6 +232,8 @@ class Conductor(interface.ConductorInterface):
     def _end(self, doing: work.Work, values: Mapping[str, Any], fault: str | None) -> None:
         self._tools.store.end(doing.act, fault=fault, **values)
         self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
+        if self._tools.store.is_at_work(doing.act.server_id):
+            self.look()
         if fault is None:
             log.step(LOG, 'Act is done', server_id=doing.act.server_id, work=doing.act.verb)
         else:

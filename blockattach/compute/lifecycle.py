@@ -38,7 +38,7 @@ class Verb(NamedTuple):
     :ivar event: what notifications call it
     :ivar becomes: the state after it; None: the one before
     :ivar finishes: interrupted, it is done again until it is done; else it is undone
-    :ivar interrupts: it may begin while another act is under way, which is given up
+    :ivar waits: it may begin while another act is under way, and waits for its end
     :ivar shares: others that share may be under way; the server shows no ``task_state`` then
     """
 
@@ -47,7 +47,7 @@ class Verb(NamedTuple):
     event: str
     becomes: VmState | None = None
     finishes: bool = False
-    interrupts: bool = False
+    waits: bool = False
     shares: bool = False
 
 
@@ -72,7 +72,7 @@ VERBS: Mapping[str, Verb] = {
                           _V.ACTIVE),
     'live_migrate': Verb(_RUNS, 'migrating', 'live_migration'),
     'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'evacuate', _V.ACTIVE, finishes=True),
-    'delete': Verb(_ANY, 'deleting', 'delete', _V.DELETED, finishes=True, interrupts=True),
+    'delete': Verb(_ANY, 'deleting', 'delete', _V.DELETED, finishes=True, waits=True),
 }
 """Every act, by name."""
 
@@ -100,7 +100,7 @@ def refusal(name: str, vm_state: VmState, under_way: Collection[str]) -> tuple[s
     verb = VERBS[name]
     if vm_state not in verb.allowed:
         return 'vm_state', vm_state.value
-    if verb.interrupts:
+    if verb.waits:
         return None
     for other in under_way:
         if not (verb.shares and VERBS[other].shares):

@@ -24,6 +24,7 @@ from blockattach.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
 _acts, _agents = models.acts, models.agents
+_WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 
 
 class Store:
@@ -150,8 +151,6 @@ class Store:
                     raise errors.ServerStateConflict(
                         action=act.verb, server_id=server_id, attribute=refused[0],
                         state=refused[1])
-                if verb.interrupts:
-                    connected.execute(_acts.delete().where(_acts.c.server_id == server_id))
                 if device is not None:
                     connected.execute(_devices.insert(), _row(device))
                 if act.verb == 'detach':
@@ -225,10 +224,13 @@ class Store:
         """An act has ended, in whatever way; nothing happens if another one took its place."""
         with self._transaction() as connected:
             gone = connected.execute(_acts.delete().where(_acts.c.id == act.id)).rowcount
+            waiting = connected.execute(sa.select(_acts.c.verb).where(
+                _acts.c.server_id == act.server_id, _acts.c.verb.in_(_WAITING))).scalar()
             if gone:
                 connected.execute(_servers.update().where(
                     _servers.c.id == act.server_id).values(
-                        updated_at=self._clock.utcnow(), task_state=None, **values))
+                        updated_at=self._clock.utcnow(), task_state=(
+                            waiting and lifecycle.VERBS[waiting].task_state), **values))
 
     def remove(self, act: records.Act) -> None:
         """A server is deleted, and its last act has ended."""
@@ -242,6 +244,13 @@ class Store:
         with self._transaction() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == server_id)).first() is not None
+
+    def waits(self, act: records.Act) -> bool:
+        """Whether an act that waits has to, for another one on its server."""
+        with self._transaction() as connected:
+            return connected.execute(sa.select(_acts.c.id).where(
+                _acts.c.server_id == act.server_id,
+                _acts.c.verb.not_in(_WAITING))).first() is not None
 
     def is_current(self, act: records.Act) -> bool:
         """Whether no other act has taken its place."""

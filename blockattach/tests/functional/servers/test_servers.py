@@ -242,3 +242,27 @@ class NotificationsTest(cloud.ComputeTestCase):
         event, payload = self.cloud.notified.events[-1]
         self.assertEqual(('instance.volume_attach.error', 'plug fails as planned'),
                          (event, payload['fault']))
+
+
+class DeleteTest(cloud.ComputeTestCase):
+
+    def test_it_waits_for_what_is_under_way(self):
+        """Else what another act makes meanwhile would be left over."""
+        root, other = self.volume(), self.volume()
+        made = self.create(root)
+        self.attach(made, other, settle=False)
+        for _ in range(2):
+            self.asked(204, 'DELETE', f'/servers/{made}')
+        self.assertEqual('deleting', self.server(made)['OS-EXT-STS:task_state'])
+        self.cloud.settle()
+        self.asked(404, 'GET', f'/servers/{made}')
+        self.assertEqual(([], []), (self.attachments(root), self.attachments(other)))
+        self.assertEqual({}, self.hosts['host-a'].servers())
+
+    def test_one_that_is_being_built(self):
+        root = self.volume()
+        made = self.create(root, settle=False)
+        self.asked(204, 'DELETE', f'/servers/{made}')
+        self.cloud.settle()
+        self.asked(404, 'GET', f'/servers/{made}')
+        self.assertEqual([], self.attachments(root))
