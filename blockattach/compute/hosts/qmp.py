@@ -25,15 +25,20 @@ Event = Mapping[str, Any]
 
 
 class Refused(errors.HostError):
-    """QEMU answers with an error: the command has done nothing.
+    """QEMU answers with an error: the command has done nothing."""
 
-    :ivar kind: what QEMU calls its class
-    """
+    code = 'host.qemu_refuses'
+    text = 'QEMU refuses %(command)s: %(description)s'
 
-    def __init__(self, command: str, kind: str, description: str) -> None:
-        super().__init__(f'QEMU refuses {command}: {description}')
-        self.kind = kind
-        self.description = description
+    @property
+    def kind(self) -> str:
+        """What QEMU calls its class."""
+        return str(self.kwargs['kind'])
+
+    @property
+    def description(self) -> str:
+        """Why it refuses."""
+        return str(self.kwargs['description'])
 
 
 class NoAnswer(errors.HostError):
@@ -108,7 +113,8 @@ class Monitor:
                 self._events.append(message)
             elif 'error' in message and message.get('id') in (self._asked, None):
                 error = message['error']
-                raise Refused(command, error.get('class', ''), error.get('desc', ''))
+                raise Refused(command=command, kind=error.get('class', ''),
+                              description=error.get('desc', ''))
             elif message.get('id') == self._asked:
                 return message.get('return')
         raise NoAnswer(reason=f'QEMU does not answer {command}')
