@@ -20,6 +20,7 @@ import requests
 
 import quickstart_story
 from blockattach import clock as clocks
+from blockattach.compute.hosts import qemu
 from blockattach.compute.hosts import qemu_process
 from blockattach.testing import guests
 from blockattach.testing import ports
@@ -75,9 +76,17 @@ class Cloud(contextlib.ExitStack):
         self._broker = self.enter_context(servers.RabbitMQ())
         self._boots = guests.find().build(str(self.folder))
         self._say(f'Starting the compute API and the agents of {", ".join(HOSTS)}')
+        # Guests go on when their agents end.
+        self.callback(self._end_guests)
         self._process('compute_api', 'compute-api')
         for host in HOSTS:
             self.agents[host] = self._process('compute', host)
+
+    def _end_guests(self) -> None:
+        for name in HOSTS:
+            host = qemu.QemuHost(qemu.QemuSettings(str(self.folder / 'compute' / name), name))
+            for server_id in host.servers():
+                host.destroy(server_id)
 
     def _process(self, module: str, name: str) -> subprocess.Popen[bytes]:
         path = self.folder / f'{name}.conf'
