@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,14 @@ class Cloud(contextlib.ExitStack):
         self._process('compute_api', 'compute-api')
         for host in HOSTS:
             self.agents[host] = self._process('compute', host)
+        _expect(clocks.Clock().until(self._listens, SECONDS, POLL_SECONDS),
+                'the compute API does not begin')
+
+    def _listens(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(
+                (ports.LOOPBACK, self.port), SECONDS):
+            return True
+        return False
 
     def _end_guests(self) -> None:
         for name in HOSTS:
