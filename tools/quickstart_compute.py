@@ -31,6 +31,8 @@ from blockattach.tests.fixtures import servers
 HOSTS = ('host-a', 'host-b', 'host-c')
 VERSIONS = {'OpenStack-API-Version': 'compute 2.100, volume 3.71, blockattach 1.0'}
 SECONDS = 120.0
+ANSWER_SECONDS = 10.0
+"""What is asked of a guest at the moment it moves is lost with the line: it is asked again."""
 POLL_SECONDS = 0.2
 FIRST, SECOND = b'written by the writer', b'and once more'
 CONFIGURATION = """
@@ -73,7 +75,6 @@ class Cloud(contextlib.ExitStack):
             tempfile.TemporaryDirectory(prefix='blockattach-compute-')))
         self._say('Starting blockattach-all and RabbitMQ')
         self.storage = self.enter_context(stack.Stack('file'))
-        self.callback(self.storage.remove)
         self._broker = self.enter_context(servers.RabbitMQ())
         self._boots = guests.find().build(str(self.folder))
         self._say(f'Starting the compute API and the agents of {", ".join(HOSTS)}')
@@ -109,10 +110,10 @@ class Cloud(contextlib.ExitStack):
         self.callback(_end, process)
         return process
 
-    def console(self, host: str, server_id: str) -> guests.Console:
-        """The serial line of a guest."""
+    def console(self, host: str, server_id: str, seconds: float = SECONDS) -> guests.Console:
+        """The serial line of a guest, which answers within so many seconds."""
         return guests.Console(str(self.folder / 'compute' / host / server_id
-                                  / qemu_process.CONSOLE))
+                                  / qemu_process.CONSOLE), seconds)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -185,9 +186,9 @@ class Story:
         return {one['volumeId']: one['attach_mode'] for one in self._ask(
             'GET', f'/servers/{server_id}/os-volume_attachments')['volumeAttachments']}
 
-    def _disk(self, server_id: str) -> tuple[guests.Console, str]:
+    def _disk(self, server_id: str, seconds: float = SECONDS) -> tuple[guests.Console, str]:
         """The serial line of a guest, and the volume's name there."""
-        console = self._cloud.console(self._host(server_id), server_id)
+        console = self._cloud.console(self._host(server_id), server_id, seconds)
         found: list[str] = []
 
         def is_seen() -> bool:
@@ -254,7 +255,7 @@ class Story:
 
     def _migrate(self) -> str:
         source = self._host(self._writer)
-        wrote = _Writing(lambda: self._disk(self._writer))
+        wrote = _Writing(lambda: self._disk(self._writer, ANSWER_SECONDS))
         with wrote:
             wrote.further()
             self._ask('POST', f'/servers/{self._writer}/action', {'os-migrateLive': {

@@ -52,6 +52,7 @@ write_to() { echo "$2" | xxd -r -p | dd of="/dev/$1" bs=512 conv=sync,fsync ofla
 hold() { exec 9<"/dev/$1"; }
 echo guest is ready
 while read -r number verb arguments; do
+    [ -n "$verb" ] || continue
     $verb $arguments
     echo "$number ended $?"
 done
@@ -204,7 +205,8 @@ class Console:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(self._seconds)
             line.connect(self._path)
-            line.sendall(f'{self._asked} {command}\n'.encode())
+            # Half a command may be there already, of a line that was cut off as the guest moved.
+            line.sendall(f'\n{self._asked} {command}\n'.encode())
             output = ''
             while (ended := end.search(output)) is None:
                 line.settimeout(max(deadline - self._clock.monotonic(), _TICK))
