@@ -19,6 +19,7 @@ from typing import Any
 
 import requests
 
+import quickstart_run
 import quickstart_story
 from blockattach import clock as clocks
 from blockattach.compute.hosts import qemu
@@ -53,7 +54,6 @@ guest_append = {append}
 report_interval = 1
 agent_down_time = 5
 """
-_expect = quickstart_story._expect
 
 
 class Cloud(contextlib.ExitStack):
@@ -83,8 +83,8 @@ class Cloud(contextlib.ExitStack):
         self._process('compute_api', 'compute-api')
         for host in HOSTS:
             self.agents[host] = self._process('compute', host)
-        _expect(clocks.Clock().until(self._listens, SECONDS, POLL_SECONDS),
-                'the compute API does not begin')
+        quickstart_story.expect(clocks.Clock().until(self._listens, SECONDS, POLL_SECONDS),
+                                'the compute API does not begin')
 
     def _listens(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(
@@ -166,7 +166,7 @@ class Story:
         return answer.json() if answer.content else None
 
     def _until(self, look: Callable[[], bool], otherwise: str) -> None:
-        _expect(self._clock.until(look, SECONDS, POLL_SECONDS), otherwise)
+        quickstart_story.expect(self._clock.until(look, SECONDS, POLL_SECONDS), otherwise)
 
     def _server(self, server_id: str) -> dict[str, Any]:
         return dict(self._ask('GET', f'/servers/{server_id}')['server'])
@@ -177,7 +177,7 @@ class Story:
     def _settled(self, server_id: str, status: str = 'ACTIVE') -> None:
         def is_so() -> bool:
             shown = self._server(server_id)
-            _expect(shown['status'] != 'ERROR', str(shown.get('fault')))
+            quickstart_story.expect(shown['status'] != 'ERROR', str(shown.get('fault')))
             return (shown['status'], shown['OS-EXT-STS:task_state']) == (status, None)
 
         self._until(is_so, f'server {server_id} does not become {status}')
@@ -232,7 +232,8 @@ class Story:
         self._ask('POST', path, {'volumeAttachment': {
             'volumeId': self._volume, 'attach_mode': 'rw'}})
         self._until(lambda: self._attached() == 3, 'the volume is not attached')
-        _expect(self._modes(self._writer) == {self._volume: 'rw'}, 'it may not write')
+        quickstart_story.expect(self._modes(self._writer) == {self._volume: 'rw'},
+                                'it may not write')
         return 'detached and attached anew while the others read on: rw'
 
     def _attached(self) -> int:
@@ -241,16 +242,16 @@ class Story:
 
     def _write(self) -> str:
         console, disk = self._disk(self._writer)
-        _expect(console.write(disk, FIRST), 'the writer cannot write')
+        quickstart_story.expect(console.write(disk, FIRST), 'the writer cannot write')
         for reader in (self._one, self._two):
             console, disk = self._disk(reader)
-            _expect(console.read(disk) == FIRST, 'a reader reads something else')
+            quickstart_story.expect(console.read(disk) == FIRST, 'a reader reads something else')
         return 'both read what it wrote'
 
     def _try_to_write(self) -> str:
         console, disk = self._disk(self._one)
-        _expect(not console.write(disk, b'overwritten'), 'a reader has written')
-        _expect(console.read(disk) == FIRST, 'the bytes have changed')
+        quickstart_story.expect(not console.write(disk, b'overwritten'), 'a reader has written')
+        quickstart_story.expect(console.read(disk) == FIRST, 'the bytes have changed')
         return 'refused; the bytes are as they were'
 
     def _migrate(self) -> str:
@@ -263,9 +264,10 @@ class Story:
             self._settled(self._writer)
             wrote.further()
         destination = self._host(self._writer)
-        _expect(destination != source, 'it is where it was')
+        quickstart_story.expect(destination != source, 'it is where it was')
         console, disk = self._disk(self._one)
-        _expect(console.read(disk).startswith(SECOND), 'a reader reads something else')
+        quickstart_story.expect(console.read(disk).startswith(SECOND),
+                                'a reader reads something else')
         return f'from {source} to {destination}; it wrote {wrote.count} times'
 
     def _evacuate(self) -> str:
@@ -279,7 +281,7 @@ class Story:
         destination = self._host(self._two)
         self._cloud.console(destination, self._two).wait()
         console, disk = self._disk(self._two)
-        _expect(console.read(disk).startswith(SECOND), 'it reads something else')
+        quickstart_story.expect(console.read(disk).startswith(SECOND), 'it reads something else')
         self._cloud.agents[source] = self._cloud._process('compute', source)
         self._until(lambda: not (self._cloud.folder / 'compute' / source / self._two).exists(),
                     'the old guest is not ended')
@@ -316,8 +318,9 @@ class _Writing:
     def further(self) -> None:
         """Wait until it has written three times more."""
         wanted = self.count + 3
-        _expect(clocks.Clock().until(lambda: self.count >= wanted, SECONDS, POLL_SECONDS),
-                f'the writer stands still after {self.count} times')
+        quickstart_story.expect(
+            clocks.Clock().until(lambda: self.count >= wanted, SECONDS, POLL_SECONDS),
+            f'the writer stands still after {self.count} times')
 
     def _write(self) -> None:
         found = None
@@ -330,17 +333,12 @@ class _Writing:
                 found = None
 
 
-def say(text: str) -> None:
-    """One line for a person, at once."""
-    print(text, flush=True)
-
-
 def play(cloud: Cloud) -> list[quickstart_story.Shown]:
     """Play to the end, with the map of attachments behind each step."""
-    story = Story(cloud, say)
+    story = Story(cloud, quickstart_run.say)
     shown = []
     for number, (title, act) in enumerate(story.steps, 1):
-        say(f'[{number}/{len(story.steps)}] {title}')
+        quickstart_run.say(f'[{number}/{len(story.steps)}] {title}')
         begin = clocks.Clock().monotonic()
         try:
             text = act()
@@ -348,7 +346,7 @@ def play(cloud: Cloud) -> list[quickstart_story.Shown]:
                 requests.RequestException) as exc:
             raise quickstart_story.StoryFailed(f'{title}: {exc}') from exc
         shown.append(quickstart_story.Shown(title, text, clocks.Clock().monotonic() - begin))
-        say(f'      {text}')
+        quickstart_run.say(f'      {text}')
         story.draw()
     return shown
 
@@ -366,24 +364,22 @@ def main() -> int:
     if missing is not None:
         print(f'Cannot start: {missing}', file=sys.stderr)
         return 1
-    try:
-        with Cloud(say, options.accelerator) as cloud:
-            cloud.start()
-            for line in quickstart_story.table(play(cloud)):
-                say(line)
-            if not options.exit:
-                say(f'\nThe compute API serves at http://{ports.LOOPBACK}:{cloud.port}/v2.1, '
-                    f'block storage at {cloud.storage.endpoint}. Ctrl-C ends all.')
-                signal.pause()
-        return 0
-    except (servers.CannotStart, stack.StackRefused) as exc:
-        print(f'Cannot start: {exc}', file=sys.stderr)
-    except quickstart_story.StoryFailed as exc:
-        print(f'The story failed at: {exc}', file=sys.stderr)
-    except KeyboardInterrupt:
-        print('Interrupted', file=sys.stderr)
-        return 130
-    return 1
+    return quickstart_run.status(lambda: serve(options),
+                                 (servers.CannotStart, stack.StackRefused))
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Play, and unless ``--exit`` says otherwise serve until a signal; the exit status."""
+    with Cloud(quickstart_run.say, options.accelerator) as cloud:
+        cloud.start()
+        for line in quickstart_story.table(play(cloud)):
+            quickstart_run.say(line)
+        if not options.exit:
+            quickstart_run.say(
+                f'\nThe compute API serves at http://{ports.LOOPBACK}:{cloud.port}/v2.1, '
+                f'block storage at {cloud.storage.endpoint}. Ctrl-C ends all.')
+            signal.pause()
+    return 0
 
 
 if __name__ == '__main__':

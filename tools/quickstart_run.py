@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 
 import quickstart_story
 from blockattach import clock
@@ -174,10 +175,19 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     # The service is on loopback: no proxy of the caller's knows the way.
     os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'), ADDRESS)))
-    try:
+    def act() -> int:
         check_programs()
         return serve(options)
-    except CannotStart as exc:
+
+    return status(act, (CannotStart,))
+
+
+def status(act: Callable[[], int], refusals: tuple[type[Exception], ...]) -> int:
+    """What an act returns; 1 with the reason if it cannot start or its story fails, and 130 if it
+    was interrupted."""
+    try:
+        return act()
+    except refusals as exc:
         print(f'Cannot start: {exc}', file=sys.stderr)
     except quickstart_story.StoryFailed as exc:
         print(f'The story failed at: {exc}', file=sys.stderr)

@@ -168,13 +168,13 @@ class Story:
             name='quickstart', size=1, volume_type=TYPE)
         self._volume = self._storage.wait_for_status(
             self._volume, 'available', interval=POLL_SECONDS, wait=STATUS_SECONDS)
-        _expect(self._volume.is_multiattach, 'the volume is not multiattach')
+        expect(self._volume.is_multiattach, 'the volume is not multiattach')
         return f'{self._volume.size} GiB of type {self._volume.volume_type}, available'
 
     def _attach(self) -> str:
         modes = (self._attach_host(self._a, 'rw'), self._attach_host(self._b, 'ro'))
         status = self._storage.get_volume(self._volume.id).status
-        _expect(status == 'in-use', f'the volume is {status}')
+        expect(status == 'in-use', f'the volume is {status}')
         return f'A is granted {modes[0]}, B {modes[1]}; the volume is {status}'
 
     def _attach_host(self, host: Host, mode: str) -> str:
@@ -183,9 +183,9 @@ class Story:
             instance=str(uuid.uuid4()))
         self._storage.complete_attachment(host.attachment)
         shown = self._storage.get_attachment(host.attachment.id)
-        _expect(shown.status == 'attached', f'the attachment of {host.name} is {shown.status}')
+        expect(shown.status == 'attached', f'the attachment of {host.name} is {shown.status}')
         access = str(shown.connection_info['access_mode'])
-        _expect(access == mode, f'the access mode of {host.name} is {access}')
+        expect(access == mode, f'the access mode of {host.name} is {access}')
         return access
 
     def _write(self) -> str:
@@ -193,7 +193,7 @@ class Story:
         return f'{FIRST[1] // MIB} MiB written'
 
     def _read(self) -> str:
-        _expect(self._b.log_in(read_only=True).read(*FIRST), 'B reads something else')
+        expect(self._b.log_in(read_only=True).read(*FIRST), 'B reads something else')
         return f'{FIRST[1] // MIB} MiB read, the same bytes'
 
     def _try_to_write(self) -> str:
@@ -207,7 +207,7 @@ class Story:
             raise StoryFailed('B has written')
         finally:
             self._b.log_out()
-        _expect(self._b.log_in(read_only=True).read(*FIRST), 'the bytes of A have changed')
+        expect(self._b.log_in(read_only=True).read(*FIRST), 'the bytes of A have changed')
         return 'refused by the target; the bytes of A are as they were'
 
     def _join(self) -> str:
@@ -216,14 +216,14 @@ class Story:
             writing.further()
             self._attach_host(self._c, 'rw')
             session = self._c.log_in()
-            _expect(session.read(*FIRST), 'C reads something else than A wrote before')
-            _expect(session.read(*_ongoing(0)), 'C reads something else than A writes')
+            expect(session.read(*FIRST), 'C reads something else than A wrote before')
+            expect(session.read(*_ongoing(0)), 'C reads something else than A writes')
             writing.further()
         return f'C reads the same bytes; A wrote {writing.count} times without an error'
 
     def _leave(self) -> str:
         reader, old = self._b.session, self._a.attachment
-        with GoesOn(lambda number: _expect(
+        with GoesOn(lambda number: expect(
                 reader.read(*_ongoing(0)), 'B reads something else')) as reading:
             reading.further()
             self._storage.delete_attachment(old.id, ignore_missing=False)
@@ -244,7 +244,7 @@ class Story:
             self._storage.delete_attachment(host.attachment.id, ignore_missing=False)
             host.attachment = None
         status = self._storage.get_volume(self._volume.id).status
-        _expect(status == 'available', f'the volume is {status}')
+        expect(status == 'available', f'the volume is {status}')
         return f'the volume is {status}'
 
     def _delete(self) -> str:
@@ -290,7 +290,11 @@ def table(shown: list[Shown]) -> Iterator[str]:
     yield f'{"":<{first}}  {"":<{second}}  {sum(row.seconds for row in shown):7.2f}'
 
 
-def _expect(fact: bool, otherwise: str) -> None:
+def expect(fact: bool, otherwise: str) -> None:
+    """Return if a step showed what it should.
+
+    :raises StoryFailed: it did not
+    """
     if not fact:
         raise StoryFailed(otherwise)
 
