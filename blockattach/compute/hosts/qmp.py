@@ -19,6 +19,7 @@ from blockattach import errors
 ANSWER_SECONDS = 60.0
 """A login to a target is waited for within a command."""
 _PEER = struct.Struct('iII')
+_TIME = struct.Struct('ll')
 _CHUNK = 65536
 
 Event = Mapping[str, Any]
@@ -159,7 +160,9 @@ class Monitor:
 
 def _connect(folder: str, name: str) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(ANSWER_SECONDS)
+    # Not settimeout: with it one is refused while others wait to be accepted.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
+                    _TIME.pack(int(ANSWER_SECONDS), 0))
     try:
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:

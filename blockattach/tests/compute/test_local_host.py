@@ -252,6 +252,18 @@ class DisksTest(NbdTestCase, unittest.TestCase):
                         found = file.read()
                     self.assertFalse([one for one in passwords if one in found], path)
 
+    def test_a_refused_size_leaves_no_way_to_a_device_of_others(self):
+        spare = os.path.join(self.state, 'spare')
+        with open(spare, 'wb') as file:
+            file.truncate(storage.SMALL)
+        lower = devices.loop_over(spare, read_only=False)
+        disk = self.spawned(size=units.GIB)
+        # The next device gets this number, and not the one that it has.
+        processes.run(['losetup', '--detach', lower])
+        with self.assertRaises(errors.HostRefused):
+            self.host.resize(self.server_id, disk.volume_id, 2)
+        self.assertEqual(units.gib_to_bytes(1), devices.size(self.device))
+
     def test_a_volume_becomes_larger(self):
         disk = self.spawned(size=units.GIB)
         write(self.device, b'kept')

@@ -83,7 +83,7 @@ class BrickConnector(connectors.Connector):
         with self._guard:
             self._let_go(server_id, volume_id)
 
-    def resize(self, server_id: str, volume_id: str, size_gb: int) -> str:
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
         with self._guard:
             present = self._path(server_id, volume_id)
             note = files.read(self._note(server_id, volume_id))
@@ -95,7 +95,6 @@ class BrickConnector(connectors.Connector):
             if devices.size(present) < units.gib_to_bytes(size_gb):
                 raise errors.HostRefused(
                     reason=f'volume {volume_id} does not show its new size')
-            return present
 
     def _try(self, note: dict[str, Any], disk: base.Disk) -> str | None:
         """Log in, and note the device; why it did not succeed, if it did not."""

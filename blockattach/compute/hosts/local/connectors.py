@@ -45,10 +45,10 @@ class Connector(abc.ABC):
         """
 
     @abc.abstractmethod
-    def resize(self, server_id: str, volume_id: str, size_gb: int) -> str:
-        """Let the device have its new size; its path, which may be another one.
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
+        """Let the volume have a device of its new size; its path may be another one.
 
-        :raises HostRefused: the storage does not show it; the device is as it was
+        :raises HostRefused: the storage does not show it; the size is as it was
         :raises DeviceBusy: something on this host uses the device, which cannot grow meanwhile
         """
 

@@ -2,9 +2,11 @@
 
 An operator runs what uses them. Power states are recorded only, and no server moves.
 """
+import contextlib
 import os
 import threading
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from blockattach import errors
@@ -92,8 +94,8 @@ class LocalHost(base.Host):
             entry = self._known(server_id).find(volume_id)
             if entry is None:
                 raise errors.HostRefused(reason=f'volume {volume_id} is not here')
-            path = self._connector.resize(server_id, volume_id, size_gb)
-            self._records.link(server_id, entry.link, path)
+            with self._without_link(server_id, entry):
+                self._connector.resize(server_id, volume_id, size_gb)
 
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
         """
@@ -149,8 +151,8 @@ class LocalHost(base.Host):
         if any(one.link == link and one.volume_id != disk.volume_id for one in record.entries):
             raise errors.HostRefused(reason=f'server {server_id} has another volume as {link}')
         entry = records.Entry(disk.volume_id, link, disk.mode)
-        device = self._connect(server_id, entry, disk)
-        self._records.link(server_id, link, device)
+        with self._without_link(server_id, entry):
+            self._connect(server_id, entry, disk)
         self._keep(server_id, records.Entry(disk.volume_id, link, disk.mode, given=True))
 
     def _connect(self, server_id: str, entry: records.Entry, disk: base.Disk) -> str:
@@ -160,7 +162,6 @@ class LocalHost(base.Host):
         try:
             return self._connector.connect(server_id, disk)
         except errors.HostRefused:
-            self._records.unlink(server_id, entry.link)
             self._records.keep(server_id, self._known(server_id).without(disk.volume_id))
             raise
 
@@ -169,17 +170,20 @@ class LocalHost(base.Host):
         entry = None if record is None else record.find(volume_id)
         if record is None or entry is None:
             return
-        path = self._connector.path(server_id, volume_id)
-        if entry.given:
-            # Before: the device may be another one's at once.
-            self._records.unlink(server_id, entry.link)
-        try:
+        with self._without_link(server_id, entry):
             self._connector.disconnect(server_id, volume_id)
-        except errors.DeviceBusy:
-            if entry.given and path is not None:
-                self._records.link(server_id, entry.link, path)
-            raise
         self._records.keep(server_id, record.without(volume_id))
+
+    @contextlib.contextmanager
+    def _without_link(self, server_id: str, entry: records.Entry) -> Iterator[None]:
+        """A disk has no link meanwhile: a device that it gives up may be another one's at once."""
+        self._records.unlink(server_id, entry.link)
+        try:
+            yield
+        finally:
+            path = self._connector.path(server_id, entry.volume_id)
+            if path is not None:
+                self._records.link(server_id, entry.link, path)
 
     def _copy(self, server_id: str, old: records.Entry, disk: base.Disk) -> None:
         """Connect another one, copy the old one to it, and let it take its place."""

@@ -88,22 +88,20 @@ class NbdConnector(connectors.Connector):
     def path(self, server_id: str, volume_id: str) -> str | None:
         folder = self._folder(server_id, volume_id)
         found = devices.loop_of(f'{folder}/mount/{_FILE}')
-        if (found is None or not _answers(folder)
-                or not processes.find(_FUSE, folder)):
-            return None
-        return found
+        whole = all(processes.find(one, folder) for one in PROCESSES)
+        return found if whole else None
 
     def disconnect(self, server_id: str, volume_id: str) -> None:
         self._take_down(server_id, volume_id,
                         flushes=self.path(server_id, volume_id) is not None)
 
-    def resize(self, server_id: str, volume_id: str, size_gb: int) -> str:
+    def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
         folder = self._folder(server_id, volume_id)
         present = self.path(server_id, volume_id)
         if present is None:
             raise errors.HostRefused(reason=f'volume {volume_id} is not connected')
         if devices.size(present) >= units.gib_to_bytes(size_gb):
-            return present
+            return
         mode = connection.AccessMode(files.read(f'{folder}/mode'))
         # NBD has no message for a new size: only a new device has it.
         self._hide(folder, server_id, volume_id, flushes=True)
@@ -117,8 +115,7 @@ class NbdConnector(connectors.Connector):
                     reason=f'volume {volume_id} does not show its new size: {exc}') from None
             finally:
                 _export(daemon, mode)
-                present = self._show(folder, mode, files.read(f'{folder}/block_size'))
-        return present
+                self._show(folder, mode, files.read(f'{folder}/block_size'))
 
     def _log_in(self, folder: str, server_id: str, disk: base.Disk) -> None:
         node, password = _node(disk, self._initiator(server_id))
@@ -227,15 +224,6 @@ def _export(daemon: qmp.Monitor, mode: connection.AccessMode) -> None:
     daemon.call('block-export-add', {
         'type': 'nbd', 'id': _EXPORT, 'node-name': _NODE, 'name': _FILE,
         'writable': mode is connection.AccessMode.RW})
-
-
-def _answers(folder: str) -> bool:
-    """Whether there is a daemon."""
-    try:
-        qmp.Monitor(folder, _ORDERS).close()
-    except errors.HostError:
-        return False
-    return True
 
 
 def _without_secret(exc: Exception, disk: base.Disk) -> str:

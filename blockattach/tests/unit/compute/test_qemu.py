@@ -111,6 +111,36 @@ class MonitorTest(Folder):
             left.bind(os.path.join(self.folder, 'left'))
         self.assertRaises(qmp.NotRunning, qmp.Monitor, self.folder, 'left')
 
+    def test_one_waits_until_qemu_has_taken_those_before(self):
+        before = []
+
+        def connect():
+            made = socket.socket(socket.AF_UNIX)
+            self.addCleanup(made.close)
+            made.setblocking(False)
+            before.append(made)
+            made.connect(os.path.join(self.folder, 'busy'))
+
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(os.path.join(self.folder, 'busy'))
+            listening.listen(0)
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    connect()
+            begun = threading.Event()
+
+            def take():
+                begun.wait()
+                for _ in before:
+                    taken, _ = listening.accept()
+                    self.addCleanup(taken.close)
+
+            thread = threading.Thread(target=take, daemon=True)
+            thread.start()
+            begun.set()
+            qmp.Monitor(self.folder, 'busy').close()
+            thread.join()
+
     def test_a_folder_may_be_deeper_than_a_socket_address_is_long(self):
         deep = os.path.join(self.folder, *['folder' * 4] * 8)
         os.makedirs(deep)
