@@ -45,10 +45,11 @@ def positive(value: str) -> int:
     return int(value)
 
 
-def volume_with_mode(value: str) -> tuple[str, str | None]:
-    """An argument that is a volume, and perhaps a mode behind a colon."""
-    name, colon, mode = value.rpartition(':')
-    return (text(name), mode) if colon and mode in ('ro', 'rw') else (text(value), None)
+def volume_with_modes(value: str) -> tuple[str, list[str]]:
+    """An argument that is a volume, and perhaps modes behind a colon, with commas between."""
+    name, colon, said = value.rpartition(':')
+    modes = said.split(',')
+    return (text(name), modes) if colon and {'ro', 'rw'}.issuperset(modes) else (text(value), [])
 
 
 def count(value: str) -> int:

@@ -37,10 +37,11 @@ class CreateServers(command.Lister):
                             help='Name of the server; of several, the beginning of their names')
         parser.add_argument('--flavor', metavar='<flavor>', required=True, type=arguments.text,
                             help='Flavor (name or ID)')
-        parser.add_argument('--volume', metavar='<volume>[:ro|:rw]', action='append',
-                            required=True, type=arguments.volume_with_mode,
-                            help='Volume (name or ID), with what the servers may do with it '
-                                 '(may be repeated; default: that of --attach-mode)')
+        parser.add_argument('--volume', metavar='<volume>[:<mode>[,<mode>...]]', action='append',
+                            required=True, type=arguments.volume_with_modes,
+                            help='Volume (name or ID), with what the servers may do with it, ro '
+                                 'or rw: one for all, or one for each (may be repeated; default: '
+                                 'that of --attach-mode)')
         parser.add_argument('--attach-mode', choices=('rw', 'ro'), default='rw',
                             help='What they may do with volumes that do not say it (default: rw)')
         parser.add_argument('--count', metavar='<number>', type=arguments.positive, default=1,
@@ -77,10 +78,11 @@ class CreateServers(command.Lister):
 
 
 def _mapped(service: api.Api, given: argparse.Namespace) -> Iterable[dict[str, Any]]:
-    for number, (name, mode) in enumerate(given.volume):
+    for number, (name, modes) in enumerate(given.volume):
+        wanted = ({'attach_modes': modes} if len(modes) > 1 else
+                  {'attach_mode': (modes or [given.attach_mode])[0]})
         yield {'uuid': service.volume(name).id, 'source_type': 'volume',
-               'destination_type': 'volume', 'boot_index': 0 if number == 0 else -1,
-               'attach_mode': mode or given.attach_mode}
+               'destination_type': 'volume', 'boot_index': 0 if number == 0 else -1, **wanted}
 
 
 def _under_way(made: list[dict[str, Any]]) -> str | None:

@@ -1,4 +1,5 @@
 """What clients say of the volumes of a server, checked and written down."""
+import dataclasses
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -25,30 +26,46 @@ Find = Callable[[str], storage.Volume]
 def mode(asked: Mapping[str, Any], call: operation.Call) -> connection.AccessMode:
     """The mode that a client wants; ``rw`` where it says nothing.
 
-    :raises InvalidInput: it did not ask for the extension
+    :raises ServerRequestInvalid: it did not ask for the extension
     """
     if 'attach_mode' not in asked:
         return connection.AccessMode.RW
-    if call.extension is None:
-        raise errors.ServerRequestInvalid(reason=(
-            "Invalid input for field/attribute attach_mode: ask for it by 'OpenStack-API-Version: "
-            f"compute {call.version}, {operation.EXTENSION} {versions.ATTACH_MODE}'"))
+    _check_extension(call, 'attach_mode')
     return connection.AccessMode(asked['attach_mode'])
 
 
+def modes(asked: Mapping[str, Any], call: operation.Call,
+          servers: int) -> list[connection.AccessMode]:
+    """The mode for each server of a request: ``attach_modes``, or the one for all.
+
+    :raises ServerRequestInvalid: there are more or fewer of them than servers
+    """
+    if 'attach_modes' not in asked:
+        return [mode(asked, call)] * servers
+    _check_extension(call, 'attach_modes')
+    if 'attach_mode' in asked:
+        raise _invalid('attach_mode is for all servers, attach_modes for each: give one of them')
+    if len(asked['attach_modes']) != servers:
+        raise _invalid(f'there are {len(asked["attach_modes"])} attach_modes for {servers} '
+                       'servers')
+    return [connection.AccessMode(one) for one in asked['attach_modes']]
+
+
 def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: Find,
-               servers: int) -> list[records.BlockDevice]:
-    """The volumes of a new server, by its ``block_device_mapping_v2``; the root disk first.
+               servers: int) -> list[list[records.BlockDevice]]:
+    """The volumes of each new server, by ``block_device_mapping_v2``; the root disk first.
 
     :param servers: how many of such servers are wanted
     :raises ServerRequestInvalid: it cannot be so
     """
     found: list[records.BlockDevice] = []
+    wanted: list[list[connection.AccessMode]] = []
     ordered = sorted(asked, key=lambda one: (one.get('boot_index') != 0))
     for one in ordered:
         kind = one.get('destination_type') or 'volume'
-        if kind == 'local' and 'attach_mode' in one:
-            raise _invalid('attach_mode is for volumes only: destination_type is local')
+        for name in ('attach_mode', 'attach_modes'):
+            if kind == 'local' and name in one:
+                raise _invalid(f'{name} is for volumes only: destination_type is local')
         if kind == 'local' or one.get('source_type') not in ('volume', None):
             raise _invalid('only existing volumes are served: source_type and destination_type '
                            'are volume')
@@ -58,21 +75,22 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
             raise _invalid(f'tag needs version {versions.TAG_AT_BOOT}')
         volume = find(one['uuid'])
         _check_volume(volume, call, servers)
+        wanted.append(modes(one, call, servers))
         found.append(records.BlockDevice(
-            id='', server_id='', volume_id=volume.id, mode=mode(one, call),
+            id='', server_id='', volume_id=volume.id, mode=wanted[-1][0],
             device=_named(one.get('device_name'), found), state='attaching',
             boot_index=_index(one), shared=volume.multiattach, tag=one.get('tag'),
             delete_on_termination=bool(one.get('delete_on_termination', False))))
     _check_together(found)
-    return found
+    return [[dataclasses.replace(device, mode=its[number])
+             for device, its in zip(found, wanted, strict=True)] for number in range(servers)]
 
 
 def of_server(devices: Iterable[records.BlockDevice],
               server_id: str) -> list[records.BlockDevice]:
     """These volumes, as a server's own."""
-    return [records.BlockDevice(**{
-        **{name: getattr(one, name) for name in one.__slots__},
-        'id': str(uuid.uuid4()), 'server_id': server_id}) for one in devices]
+    return [dataclasses.replace(one, id=str(uuid.uuid4()), server_id=server_id)
+            for one in devices]
 
 
 def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
@@ -95,6 +113,13 @@ def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Vol
         device=_named(asked.get('device'), there), state='attaching', shared=volume.multiattach,
         tag=asked.get('tag'),
         delete_on_termination=bool(asked.get('delete_on_termination', False)))
+
+
+def _check_extension(call: operation.Call, name: str) -> None:
+    if call.extension is None:
+        raise errors.ServerRequestInvalid(reason=(
+            f"Invalid input for field/attribute {name}: ask for it by 'OpenStack-API-Version: "
+            f"compute {call.version}, {operation.EXTENSION} {versions.ATTACH_MODE}'"))
 
 
 def _check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:

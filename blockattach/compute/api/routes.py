@@ -27,7 +27,8 @@ _DEVICE = schema.obj({
     'uuid': schema.UUID, 'boot_index': {'type': ['integer', 'string', 'null']},
     'device_name': _TEXT, 'delete_on_termination': _BOOLEAN, 'volume_size': {},
     'tag': _TEXT, 'volume_type': _TEXT, 'disk_bus': _TEXT, 'device_type': _TEXT,
-    'guest_format': _TEXT, 'no_device': {}, 'attach_mode': _MODE}, additional=False)
+    'guest_format': _TEXT, 'no_device': {}, 'attach_mode': _MODE,
+    'attach_modes': schema.array(_MODE, minItems=1, maxItems=servers.MOST)}, additional=False)
 # Much that a client may send has no meaning here, and is taken.
 _SERVER = schema.obj({
     'name': _NAME, 'imageRef': {'type': 'string', 'maxLength': 255},

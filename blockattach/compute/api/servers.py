@@ -13,7 +13,7 @@ from blockattach.compute.api import views
 from blockattach.http import operation
 from blockattach.policy import servers as policies
 
-_MOST = 100
+MOST = 100
 """Servers of one request."""
 _PAGE = 1000
 
@@ -28,8 +28,8 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
     most = max(most, least) if 'max_count' not in asked else most
     if most < least:
         raise errors.ServerRequestInvalid(reason='min_count must be <= max_count')
-    if most > _MOST:
-        raise errors.ServerRequestInvalid(reason=f'at most {_MOST} servers are made at once')
+    if most > MOST:
+        raise errors.ServerRequestInvalid(reason=f'at most {MOST} servers are made at once')
     _check_networks(asked, call)
     flavor = _flavor(services, asked['flavorRef'])
     host = asked.get('host') or asked.get('hypervisor_hostname')
@@ -39,16 +39,16 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
     mapped = devices.of_mapping(
         asked.get('block_device_mapping_v2') or (), call,
         lambda volume_id: services.volumes.get(call.context, volume_id), most)
-    if not image and not any(one.boot_index == 0 for one in mapped):
+    if not image and not any(one.boot_index == 0 for one in mapped[0]):
         raise errors.ServerRequestInvalid(
             reason='Invalid imageRef provided: a server needs an image, or a volume to boot from')
-    _check_agents(services, mapped, host)
+    _check_agents(services, [one for its in mapped for one in its], host)
     reservation_id = str(uuid.uuid4())
     drafts = []
     for number in range(most):
         server = _draft(services, call, _name(asked['name'], number, most), flavor, image,
                         reservation_id)
-        drafts.append((server, devices.of_server(mapped, server.id)))
+        drafts.append((server, devices.of_server(mapped[number], server.id)))
     services.conductor.create(call.context, drafts, {'host': host} if host else {})
     if asked.get('return_reservation_id'):
         return operation.Answer({'reservation_id': reservation_id})

@@ -59,14 +59,22 @@ class BadInputTest(cloud.ComputeTestCase):
                 ('needs its uuid', [{'source_type': 'volume', 'destination_type': 'volume'}]),
                 ("'x' is not one of ['ro', 'rw']", [self.mapped(attach_mode='x')]),
                 ('attach_mode is for volumes only', [self.mapped(
-                    destination_type='local', attach_mode='ro')])):
+                    destination_type='local', attach_mode='ro')]),
+                ('attach_modes is for volumes only', [self.mapped(
+                    destination_type='local', attach_modes=['ro'])]),
+                ("'x' is not one of ['ro', 'rw']", [self.mapped(attach_modes=['x'])]),
+                ('attach_modes', [self.mapped(attach_modes=[])]),
+                ('there are 2 attach_modes for 1 servers', [self.mapped(
+                    self.shared, attach_modes=['rw', 'ro'])]),
+                ('give one of them', [self.mapped(attach_mode='ro', attach_modes=['ro'])])):
             with self.subTest(words):
                 self.refused_server(words, block_device_mapping_v2=mapped,
                                     status=404 if words == missing else 400)
 
     def test_a_mode_without_the_extension(self):
-        self.refused_server('ask for it by', cloud.LATEST, block_device_mapping_v2=[
-            self.mapped(attach_mode='ro')])
+        for asked in ({'attach_mode': 'ro'}, {'attach_modes': ['ro']}):
+            self.refused_server('ask for it by', cloud.LATEST, block_device_mapping_v2=[
+                self.mapped(**asked)])
 
     def test_shared_volumes_need_2_60(self):
         self.refused_server('Multiattach volumes are only supported starting with', 'compute 2.59',

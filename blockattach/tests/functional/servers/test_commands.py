@@ -147,6 +147,11 @@ class CreateTest(ServerCommandsTestCase):
                 shown['OS-EXT-SRV-ATTR:root_device_name']))
         self.assertEqual({'ro'}, {mode for _, _, mode, _ in self.attachments(self.shared)})
 
+    def test_each_has_its_mode(self):
+        rows = self.made('--volume', f'{self.shared}:rw,ro', '--count', '2')
+        self.assertEqual([('web-1', {self.shared: 'rw'}), ('web-2', {self.shared: 'ro'})], [
+            (row['Name'], self.volumes(row['ID'])) for row in rows])
+
     def test_one_on_a_host_by_the_name_of_its_volume(self):
         made = self.cloud.storage.as_member.post('/volumes', {'volume': {
             'size': 1, 'name': 'system:disk'}})
@@ -185,7 +190,9 @@ class CreateTest(ServerCommandsTestCase):
                  ('--flavor', 'nosuch', '--volume', plain)),
                 (r"There is no volume 'nosuch'\.", ('--flavor', '1', '--volume', 'nosuch')),
                 (r'not multiattach.*\(HTTP 400\)',
-                 ('--flavor', '1', '--volume', plain, '--count', '2'))):
+                 ('--flavor', '1', '--volume', plain, '--count', '2')),
+                (r'there are 3 attach_modes for 2 servers.*\(HTTP 400\)',
+                 ('--flavor', '1', '--volume', f'{self.shared}:rw,ro,ro', '--count', '2'))):
             with self.subTest(words):
                 self.assert_refused(words, 'server', 'shared', 'create', 'web', *arguments)
         self.both.roles = 'member,reader'

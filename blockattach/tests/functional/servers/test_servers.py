@@ -28,6 +28,19 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertEqual({'host-a': 5, 'host-b': 5}, {
             name: len(host.servers()) for name, host in self.hosts.items()})
 
+    def test_each_of_several_has_its_mode(self):
+        shared, root = self.volume(multiattach=True), self.volume(multiattach=True)
+        made = {'source_type': 'volume', 'destination_type': 'volume'}
+        self.create({**made, 'uuid': root, 'boot_index': 0, 'attach_mode': 'ro'},
+                    {**made, 'uuid': shared, 'boot_index': -1,
+                     'attach_modes': ['rw', 'ro', 'ro']}, max_count=3)
+        servers = sorted(self.asked(200, 'GET', '/servers')['servers'],
+                         key=lambda one: one['name'])
+        self.assertEqual(
+            [{root: 'ro', shared: 'rw'}, *[{root: 'ro', shared: 'ro'}] * 2],
+            [self.volumes(one['id']) for one in servers])
+        self.assertEqual(['ro', 'ro', 'rw'], sorted(one[2] for one in self.attachments(shared)))
+
     def test_several_on_a_plain_volume_are_refused(self):
         plain = self.volume()
         self.assertIn('not multiattach', self.create(plain, max_count=2, status=400)[
