@@ -25,7 +25,7 @@ ON_BOTH = ('attach-cycle', 'reserve-cycle', 'show-volume')
 DRIVERS = ('mysqlclient', 'PyMySQL')
 FEATURES = {'as it is', 'classic queues', 'calls over HTTP', 'without a broker', 'notifications',
             'metrics', 'traces of each tenth request', 'traces of each request', 'debug = true',
-            'a cluster of one'}
+            'a cluster of one', 'no history'}
 COPIES = ('none', 'clone', 'migration', 'limited clone', 'limited migration')
 OPERATIONS = ('create', 'clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
 TINY = ('--seconds', '0.2', '--rounds', '1', '--concurrency', '2')

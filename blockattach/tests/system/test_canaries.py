@@ -315,7 +315,13 @@ class CanaryTest(processes.ProcessesTestCase):
         for word in ('freeze', 'thaw'):
             self.done('PUT', f'/os-services/{word}', {'host': processes.BACKEND})
         quotas, extended = f'/os-quota-sets/{self.project}', {
-            'OpenStack-API-Version': 'volume 3.71, blockattach 1.3'}
+            'OpenStack-API-Version': 'volume 3.71, blockattach 1.6'}
+        attachment, *_ = self.done('GET', '/attachments')['attachments']
+        for path in (f'/attachments/{attachment["id"]}/history',
+                     f'/attachments/{attachment["id"]}/explain',
+                     '/scheduler-stats/explain_pools?size=1'):
+            self.done('GET', path, **extended)
+        self.done('PUT', '/os-services/reconcile', {'host': processes.BACKEND}, **extended)
         self.done('PUT', quotas, {'quota_set': {'attachments': 100}}, **extended)
         for path in (quotas, f'{quotas}/defaults'):
             self.done('GET', path, **extended)
