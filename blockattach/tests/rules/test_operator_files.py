@@ -1,5 +1,6 @@
 """The files that operators are given: their programs take them, and what they name is there."""
 import configparser
+import json
 import os
 import pathlib
 import re
@@ -14,6 +15,11 @@ from blockattach.tests.rules import sources
 
 ETC = sources.ROOT / 'etc'
 HOME = '/opt/blockattach/bin/'
+# What gives a service mounts of its own, in the words of "systemd-analyze security".
+OWN_MOUNTS = {f'{name}=' for name in (
+    'PrivateDevices', 'PrivateMounts', 'PrivateTmp', 'ProtectControlGroups', 'ProtectHome',
+    'ProtectKernelLogs', 'ProtectKernelModules', 'ProtectKernelTunables', 'ProtectProc',
+    'ProtectSystem', 'RootDirectory=/RootImage')}
 
 
 def scripts():
@@ -39,21 +45,50 @@ class OperatorFilesTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
+    def copied(self, folder, unit, *drop_ins):
+        """A unit as systemd reads it here, where its program is not installed."""
+        copy = pathlib.Path(folder, unit.name)
+        copy.write_text(re.sub(rf'{HOME}[a-z-]+', '/bin/true', unit.read_text()))
+        for drop_in in drop_ins:
+            beside = pathlib.Path(folder, drop_in.parent.name)
+            beside.mkdir(exist_ok=True)
+            shutil.copy(drop_in, beside)
+        return str(copy)
+
     def test_units_are_taken_by_systemd(self):
         units = sorted((ETC / 'systemd').glob('*.service'))
         self.assertTrue(units)
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             for unit in units:
-                text = unit.read_text()
                 with self.subTest(unit=unit.name):
-                    started = re.findall(rf'^ExecStart={HOME}([a-z-]+)', text, re.M)
+                    started = re.findall(rf'^ExecStart={HOME}([a-z-]+)', unit.read_text(), re.M)
                     self.assertEqual(1, len(started))
                     self.assertIn(started[0], scripts())
-                    # What is not installed here is not what is asked.
-                    copy = pathlib.Path(folder, unit.name)
-                    copy.write_text(re.sub(rf'{HOME}[a-z-]+', '/bin/true', text))
-                    self.assertEqual('', self.run_program(
-                        'systemd-analyze', 'verify', '--man=no', str(copy)))
+                    for drop_ins in ((), unit.parent.glob(f'{unit.name}.d/*')):
+                        self.assertEqual('', self.run_program(
+                            'systemd-analyze', 'verify', '--man=no',
+                            self.copied(folder, unit, *drop_ins)))
+
+    def settings(self, unit, *drop_ins):
+        """What protects a service, by name: whether it holds; None: it does not matter."""
+        with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
+            said = self.run_program('systemd-analyze', 'security', '--offline=yes',
+                                    '--no-pager', '--json=short',
+                                    self.copied(folder, unit, *drop_ins))
+        return {row['name']: row['set'] for row in json.loads(said)}
+
+    def test_an_agent_of_guests_has_no_right_and_one_of_the_machine_shares_its_mounts(self):
+        unit = ETC / 'systemd' / 'blockattach-compute.service'
+        guests = self.settings(unit)
+        self.assertTrue(guests['User=/DynamicUser='])
+        self.assertTrue(all(holds for name, holds in guests.items()
+                            if name.startswith('CapabilityBoundingSet=')))
+        machine = self.settings(unit, unit.with_name(f'{unit.name}.d') / 'kind-host.conf')
+        self.assertFalse(machine['User=/DynamicUser='])
+        self.assertFalse(any(holds for name, holds in machine.items()
+                             if name.startswith('CapabilityBoundingSet=')))
+        self.assertLessEqual(OWN_MOUNTS, set(machine))
+        self.assertEqual(set(), {name for name in OWN_MOUNTS if machine[name]})
 
     def test_container_files_are_taken_by_their_linter(self):
         files = sorted((ETC / 'container').rglob('Containerfile'))
