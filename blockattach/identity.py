@@ -3,6 +3,7 @@ from typing import Any
 
 import requests
 from keystoneauth1 import exceptions
+from keystoneauth1 import http_basic
 from keystoneauth1 import plugin
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
@@ -28,7 +29,10 @@ def open_session(settings: account.AccountSettings, timeout: float,
 
 
 def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
-    """This service's own account; without one only a service without Keystone answers."""
+    """This service's own account; without one only a service without authentication answers."""
+    if settings.is_basic:
+        return http_basic.HTTPBasicAuth(settings.endpoint_override, settings.username,
+                                        settings.password or '')
     if not settings.has_account:
         return token_endpoint.Token(settings.endpoint_override, NO_TOKEN)
     return v3.Password(

@@ -95,13 +95,15 @@ class Conductor(interface.ConductorInterface):
         self.begin(caller, server_id, 'detach', {'volume_id': device.volume_id})
 
     def extended(self, caller: context.RequestContext, server_id: str, volume_id: str) -> None:
-        """A volume has become larger: its server's guest shall see it.
+        """A volume has become larger: its server's guest shall see it. A service says so, which
+        need not see the volume.
 
         :raises NotFound: there is no such server, or it has not got the volume
         """
         server = self._tools.store.server(server_id)
         self._tools.store.device(server_id, volume_id)
-        size_gb = self._tools.volumes.get(caller, volume_id).size_gb
+        size_gb = self._tools.volumes.get(context.admin_context(
+            global_request_id=caller.global_id), volume_id).size_gb
         if server.host is None:
             return
         try:

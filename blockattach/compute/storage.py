@@ -1,6 +1,7 @@
 """What is asked of block storage, as any client may ask it: over HTTP, or over the bus.
 
-A caller's token goes along where there is one.
+With Keystone a caller's token goes along, and the account's beside it; what goes on after the
+token is gone, the account asks for. By HTTP basic authentication it asks for everything.
 """
 import contextlib
 import dataclasses
@@ -14,6 +15,8 @@ from urllib import parse
 import requests
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
+from keystoneauth1 import plugin
+from keystoneauth1 import service_token
 from keystoneauth1 import token_endpoint
 
 from blockattach import context
@@ -29,6 +32,7 @@ LOG = logging.getLogger(__name__)
 _SERVICE_TYPE = 'block-storage'
 _MICROVERSION = '3.54'
 """The first one that takes a mode in the creation of an attachment."""
+_PROJECT = 'os-vol-tenant-attr:tenant_id'
 _IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloading')
 
 
@@ -105,10 +109,11 @@ class _Http:
         """
         self._settings = settings
         self._session = identity.open_session(settings, settings.timeout, outgoing)
-        own = identity.own(settings)
+        self._account = identity.own(settings)
         self._own = adapter.Adapter(
-            self._session, auth=own, service_type=_SERVICE_TYPE, interface=settings.interface,
-            region_name=settings.region_name, endpoint_override=settings.endpoint_override)
+            self._session, auth=self._as_service(self._account), service_type=_SERVICE_TYPE,
+            interface=settings.interface, region_name=settings.region_name,
+            endpoint_override=settings.endpoint_override)
 
     def ask(self, caller: context.RequestContext, method: str, path: str, body: Any = None,
             also: tuple[int, ...] = (),
@@ -129,21 +134,30 @@ class _Http:
             'global_request_id': caller.global_id}
         if body is not None:
             sent['json'] = body
-        token = caller.auth_token or self._claim(caller)
+        token = self._token(caller)
         if token is None:
             return self._own.request(path, method, **sent)
         endpoint = self._settings.endpoint_override or identity.endpoint(
             self._session, self._settings, token, _SERVICE_TYPE)
-        if self._settings.has_account:
-            sent['headers']['X-Service-Token'] = self._own.get_token()
         return self._session.request(
             f'{endpoint.rstrip("/")}{path}', method,
-            auth=token_endpoint.Token(endpoint, token), microversion_service_type='volume', **sent)
+            auth=self._as_service(token_endpoint.Token(endpoint, token)),
+            microversion_service_type='volume', **sent)
 
-    def _claim(self, caller: context.RequestContext) -> str | None:
-        """Without Keystone a caller is believed what it claims; with it, the account asks."""
-        if self._settings.has_account or not caller.project_id:
+    def _as_service(self, user: plugin.BaseAuthPlugin) -> plugin.BaseAuthPlugin:
+        """The same with the account's token beside it: only a service ends what a server uses."""
+        if not self._settings.has_account:
+            return user
+        return service_token.ServiceTokenAuthWrapper(user, self._account)
+
+    def _token(self, caller: context.RequestContext) -> str | None:
+        """What a caller is asked for with; None: the account asks. Without Keystone a caller is
+        believed what it claims.
+        """
+        if self._settings.is_basic:
             return None
+        if caller.auth_token or self._settings.has_account or not caller.project_id:
+            return caller.auth_token
         return f'{caller.user_id}:{caller.project_id}'
 
 
@@ -151,8 +165,10 @@ class HttpVolumes(_Http):
     """`Volumes` over HTTP."""
 
     def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
-        """GET /volumes/{id}."""
+        """GET /volumes/{id}. The account may see what the caller may not."""
         found = self.ask(caller, 'GET', f'/volumes/{volume_id}')['volume']
+        if not caller.is_admin and found.get(_PROJECT) != caller.project_id:
+            raise errors.NotFound(f'Volume {volume_id} could not be found.')
         return Volume(found['id'], found['name'], found['status'], found['size'],
                       bool(found['multiattach']), bool(found['attachments']))
 
@@ -187,8 +203,9 @@ class HttpAttachments(_Http):
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str) -> list[str]:
-        """GET /attachments."""
-        query = parse.urlencode({'instance_id': server_id, 'volume_id': volume_id})
+        """GET /attachments, of all projects where the caller or the account may see them."""
+        query = parse.urlencode({'instance_id': server_id, 'volume_id': volume_id,
+                                 'all_tenants': '1'})
         return [one['id'] for one in self.ask(
             caller, 'GET', f'/attachments?{query}')['attachments']]
 

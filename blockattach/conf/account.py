@@ -45,8 +45,13 @@ class AccountSettings:
 
     @property
     def has_account(self) -> bool:
-        """Whether this service can ask for itself."""
+        """Whether this service can ask for itself, by an account of Keystone's."""
         return bool(self.auth_url and self.username)
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether it does so by name and password, without Keystone."""
+        return bool(self.username and not self.auth_url)
 
     @property
     def keystone(self) -> str:

@@ -83,6 +83,10 @@ class BlockStorageSettings(account.AccountSettings):
         ('http', 'Everything over HTTP.'),
         ('bus', 'Attachments over the message bus (AttachmentsInterface); volumes over HTTP.')],
         help='How attachments are asked for.')
+    username: str | None = groups.option(cfg.StrOpt, help=(
+        'Account of the compute API. With auth_url it is one of Keystone with the roles service '
+        "and admin, which asks once a caller's token is gone. Without auth_url everything is "
+        'asked for by it, by HTTP basic authentication at endpoint_override.'))
     timeout: float = groups.option(cfg.FloatOpt, default=120, min=0.01, help=(
         'Seconds to wait for an answer of block storage.'))
 

@@ -18,6 +18,7 @@ from blockattach.http import auth
 from blockattach.http import loopback
 from blockattach.http import middleware
 from blockattach.http import outer_middleware
+from blockattach.http import tls
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -94,6 +95,16 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
         origins = conf[outer_middleware.CORS_GROUP].allowed_origin or ()
         return (loopback.serve_locally(origins), *layers)
     return layers
+
+
+def build_certificate(conf: cfg.ConfigOpts,
+                      settings: api_conf.ApiSettings) -> tls.Certificate | None:
+    """What makes the built-in server speak HTTPS; None: it does not.
+
+    :raises ConfigurationError: its files cannot be used
+    """
+    with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
+        return None if settings.tls is None else tls.Certificate(settings.tls)
 
 
 def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:

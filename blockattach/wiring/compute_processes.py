@@ -87,6 +87,8 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
         base.conf, base.bus, opened, policy, executor, base.clock, base.telemetry, name,
         f'{name}.{uuid.uuid4()}', notifications.build(base.conf, f'compute.{name}'))
     health.register(base.conf)
+    if listening.secured is not None:
+        base.reloads.add(listening.secured.reload)
     listening.telemetry = base.telemetry
     listening.application = health.with_health(
         built.application, base.conf, base.monitor,
@@ -108,10 +110,11 @@ def _listen(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> ser
     """
     api = dataclasses.replace(api_conf.settings(conf), host=settings.host, port=settings.port)
     authentication.check_address(conf, api)
+    secured = authentication.build_certificate(conf, api)
     with locations.named(conf, compute_conf.GROUP, 'port'):
         return server.Server(None, api.host, api.port, api.queue, api.max_request_body_size,
                              core_conf.settings(conf).graceful_shutdown_timeout,
-                             at_once=health.PATHS)
+                             secured, health.PATHS)
 
 
 def build_agent_services(base: outside.Outside) -> list[processes.Service]:

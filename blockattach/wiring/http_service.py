@@ -8,7 +8,6 @@ from blockattach.conf import locations
 from blockattach.conf import watch as watch_conf
 from blockattach.http import health
 from blockattach.http import server
-from blockattach.http import tls
 from blockattach.http import watching
 from blockattach.wiring import api
 from blockattach.wiring import authentication
@@ -46,8 +45,7 @@ def listen(conf: cfg.ConfigOpts) -> server.Server:
     """
     settings, watch = api_conf.settings(conf), watch_conf.settings(conf)
     authentication.check_address(conf, settings)
-    with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
-        secured = None if settings.tls is None else tls.Certificate(settings.tls)
+    secured = authentication.build_certificate(conf, settings)
     with locations.named(conf, api_conf.GROUP, 'port'):
         return server.Server(None, settings.host, settings.port, settings.queue,
                              settings.max_request_body_size,

@@ -201,6 +201,8 @@ class Work:
                 self.tools.attachments.delete(self.caller, device.attachment_id)
             self.store.change_device(device.id, attachment_id=device.next_attachment_id,
                                      next_attachment_id=None)
+            # What the caller asked for is made once more when the account asks for it.
+            self.release_unknown(device.volume_id)
 
     def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
         """The host with the fewest servers, of those whose agents are up and can do it.

@@ -28,6 +28,11 @@ MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
 ABSENT = object()
 ENDPOINT = 'http://127.0.0.1:8776/v3'
+# The account of the compute API, where it has one, and all that is needed of its Keystone.
+ACCOUNT = {'auth_url': 'http://127.0.0.1:5000', 'username': 'compute', 'password': 'password'}
+ACCOUNT_TOKEN = 'compute:service:admin,service'
+KEYSTONE_PATH = '/v3/auth/tokens'
+ISSUED = {'token': {'methods': ['password'], 'expires_at': '9999-01-01T00:00:00.000000Z'}}
 MOST = 1000
 """Attachments of a page of a list over the bus."""
 
@@ -73,12 +78,20 @@ class Direct(adapters.BaseAdapter):
                                     headers=dict(request.headers), base_url=ENDPOINT[:-3])
         if request.body is not None:
             asked.body = request.body if isinstance(request.body, bytes) else request.body.encode()
+        if request.path_url == KEYSTONE_PATH:
+            return self._answer(request, 201, json.dumps(ISSUED).encode(),
+                                {'X-Subject-Token': ACCOUNT_TOKEN})
         answered = asked.get_response(self._application)
-        found = requests.Response()
-        found.status_code, found.url, found.request = answered.status_code, request.url, request
-        found._content = answered.body
-        found.headers.update(answered.headers)
+        found = self._answer(request, answered.status_code, answered.body, answered.headers)
         self._cutting.behind(f'{request.method} {request.path_url}')
+        return found
+
+    @staticmethod
+    def _answer(request, status, body, headers):
+        found = requests.Response()
+        found.status_code, found.url, found.request = status, request.url, request
+        found._content = body
+        found.headers.update(headers)
         return found
 
     def close(self):
@@ -133,8 +146,9 @@ class CutHost(fake.FakeHost):
 class Cloud:
     """Everything, from construction until `close`."""
 
-    def __init__(self, hosts=('host-a', 'host-b'), old=(), transport='http'):
+    def __init__(self, hosts=('host-a', 'host-b'), old=(), transport='http', account=False):
         """
+        :param account: whether the compute API has one, as with Keystone
         :param old: hosts whose agents speak version 1.0
         :param transport: how attachments are asked for
         """
@@ -145,7 +159,8 @@ class Cloud:
         self.notified = notifications.Heard()
         self.work = bus.Work()
         conf = in_process.configuration({
-            'block_storage': {'endpoint_override': ENDPOINT, 'transport': transport},
+            'block_storage': {'endpoint_override': ENDPOINT, 'transport': transport,
+                              **(ACCOUNT if account else {})},
             'compute': {'connection': 'sqlite://'}})
         self.bus = bus.DirectBus(self.work, rpc_conf.settings(conf), self.clock,
                                  acts.Telemetry(self.clock))
@@ -197,10 +212,12 @@ class ComputeTestCase(unittest.TestCase):
     HOSTS = ('host-a', 'host-b')
     OLD = ()
     TRANSPORT = 'http'
+    ACCOUNT = False
 
     def setUp(self):
         super().setUp()
-        self.cloud = Cloud(self.HOSTS, old=self.OLD, transport=self.TRANSPORT)
+        self.cloud = Cloud(self.HOSTS, old=self.OLD, transport=self.TRANSPORT,
+                           account=self.ACCOUNT)
         self.addCleanup(self.cloud.close)
         self.hosts = self.cloud.fakes.hosts
 

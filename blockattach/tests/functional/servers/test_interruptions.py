@@ -8,7 +8,7 @@ ROOT = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0,
 MIGRATE = {'host': None, 'block_migration': 'auto'}
 
 
-class InterruptionTest(cloud.ComputeTestCase):
+class InterruptionTestCase(cloud.ComputeTestCase):
 
     def setUp(self):
         super().setUp()
@@ -102,6 +102,9 @@ class InterruptionTest(cloud.ComputeTestCase):
         self.cloud.settle()
         self.assert_consistent(made)
 
+
+class InterruptionTest(InterruptionTestCase):
+
     def test_build(self):
         self.cut_everywhere(lambda: None, lambda _none: self.boot(settle=False))
 
@@ -138,6 +141,24 @@ class InterruptionTest(cloud.ComputeTestCase):
 
     def test_rebuild(self):
         self.cut_everywhere(self.boot, self.act_on('rebuild', {'imageRef': ''}))
+
+    def test_evacuate(self):
+        self.cut_everywhere(self.boot, self.evacuate)
+
+
+class AccountTest(InterruptionTestCase):
+    """An act is begun with a user's token and taken up by the account, which is another caller."""
+
+    ACCOUNT = True
+
+    def test_build(self):
+        self.cut_everywhere(lambda: None, lambda _none: self.boot(settle=False))
+
+    def test_attach(self):
+        self.cut_everywhere(self.boot, lambda made: self.attach(made, self.other, settle=False))
+
+    def test_shelve_offload(self):
+        self.cut_everywhere(lambda: self.shelved(False), self.act_on('shelveOffload'))
 
     def test_evacuate(self):
         self.cut_everywhere(self.boot, self.evacuate)
