@@ -1,36 +1,22 @@
 """Migrations: from empty to the tables of the models, once, however many ask at once."""
-import subprocess
-import sys
 import tempfile
 import unittest
 
-import sqlalchemy as sa
-from alembic import autogenerate
-from alembic.runtime import migration
 from oslo_db import exception as db_exception
 
 from blockattach import errors
+from blockattach.compute.store import models as compute_models
+from blockattach.compute.store import schema
 from blockattach.db import models
 from blockattach.db.schema import migrate
 from blockattach.db.services import pools
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import volume_queries
 from blockattach.tests.db import base
+from blockattach.tests.db import migrating
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import next_release
-from blockattach.tests.fixtures import polling
-
-UPGRADE = """
-import sys
-from blockattach.db.schema import migrate
-from blockattach.tests.fixtures import database
-engine = database.open_engine(sys.argv[1])
-print('ready', flush=True)
-sys.stdin.readline()
-migrate.upgrade(engine)
-assert migrate.version(engine) == migrate.expected()
-"""
 
 # With the package of the next release.
 CALLS = """
@@ -75,45 +61,14 @@ for name in sys.argv[2:]:
 
 
 @base.on_every_database
-class MigrationTest(base.DatabaseTestCase):
-    MIGRATED = False
-
-    def test_an_empty_database_has_no_version(self):
-        self.assertEqual((None, None), migrate.version(self.database.engine))
-
-    def test_the_tables_are_those_of_the_models(self):
-        migrate.upgrade(self.database.engine)
-        self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
-        self.assertEqual([], self.differences())
-
-    def differences(self):
-        with self.database.reader() as connection:
-            context = migration.MigrationContext.configure(
-                connection, opts={'compare_type': True, 'compare_server_default': True})
-            return autogenerate.compare_metadata(context, models.metadata)
+class MigrationTest(migrating.MigrationTestCase):
+    MODULE = migrate
+    METADATA = models.metadata
 
     def test_what_is_empty_is_not_contracted(self):
         with self.assertRaises(errors.ConfigurationError):
             migrate.contract(self.database.engine)
         self.assertEqual((None, None), migrate.version(self.database.engine))
-
-    def test_a_newer_schema_is_refused(self):
-        migrate.upgrade(self.database.engine)
-        for newer in ("UPDATE alembic_version SET version_num = '9999'",
-                      "INSERT INTO alembic_version (version_num) VALUES ('c9999')"):
-            with self.database.writer() as connection:
-                connection.execute(sa.text(newer))
-            for act in (migrate.check, migrate.upgrade, migrate.expand, migrate.contract):
-                with self.assertRaisesRegex(errors.ConfigurationError, 'newer release'):
-                    act(self.database.engine)
-
-    def test_the_comparison_sees_a_difference(self):
-        migrate.upgrade(self.database.engine)
-        with self.database.writer() as connection:
-            connection.execute(sa.text('DROP INDEX ix_pools_host' + (
-                ' ON pools' if self.KIND == database.MYSQL else '')))
-        [found] = self.differences()
-        self.assertEqual('add_index', found[0])
 
     def test_there_is_a_type_for_volumes_whose_type_nobody_names(self):
         migrate.upgrade(self.database.engine)
@@ -121,35 +76,31 @@ class MigrationTest(base.DatabaseTestCase):
         self.assertEqual(('Default Volume Type', True, {}),
                          (kind.description, kind.is_public, kind.extra_specs))
 
-    def test_a_second_upgrade_changes_nothing(self):
+    def test_a_second_upgrade_leaves_what_the_first_has_written(self):
         migrate.upgrade(self.database.engine)
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
         migrate.upgrade(self.database.engine)
         self.assertEqual(kind, volume_types.get_by_name(self.database, '__DEFAULT__'))
 
-    def start_upgrade(self):
-        """A process that has connected and waits for a line to go on."""
-        process = subprocess.Popen(
-            [sys.executable, '-W', 'ignore', '-c', UPGRADE, self.fixture.url],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.communicate)
-        self.addCleanup(process.kill)
-        return process
 
-    def test_processes_that_start_at_once_migrate_once(self):
-        processes = [self.start_upgrade() for _ in range(4)]
-        for process in processes:
-            self.assertEqual('ready\n', process.stdout.readline())
-        for process in processes:
-            process.stdin.write('go\n')
-            process.stdin.flush()
-        for process in processes:
-            _, words = process.communicate(timeout=polling.LIMIT)
-            self.assertEqual(0, process.returncode, words)
-        self.assertEqual(migrate.expected(), migrate.version(self.database.engine))
-        with self.database.reader() as connection:
-            count = connection.execute(sa.text('SELECT count(*) FROM volume_types')).scalar()
-        self.assertEqual(1, count)
+@base.on_every_database
+class ComputeMigrationTest(migrating.MigrationTestCase):
+    """The database of servers, which a consumer has."""
+
+    MODULE = schema
+    METADATA = compute_models.metadata
+
+
+@base.on_every_database
+class BothMigrationsTest(base.DatabaseTestCase):
+    """Nothing is confused where one database has both."""
+
+    def test_each_knows_its_own(self):
+        schema.MIGRATIONS.upgrade(self.database.engine)
+        for module in (migrate, schema):
+            self.assertEqual(module.MIGRATIONS.expected(),
+                             module.MIGRATIONS.version(self.database.engine))
+            module.MIGRATIONS.check(self.database.engine)
 
 
 class NextReleaseTestCase(base.DatabaseTestCase):
@@ -222,16 +173,6 @@ class TableTest(base.DatabaseTestCase):
             self.skipTest('SQLite knows no lengths')
         self.assertRaises(db_exception.DBError, volume_types.create, self.database, 'x' * 256,
                           None, True, {})
-
-    def test_every_table_is_transactional_and_counts_bytes_on_mysql(self):
-        if self.KIND != database.MYSQL:
-            self.skipTest('engines and collations are a matter of MySQL')
-        with self.database.reader() as connection:
-            found = connection.execute(sa.text(
-                'SELECT table_name, engine, table_collation FROM information_schema.tables '
-                "WHERE table_schema = database() AND table_name <> 'alembic_version'")).all()
-        self.assertEqual({(name, 'InnoDB', 'utf8mb4_bin') for name in models.metadata.tables},
-                         {tuple(row) for row in found})
 
 
 class SqlTest(unittest.TestCase):

@@ -28,6 +28,8 @@ DECLARATIONS = (
     (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
     (r'blockattach\.db\.engine\.statements\.(Statement|value)',
      'the same, compiled when it is first sent'),
+    (r'blockattach\.db\.engine\.migrations\.(Migrations|Phase)',
+     'where the revisions of a database are'),
     (r'blockattach\.db\.models\.live', 'a condition as an expression'),
     (r'blockattach\.rpc\.contract\.\w+', 'since when a method of an interface exists, and how'),
     (r'blockattach\.http\.(schema|operation)\.\w+|blockattach\.api\.answers\.\w+'
@@ -42,6 +44,7 @@ METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|low
                      r'with_variant|is_not|joinpath|resolve|operations)')
 
 MIGRATIONS = 'blockattach/db/schema/migrations'
+OF_SERVERS = 'blockattach/compute/store/migrations'
 # module, call: reason
 EXCEPTED = {
     ('blockattach/__init__.py', 'sys.modules.setdefault'):
@@ -63,7 +66,9 @@ EXCEPTED = {
     (f'{MIGRATIONS}/versions/0001_first_release.py', '_timestamps'):
         'columns that several tables have',
     (f'{MIGRATIONS}/versions/0001_first_release.py', '_soft_deletion'): 'the same',
-    (f'{MIGRATIONS}/env.py', 'run'): 'alembic runs this file; nobody imports it',
+    (f'{MIGRATIONS}/env.py', 'blockattach.db.engine.environment.run'):
+        'alembic runs this file; nobody imports it',
+    (f'{OF_SERVERS}/env.py', 'blockattach.db.engine.environment.run'): 'the same',
     ('blockattach/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
     ('blockattach/rpc/inproc.py', 'Registry'):

@@ -8,13 +8,16 @@ import ast
 import pathlib
 import unittest
 
+from blockattach.compute.store import schema
 from blockattach.db.schema import migrate
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.rules import sources
 
 FOLDER = 'blockattach/db/schema/migrations'
-EXPANDS = f'{FOLDER}/{migrate.EXPAND.folder}/'
-CONTRACTS = f'{FOLDER}/{migrate.CONTRACT.folder}/'
+OF_SERVERS = 'blockattach/compute/store/migrations'
+EXPANDS, CONTRACTS, SERVERS_EXPANDS, SERVERS_CONTRACTS = (
+    f'{folder}/{phase.folder}/' for folder in (FOLDER, OF_SERVERS)
+    for phase in (migrate.EXPAND, migrate.CONTRACT))
 
 ADDS = {'add_column', 'create_table', 'create_index', 'execute', 'f'}
 TAKES_AWAY = {'alter_column', 'batch_alter_table', 'create_check_constraint',
@@ -84,11 +87,11 @@ def revision(body, folder=EXPANDS):
 class RevisionsTest(unittest.TestCase):
 
     def test_what_expands_only_adds(self):
-        self.assertEqual([], [found for module in sources.modules(EXPANDS)
+        self.assertEqual([], [found for module in sources.modules(EXPANDS, SERVERS_EXPANDS)
                               for found in breaks_the_older(module)])
 
     def test_what_contracts_adds_nothing(self):
-        self.assertEqual([], [found for module in sources.modules(CONTRACTS)
+        self.assertEqual([], [found for module in sources.modules(CONTRACTS, SERVERS_CONTRACTS)
                               for found in adds(module)])
 
     def test_those_of_the_next_release_that_tests_make(self):
@@ -98,19 +101,25 @@ class RevisionsTest(unittest.TestCase):
             self.assertEqual([], list(rule(sources.parse(text, f'blockattach/{path}'))))
 
     def test_they_are_found(self):
-        self.assertIn(FIRST, [module.path for module in sources.modules(EXPANDS)])
+        found = {module.path for module in sources.modules(EXPANDS, SERVERS_EXPANDS)}
+        self.assertLessEqual({FIRST, f'{SERVERS_EXPANDS}0001_first_release.py'}, found)
 
     def test_each_belongs_to_the_branch_of_its_folder(self):
-        scripts = migrate.scripts()
-        for phase, folder in ((migrate.EXPAND, EXPANDS), (migrate.CONTRACT, CONTRACTS)):
+        for migrations, phase, folder in (
+                (migrate.MIGRATIONS, migrate.EXPAND, EXPANDS),
+                (migrate.MIGRATIONS, migrate.CONTRACT, CONTRACTS),
+                (schema.MIGRATIONS, migrate.EXPAND, SERVERS_EXPANDS),
+                (schema.MIGRATIONS, migrate.CONTRACT, SERVERS_CONTRACTS)):
             mine = {pathlib.Path(module.path).name for module in sources.modules(folder)}
-            walked = {pathlib.Path(step.path).name for step in scripts.walk_revisions()
+            walked = {pathlib.Path(step.path).name
+                      for step in migrations.scripts().walk_revisions()
                       if phase.name in step.branch_labels}
             self.assertEqual(mine - {'__init__.py'}, walked)
 
     def test_the_last_of_each_branch_is_known_without_alembic(self):
-        self.assertEqual(set(filter(None, migrate.expected())),
-                         set(migrate.scripts().get_heads()))
+        for migrations in (migrate.MIGRATIONS, schema.MIGRATIONS):
+            self.assertEqual(set(filter(None, migrations.expected())),
+                             set(migrations.scripts().get_heads()))
 
     def test_what_breaks_the_older_is_found(self):
         for body in ("op.drop_column('volumes', 'name')", "op.drop_table('volumes')",

@@ -1,0 +1,1 @@
+"""One file per revision under ``versions``, run by `blockattach.compute.store.schema`."""

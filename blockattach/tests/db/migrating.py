@@ -1,0 +1,120 @@
+"""What must hold of the migrations of any database: its own tables from nothing, once."""
+import subprocess
+import sys
+
+import sqlalchemy as sa
+from alembic import autogenerate
+from alembic.runtime import migration
+
+from blockattach import errors
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import polling
+
+UPGRADE = """
+import importlib
+import sys
+from blockattach.tests.fixtures import database
+migrations = importlib.import_module(sys.argv[1]).MIGRATIONS
+engine = database.open_engine(sys.argv[2])
+print('ready', flush=True)
+sys.stdin.readline()
+migrations.upgrade(engine)
+assert migrations.version(engine) == migrations.expected()
+"""
+
+
+class MigrationTestCase(base.DatabaseTestCase):
+    """``MODULE`` has the ``MIGRATIONS``, which make the tables of ``METADATA``."""
+
+    MIGRATED = False
+    MODULE = None
+    METADATA = None
+
+    def setUp(self):
+        super().setUp()
+        self.migrations = self.MODULE.MIGRATIONS
+        self.engine = self.database.engine
+
+    def test_an_empty_database_has_no_version(self):
+        self.assertEqual((None, None), self.migrations.version(self.engine))
+
+    def test_an_empty_database_is_refused_with_what_to_do(self):
+        with self.assertRaisesRegex(errors.ConfigurationError, f'run {self.migrations.command}$'):
+            self.migrations.check(self.engine)
+
+    def test_the_tables_are_those_of_the_models(self):
+        self.migrations.upgrade(self.engine)
+        self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
+        self.migrations.check(self.engine)
+        self.assertEqual([], self.differences())
+
+    def differences(self):
+        with self.database.reader() as connection:
+            context = migration.MigrationContext.configure(connection, opts={
+                'compare_type': True, 'compare_server_default': True,
+                'version_table': self.migrations.table})
+            return autogenerate.compare_metadata(context, self.METADATA)
+
+    def test_the_comparison_sees_a_difference(self):
+        self.migrations.upgrade(self.engine)
+        table = next(table for table in self.METADATA.sorted_tables if table.indexes)
+        index = min(index.name for index in table.indexes)
+        with self.database.writer() as connection:
+            connection.execute(sa.text(f'DROP INDEX {index}' + (
+                f' ON {table.name}' if self.KIND == database.MYSQL else '')))
+        [found] = self.differences()
+        self.assertEqual('add_index', found[0])
+
+    def test_a_newer_schema_is_refused(self):
+        self.migrations.upgrade(self.engine)
+        table = self.migrations.table
+        for newer in (f"UPDATE {table} SET version_num = '9999'",
+                      f"INSERT INTO {table} (version_num) VALUES ('c9999')"):
+            with self.database.writer() as connection:
+                connection.execute(sa.text(newer))
+            for act in (self.migrations.check, self.migrations.upgrade, self.migrations.expand,
+                        self.migrations.contract):
+                with self.assertRaisesRegex(errors.ConfigurationError, 'newer release'):
+                    act(self.engine)
+
+    def test_a_second_upgrade_changes_nothing(self):
+        self.migrations.upgrade(self.engine)
+        self.migrations.upgrade(self.engine)
+        self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
+        self.assertEqual([], self.differences())
+
+    def test_processes_that_start_at_once_migrate_once(self):
+        processes = [self.start_upgrade() for _ in range(4)]
+        for process in processes:
+            self.assertEqual('ready\n', process.stdout.readline())
+        for process in processes:
+            process.stdin.write('go\n')
+            process.stdin.flush()
+        for process in processes:
+            _, words = process.communicate(timeout=polling.LIMIT)
+            self.assertEqual(0, process.returncode, words)
+        self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
+        self.assertEqual([], self.differences())
+
+    def start_upgrade(self):
+        """A process that has connected and waits for a line to go on."""
+        process = subprocess.Popen(
+            [sys.executable, '-W', 'ignore', '-c', UPGRADE, self.MODULE.__name__,
+             self.fixture.url],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_every_table_is_transactional_and_counts_bytes_on_mysql(self):
+        if self.KIND != database.MYSQL:
+            self.skipTest('engines and collations are a matter of MySQL')
+        self.migrations.upgrade(self.engine)
+        with self.database.reader() as connection:
+            found = connection.execute(sa.text(
+                'SELECT table_name, engine, table_collation FROM information_schema.tables '
+                'WHERE table_schema = database() AND table_name <> :version'),
+                {'version': self.migrations.table}).all()
+        self.assertEqual({(name, 'InnoDB', 'utf8mb4_bin') for name in self.METADATA.tables},
+                         {tuple(row) for row in found})
