@@ -26,6 +26,7 @@ from oslo_config import cfg
 from blockattach import errors
 from blockattach.http import responses
 from blockattach.wiring import api
+from blockattach.wiring import configuration
 from blockattach.wiring import dependencies
 from blockattach.wiring import processes
 
@@ -77,7 +78,7 @@ def _after_fork() -> None:
 
 def _build() -> Callable[..., Iterable[bytes]]:
     conf = cfg.ConfigOpts()
-    dependencies.configure(conf, _arguments(), _NAME)
+    configuration.configure(conf, _arguments(), _NAME)
     # What is only read needs no broker.
     base = dependencies.build_dependencies(conf, _NAME, need_broker=False)
     application = api.build_serving(base)

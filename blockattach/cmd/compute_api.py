@@ -1,23 +1,12 @@
 """``blockattach-compute-api``: the compute API: servers that use volumes."""
+import functools
 import sys
-from typing import TYPE_CHECKING
 
 from blockattach.cmd import process
 
-if TYPE_CHECKING:
-    from oslo_config import cfg
-
-    from blockattach.wiring import processes
-
 NAME = 'blockattach-compute-api'
 TEXT = 'Serve the compute API: servers that use volumes of a block storage service.'
-
-
-def load(conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """Import what the process consists of."""
-    from blockattach.wiring import compute_processes
-
-    return compute_processes.load_api(conf)
+load = functools.partial(process.load_outside, NAME, 'compute_api')
 
 
 def main() -> int:

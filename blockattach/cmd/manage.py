@@ -51,16 +51,17 @@ def main() -> int:
 
         from oslo_config import cfg
 
-        from blockattach.wiring import dependencies
+        from blockattach.wiring import configuration
+        from blockattach.wiring import databases
 
         conf = cfg.ConfigOpts()
         conf.register_cli_opt(cfg.SubCommandOpt('noun', handler=_add_commands, title='commands'))
-        dependencies.configure(conf, sys.argv[1:], NAME, TEXT)
+        configuration.configure(conf, sys.argv[1:], NAME, TEXT)
         signals.phase = process.Phase.BEGINNING
         noun = NOUNS[conf.noun.name]
         module, _, name = (noun.alone or noun.commands[conf.noun.verb]).act.partition('.')
         act = getattr(importlib.import_module(f'blockattach.cmd.{module}'), name)
-        with dependencies.database_usable(conf):
+        with databases.usable(conf):
             return act(conf) or 0
 
 
@@ -78,6 +79,10 @@ NOUNS = {
                 Argument('volume_id', 'Id of the volume whose status is computed.',
                          {'nargs': '?'}),
                 Argument('--counts', 'Compute the counts of all pools and projects.', _YES)))}),
+    'compute_db': Noun('Create and upgrade the database of servers, which the compute API has.', {
+        'sync': Command('Bring the schema to what this release needs.', 'manage_compute_db.sync'),
+        'version': Command('Print the revision that the schema is at.',
+                           'manage_compute_db.version')}),
     'db': Noun('Create, upgrade and clean up the database.', {
         'sync': Command(
             'Bring the schema to what this release needs: expand it, and contract it unless '

@@ -11,6 +11,7 @@ from blockattach.conf import locations
 from blockattach.db import purging
 from blockattach.db.schema import migrate
 from blockattach.db.schema import online_migrations
+from blockattach.wiring import configuration
 from blockattach.wiring import dependencies
 
 MAY_BE_MORE = 1
@@ -100,7 +101,7 @@ def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
 
 def _open_engine(conf: cfg.ConfigOpts) -> Any:
     with locations.named(conf, 'DEFAULT', 'state_path'):
-        dependencies.make_state_path(core.settings(conf))
+        configuration.make_state_path(core.settings(conf))
     return dependencies.open_engine(conf)
 
 

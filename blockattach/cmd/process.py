@@ -182,10 +182,25 @@ def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
 def load_services(name: str, module: str,
                   conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
     """A process of the services that a module of the wiring builds."""
+    from blockattach.wiring import dependencies
+
+    return _load(name, module, conf, dependencies.build_dependencies)
+
+
+def load_outside(name: str, module: str,
+                 conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
+    """The same of services that do not stand on the database of block storage, and load none."""
+    from blockattach.wiring import outside
+
+    return _load(name, module, conf, outside.open_outside)
+
+
+def _load(name: str, module: str, conf: 'cfg.ConfigOpts',
+          open_base: 'processes.Open') -> 'processes.ServiceProcess':
     from blockattach.wiring import processes
 
     wiring = importlib.import_module(f'blockattach.wiring.{module}')
-    return processes.ServiceProcess(name, conf, wiring.build_services)
+    return processes.ServiceProcess(name, conf, open_base, wiring.build_services)
 
 
 def run(name: str, load: 'Load', text: str = '') -> int:
@@ -199,11 +214,11 @@ def run(name: str, load: 'Load', text: str = '') -> int:
         gc.disable()
         from oslo_config import cfg
 
-        from blockattach.wiring import dependencies
+        from blockattach.wiring import configuration
 
         conf = cfg.ConfigOpts()
         process = load(conf)
-        dependencies.configure(conf, sys.argv[1:], name, text)
+        configuration.configure(conf, sys.argv[1:], name, text)
 
         def reload() -> None:
             if process.reload():

@@ -23,7 +23,8 @@ from blockattach.policy import files as policy_files
 from blockattach.policy import rules
 from blockattach.rpc import history
 from blockattach.rpc import rabbit
-from blockattach.wiring import dependencies
+from blockattach.wiring import configuration
+from blockattach.wiring import databases
 
 Code = upgradecheck.Code
 Result = upgradecheck.Result
@@ -146,7 +147,7 @@ def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
-        dependencies.configure(conf, sys.argv[1:], name, text)
+        configuration.configure(conf, sys.argv[1:], name, text)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)
     except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:
@@ -168,7 +169,7 @@ def add_upgrade(subparsers: Any) -> None:
 def _check(conf: cfg.ConfigOpts) -> int:
     # Where oslo.upgradecheck expects --json.
     upgradecheck.CONF = conf
-    with dependencies.database_usable(conf):
+    with databases.usable(conf):
         checks = UpgradeChecks(conf)
         try:
             return int(checks.check())

@@ -4,6 +4,7 @@ Only URLs and the backend differ from separate processes; every message goes ove
 serialised there.
 """
 import contextlib
+import functools
 import os
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from blockattach.conf import locations
 from blockattach.conf import volume as volume_conf
 from blockattach.db.types import volume_types
 from blockattach.http import server
+from blockattach.wiring import configuration
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
 from blockattach.wiring import http_service
@@ -36,7 +38,8 @@ class AllInOne(processes.ServiceProcess):
         """
         :param say: prints that the process serves, and that it stops
         """
-        super().__init__(NAME, conf, self._services)
+        super().__init__(NAME, conf, functools.partial(
+            dependencies.build_dependencies, upgrade=True), self._services)
         self._say = say
         self._server: server.Server | None = None
         self._announced = False
@@ -60,12 +63,11 @@ class AllInOne(processes.ServiceProcess):
         embedded.set_defaults(self._conf)
         core = core_conf.settings(self._conf)
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
-            dependencies.make_state_path(core)
+            configuration.make_state_path(core)
             self._lock(starting, core.state_path)
         self._server = http_service.listen(self._conf)
         starting.callback(self._server.stop)
-        base = dependencies.build_dependencies(self._conf, NAME, upgrade=True)
-        starting.callback(base.close)
+        base: dependencies.Dependencies = super()._open(starting)
         self._first_start(base)
         return base
 

@@ -4,34 +4,23 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from typing import Any
 
-import oslo_messaging
 import sqlalchemy as sa
 from oslo_config import cfg
-from oslo_db import exception as oslo_db_exception
-from oslo_log import log as oslo_log
-from oslo_policy import opts as policy_options
-from oslo_reports import opts as report_options
 
 from blockattach import clock
 from blockattach import errors
-from blockattach import failpoints
-from blockattach import log
 from blockattach import secrets
-from blockattach import version
 from blockattach.admission import controller
 from blockattach.conf import api as api_conf
 from blockattach.conf import control as control_conf
 from blockattach.conf import core as core_conf
 from blockattach.conf import database as database_conf
-from blockattach.conf import failpoints as failpoints_conf
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import options
-from blockattach.conf import permissions
 from blockattach.conf import quota as quota_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
@@ -49,49 +38,16 @@ from blockattach.rpc import transport
 from blockattach.secrets import key_file
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
+from blockattach.wiring import configuration
+from blockattach.wiring import databases
 from blockattach.wiring import limits
 from blockattach.wiring import observation
+from blockattach.wiring import outside
+from blockattach.wiring import overview
 from blockattach.wiring import rpc_site
 
 if TYPE_CHECKING:
     import requests
-
-LOG = oslo_log.getLogger(__name__)
-
-_DRIVERS = {
-    'MySQLdb': ': begin the URL with mysql+pymysql://, or install blockattach[mysqlclient]',
-    'pymysql': ': install blockattach[mysql]',
-    'psycopg': ': begin the URL with postgresql+psycopg2://',
-    'psycopg2': ': install blockattach[postgresql]'}
-"""What is to be done where a driver of a database is missing, by its module."""
-
-
-class Reloads:
-    """What a process reads anew on SIGHUP: options that may change while it runs, and what is put
-    together from them."""
-
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
-        self._acts: list[Callable[[], None]] = []
-
-    def add(self, act: Callable[[], None]) -> None:
-        """Call this at each reload, after the new values are set."""
-        self._acts.append(act)
-
-    def __call__(self) -> bool:
-        """Read the files again; False: a file or a value is wrong, and all stays as it was."""
-        try:
-            self._conf.mutate_config_files()
-            locations.check_values(self._conf)
-        except (errors.ConfigurationError, cfg.Error) as exc:
-            LOG.error('Cannot reload the configuration, the former one stays%s',
-                      log.fields(reason=exc))
-            return False
-        for act in self._acts:
-            act()
-        LOG.info('Configuration is reloaded')
-        return True
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dependencies:
@@ -105,7 +61,7 @@ class Dependencies:
     bus: transport.Bus
     probe: transport.BrokerProbe
     monitor: monitor.Monitor
-    reloads: Reloads
+    reloads: configuration.Reloads
     observation: observation.Observation
     admission: controller.AdmissionController
     notifier: notifications.Notifications
@@ -136,34 +92,6 @@ class Dependencies:
         self.database.close()
 
 
-def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None,
-              text: str | None = None) -> None:
-    """Read the command line and the configuration files, and start logging.
-
-    :param command: what the process is called; default: the name of its program
-    :param text: what it does, for its help
-    :raises ConfigurationError: a value is wrong, or the log cannot be written
-    """
-    own = frozenset(conf) - frozenset(cfg.ConfigOpts())
-    log.register(conf)
-    options.register(conf)
-    transport.register_options(conf)
-    policy_options.set_defaults(conf)
-    report_options.set_defaults(conf)
-    locations.read(conf, arguments, own, project='blockattach', prog=command,
-                   version=version.version_string(), description=text)
-    with locations.named(conf, failpoints_conf.GROUP, 'armed'):
-        failpoints.configure(conf[failpoints_conf.GROUP].armed)
-    try:
-        log.setup(conf)
-    except OSError as exc:
-        raise locations.refusal(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir',
-                                f'cannot write the log: {exc}') from exc
-    for unknown in options.find_unknown(conf):
-        LOG.warning('Option is not known and has no effect%s', log.fields(
-            path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
-
-
 def load(arguments: list[str]) -> None:
     """Load the driver of the database that is configured, and open nothing.
 
@@ -178,56 +106,17 @@ def load(arguments: list[str]) -> None:
         sa.make_url(_settings(conf).connection).get_dialect().import_dbapi()
 
 
-def make_state_path(core: core_conf.CoreSettings) -> None:
-    """Make the state folder, for its owner only.
-
-    :raises ConfigurationError: it cannot be made or written to, or is open to others
-    """
-    try:
-        os.makedirs(core.state_path, mode=0o700, exist_ok=True)
-    except OSError as exc:
-        raise errors.ConfigurationError(
-            reason=f'cannot make the state directory {core.state_path}: {exc.strerror}') from exc
-    if not os.access(core.state_path, os.W_OK | os.X_OK):
-        raise errors.ConfigurationError(
-            reason=f'cannot write to the state directory {core.state_path}')
-    permissions.check_private(core.state_path)
-
-
 def open_engine(conf: cfg.ConfigOpts) -> sa.Engine:
     """The database as configured, by default an embedded one under the state folder.
 
     :raises ConfigurationError: its driver cannot be loaded
     """
-    try:
-        return opening.open_engine(_settings(conf))
-    except ImportError as exc:
-        raise locations.refusal(
-            conf, 'database', 'connection',
-            f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}') from exc
+    return databases.open_engine(conf, database_conf.GROUP, _settings(conf))
 
 
 def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
     folder = core_conf.settings(conf).state_path
     return database_conf.settings(conf, f'sqlite:///{folder}/blockattach.sqlite')
-
-
-@contextlib.contextmanager
-def database_usable(conf: cfg.ConfigOpts) -> Iterator[None]:
-    """Report an error of the database in a line, without statements or URLs, with the place of its
-    option.
-
-    :raises ConfigurationError: it cannot be reached, or used
-    """
-    try:
-        yield
-    except (errors.DatabaseUnavailable, oslo_db_exception.DBError,
-            sa.exc.SQLAlchemyError) as exc:
-        cause = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
-        inner = getattr(cause, 'inner_exception', None) or cause
-        raise locations.refusal(
-            conf, 'database', 'connection',
-            f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
 
 
 def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,
@@ -243,8 +132,8 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
     """
     core = core_conf.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):
-        make_state_path(core)
-    with locations.named(conf, 'database', 'connection'), database_usable(conf):
+        configuration.make_state_path(core)
+    with locations.named(conf, 'database', 'connection'), databases.usable(conf):
         db_engine = open_engine(conf)
         if upgrade:
             migrate.upgrade(db_engine)
@@ -343,22 +232,6 @@ def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
             [release.name for release in history.RELEASES[:-1]])
 
 
-def open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
-              url: str | None = None) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
-    """A transport, and a probe of its broker, which must answer if it is needed.
-
-    :param option: where its URL stands
-    :param url: None: that of oslo.messaging
-    """
-    with locations.named(conf, group, option):
-        opened = transport.build_transport(conf, url, option)
-        broker = transport.BrokerProbe(conf, opened, rpc_conf.settings(conf), url)
-        wrong = broker.wrong() if need_broker else None
-        if wrong is not None:
-            raise errors.ConfigurationError(reason=wrong)
-    return opened, broker
-
-
 def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
                        upgrade: bool = False, need_broker: bool = True) -> Dependencies:
     """Open the database and the bus as configured.
@@ -374,15 +247,16 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     database.limit_source = limits.source(conf, time)
     over_http = rpc_site.ways(conf)
     site = rpc_site.OpenSite(conf, database, time) if over_http.calls else None
-    bus_transport, broker = open_bus(conf, need_broker, 'DEFAULT', 'transport_url',
-                                      site.url if site and over_http.others else None)
+    bus_transport, broker = outside.open_bus(
+        conf, need_broker, 'DEFAULT', 'transport_url',
+        site.url if site and over_http.others else None)
     rpc, second, direct = rpc_conf.settings(conf), None, None
     if rpc.second_transport_url:
         # During a move between brokers, servers listen on both.
-        second, _ = open_bus(conf, need_broker, rpc_conf.GROUP, 'second_transport_url',
-                              rpc.second_transport_url)
+        second, _ = outside.open_bus(conf, need_broker, rpc_conf.GROUP,
+                                     'second_transport_url', rpc.second_transport_url)
     if site and not over_http.others:
-        direct, _ = open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
+        direct, _ = outside.open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
     admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
@@ -411,13 +285,13 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
     with locations.named(conf, 'oslo_messaging_notifications', 'driver'):
         notifier = notifier or notifications.build(conf, f'volume.{service.host}')
     threads = threads or waiting.Threads()
-    reloads = Reloads(conf)
+    reloads = configuration.Reloads(conf)
     reloads.add(database.sealer.reload)
     watching = monitor.Monitor(process, health_conf.settings(conf, process), clock, threads.begin)
     watching.add('database', database.wrong)
     watching.add('bus', broker.wrong)
     reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
-    observed.watch_database(database)
+    overview.watch(database, observed)
     observed.watch(broker, watching)
     return Dependencies(
         conf=conf, core=core_conf.settings(conf), control=control_conf.settings(conf),

@@ -1,6 +1,6 @@
 """Telemetry of a process as configured: metrics, traces and state reports."""
 import contextlib
-from concurrent import futures
+from collections.abc import Callable
 
 from oslo_config import cfg
 
@@ -10,20 +10,16 @@ from blockattach import metrics
 from blockattach import version
 from blockattach.conf import locations
 from blockattach.conf import telemetry as telemetry_conf
-from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.health import monitor
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
-from blockattach.telemetry import readings
 from blockattach.telemetry import state_report
-
-_OVERVIEW_SECONDS = 2.0
-"""A scrape gets the other metrics if the database takes longer."""
 
 
 class Observation:
     """The telemetry of one process, from its start on.
+
+    :ivar endings: called once nothing is observed any more
     """
 
     def __init__(self, process: str, conf: cfg.ConfigOpts, time: clock.Clock) -> None:
@@ -32,14 +28,7 @@ class Observation:
         self._running = contextlib.ExitStack()
         self.telemetry = acts.Telemetry(time)
         self.report = state_report.StateReport(process, conf, self.telemetry)
-        self._overview: _Overview | None = None
-
-    def watch_database(self, database: engine.Database) -> None:
-        """Add the readings of what stands on the database of block storage."""
-        readings = self.telemetry.readings
-        readings.add('database', lambda: _connections(database))
-        self._overview = _Overview(database)
-        readings.add('overview', self._overview.read)
+        self.endings: list[Callable[[], None]] = []
 
     def watch(self, broker: transport.BrokerProbe, watching: monitor.Monitor) -> None:
         """Add the readings that every process has."""
@@ -61,8 +50,8 @@ class Observation:
             that asks for reports is not there
         """
         with contextlib.ExitStack() as starting:
-            if self._overview is not None:
-                starting.callback(self._overview.close)
+            for end in self.endings:
+                starting.callback(end)
             with locations.named(self._conf, state_report.GROUP, 'file_event_handler'):
                 self.report.start()
             self._start_counting(starting)
@@ -100,37 +89,3 @@ class Observation:
         starting.callback(tracer.close)
         self.telemetry.trusts_clients = settings.trust_clients
         self.telemetry.tracer = tracer
-
-
-class _Overview:
-    """What the rows say, if the database says it soon; one question at a time."""
-
-    def __init__(self, database: engine.Database) -> None:
-        self._database = database
-        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix='overview')
-        self._asked: futures.Future[work.Overview] | None = None
-
-    def read(self) -> dict[metrics.Metric, readings.Reading]:
-        """The overview as readings; raises where there is none in time."""
-        asked = self._asked
-        if asked is None or asked.done():
-            self._asked = asked = self._thread.submit(work.overview, self._database)
-        try:
-            found = asked.result(_OVERVIEW_SECONDS)
-        except TimeoutError:
-            raise errors.DatabaseUnavailable() from None
-        return {metrics.ATTACHMENTS: {(state,): number
-                                      for state, number in found.attachments.items()},
-                metrics.OLDEST: {(state,): age for state, age in found.oldest.items()},
-                metrics.UNDER_WAY: {(noun, verb, state): number
-                                    for (noun, verb, state), number in found.work.items()},
-                metrics.OVERDUE: {(noun,): number for noun, number in found.overdue.items()}}
-
-    def close(self) -> None:
-        """Ask no more; what was asked is not waited for."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _connections(database: engine.Database) -> dict[metrics.Metric, readings.Reading]:
-    busy, idle = database.connections()
-    return {metrics.CONNECTIONS: {('busy',): busy, ('idle',): idle}}

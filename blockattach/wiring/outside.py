@@ -3,11 +3,13 @@ database.
 """
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
+import oslo_messaging
 from oslo_config import cfg
 
 from blockattach import clock
+from blockattach import errors
+from blockattach.conf import core as core_conf
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
@@ -15,7 +17,7 @@ from blockattach.health import monitor
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
-from blockattach.wiring import dependencies
+from blockattach.wiring import configuration
 from blockattach.wiring import observation
 
 
@@ -26,7 +28,7 @@ class Outside:
     conf: cfg.ConfigOpts
     bus: transport.Bus
     monitor: monitor.Monitor
-    reloads: dependencies.Reloads
+    reloads: configuration.Reloads
     observation: observation.Observation
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
@@ -42,21 +44,39 @@ class Outside:
         self.bus.close()
 
 
-def open_outside(conf: cfg.ConfigOpts, process: str, **more: Any) -> Outside:
-    """Open the bus as configured.
+def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
+    """Make the state folder, and open the bus as configured.
 
     :param process: what the process is called
     :raises ConfigurationError: something must be configured differently, or is not there
     """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        configuration.make_state_path(core_conf.settings(conf))
     time = clock.Clock()
     observed = observation.Observation(process, conf, time)
-    opened, broker = dependencies.open_bus(conf, True, 'DEFAULT', 'transport_url')
+    opened, broker = open_bus(conf, True, 'DEFAULT', 'transport_url')
     with locations.named(conf, rpc_conf.GROUP, 'release'):
         bus = transport.Bus(opened, rpc_conf.settings(conf), time, telemetry=observed.telemetry)
     threads = waiting.Threads()
-    reloads = dependencies.Reloads(conf)
+    reloads = configuration.Reloads(conf)
     watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)
     watching.add('bus', broker.wrong)
     reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
     observed.watch(broker, watching)
-    return Outside(conf, bus, watching, reloads, observed, time, threads, **more)
+    return Outside(conf, bus, watching, reloads, observed, time, threads)
+
+
+def open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
+              url: str | None = None) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
+    """A transport, and a probe of its broker, which must answer if it is needed.
+
+    :param option: where its URL stands
+    :param url: None: that of oslo.messaging
+    """
+    with locations.named(conf, group, option):
+        opened = transport.build_transport(conf, url, option)
+        broker = transport.BrokerProbe(conf, opened, rpc_conf.settings(conf), url)
+        wrong = broker.wrong() if need_broker else None
+        if wrong is not None:
+            raise errors.ConfigurationError(reason=wrong)
+    return opened, broker

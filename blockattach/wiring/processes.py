@@ -14,7 +14,7 @@ from blockattach import log
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.health import monitor
-from blockattach.wiring import dependencies
+from blockattach.wiring import configuration
 from blockattach.wiring import observation
 
 LOG = oslo_log.getLogger(__name__)
@@ -43,7 +43,7 @@ class Base(Protocol):
         """Its health."""
 
     @property
-    def reloads(self) -> dependencies.Reloads:
+    def reloads(self) -> configuration.Reloads:
         """What it reads anew."""
 
     @property
@@ -54,6 +54,12 @@ class Base(Protocol):
     def abandoned(self) -> list[Callable[[], None]]:
         """What is called right before it is cut off."""
 
+    def close(self) -> None:
+        """Close connections; the services have stopped."""
+
+
+Open = Callable[[cfg.ConfigOpts, str], Any]
+"""Opens the `Base` of a process, by its name."""
 
 Build = Callable[[Any], Iterable[Service]]
 """Makes the services, on what `ServiceProcess` has opened."""
@@ -62,9 +68,10 @@ Build = Callable[[Any], Iterable[Service]]
 class ServiceProcess:
     """Started in order, stopped in the other; `start` leaves nothing running when it fails."""
 
-    def __init__(self, name: str, conf: cfg.ConfigOpts, build: Build) -> None:
+    def __init__(self, name: str, conf: cfg.ConfigOpts, open_base: Open, build: Build) -> None:
         self._name = name
         self._conf = conf
+        self._open_base = open_base
         self._build = build
         self._running = contextlib.ExitStack()
         self._base: Base | None = None
@@ -75,7 +82,7 @@ class ServiceProcess:
         :raises ConfigurationError: with one line that says what to change
         """
         with contextlib.ExitStack() as starting:
-            base = self._open(starting)
+            base: Base = self._open(starting)
             services = list(self._build(base))
             starting.callback(base.observation.stop)
             base.observation.start()
@@ -125,9 +132,9 @@ class ServiceProcess:
         if self._base is not None:
             self._base.observation.report.ask()
 
-    def _open(self, starting: contextlib.ExitStack) -> Base:
-        """The dependencies of the services; ``starting`` closes them at the end."""
-        base = dependencies.build_dependencies(self._conf, self._name)
+    def _open(self, starting: contextlib.ExitStack) -> Any:
+        """What the services stand on; ``starting`` closes it at the end."""
+        base = self._open_base(self._conf, self._name)
         starting.callback(base.close)
         return base
 

@@ -17,9 +17,7 @@ from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.store import models
-from blockattach.conf import database as database_conf
 from blockattach.db.engine import engine
-from blockattach.db.engine import opening
 from blockattach.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
@@ -30,18 +28,13 @@ _WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 class Store:
     """The database, opened; safe to use from several threads."""
 
-    def __init__(self, settings: database_conf.DatabaseSettings, clock: clocks.Clock,
-                 down_after: float) -> None:
+    def __init__(self, opened: sa.Engine, clock: clocks.Clock, down_after: float) -> None:
         """
         :param down_after: seconds without a report after which an agent counts as down
         """
-        self._engine = opening.open_engine(settings)
+        self._engine = opened
         self._clock = clock
         self._down_after = down_after
-
-    def prepare(self) -> None:
-        """Make the tables that are missing."""
-        models.metadata.create_all(self._engine)
 
     def close(self) -> None:
         """Close its connections."""

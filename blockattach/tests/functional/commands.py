@@ -25,8 +25,9 @@ def run(name, arguments, environment=None, prepare=None, code=None):
     :param code: the folder with the package of the next release; None: this one
     """
     if code is not None:
-        done = next_release.run(code, '-m', f'blockattach.cmd.{name.rpartition("-")[2]}',
-                                *arguments, environment=environment)
+        module = name.removeprefix('blockattach-').replace('-', '_')
+        done = next_release.run(code, '-m', f'blockattach.cmd.{module}', *arguments,
+                                environment=environment)
         return Done(done.returncode, done.stdout, done.stderr)
     with tempfile.TemporaryDirectory() as folder:
         places = [pathlib.Path(folder) / stream for stream in ('output', 'errors')]

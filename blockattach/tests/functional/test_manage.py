@@ -102,7 +102,7 @@ class UnknownOptionTest(ManageTestCase):
         [line] = [line for line in self.all_errors if 'WARNING' in line]
         self.assertIn(f'path={file} group=a option=volume_dirr nearest=volumes_dir', line)
         # Nothing is in brackets where there is no request.
-        self.assertRegex(line, r' WARNING blockattach\.wiring\.dependencies Option is not known')
+        self.assertRegex(line, r' WARNING blockattach\.wiring\.configuration Option is not known')
 
 
 class FailureTest(ManageTestCase):

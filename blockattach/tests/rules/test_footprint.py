@@ -18,9 +18,9 @@ from blockattach.tests.fixtures import servers
 START = """
 import importlib, json, os, sys
 from oslo_config import cfg
-name, configuration = sys.argv[1:]
+name, file = sys.argv[1:]
 if name == 'wsgi':
-    os.environ['BLOCKATTACH_CONFIG_FILES'] = configuration
+    os.environ['BLOCKATTACH_CONFIG_FILES'] = file
     from blockattach import wsgi
     said = []
     body = wsgi.application(
@@ -30,10 +30,10 @@ if name == 'wsgi':
         lambda status, headers: said.append(status))
     assert said == ['200 OK'], (said, b''.join(body))
 else:
-    from blockattach.wiring import dependencies
+    from blockattach.wiring import configuration
     conf = cfg.ConfigOpts()
     process = importlib.import_module(f'blockattach.cmd.{name}').load(conf)
-    dependencies.configure(conf, ['--config-file', configuration], name)
+    configuration.configure(conf, ['--config-file', file], name)
     process.start()
     process.announce()
 print(json.dumps([name for name, module in sys.modules.items() if module is not None]), flush=True)
@@ -64,6 +64,8 @@ connection = {database}
 port = {port}
 [health]
 file = {folder}/health
+[compute]
+kind = fake
 [volume]
 enabled_backends = disks
 [disks]
@@ -107,6 +109,17 @@ _NO_PLACES = {'blockattach.scheduler': 'it places nothing'}
 _NO_POLICY = {'oslo_policy.policy': 'it decides nothing by a policy',
               'requests': "oslo.policy's remote checks",
               'blockattach.control': 'the verbs are of others'}
+_NO_DATABASE = {**dict.fromkeys(('sqlalchemy', 'oslo_db.sqlalchemy', 'blockattach.db'),
+                                'it keeps nothing'),
+                'cryptography': 'it seals nothing'}
+_OF_THE_COMPUTE_API = dict.fromkeys(
+    ('blockattach.compute.acts', 'blockattach.compute.api', 'blockattach.compute.conductor',
+     'blockattach.compute.storage', 'blockattach.compute.store', 'blockattach.policy',
+     'blockattach.rpc.attachments', 'blockattach.wiring.compute_api', 'routes'),
+    'acts on servers are of the compute API')
+_OTHER_KINDS = {'blockattach.compute.hosts.qemu': 'with [compute] kind = qemu',
+                'blockattach.compute.hosts.local': 'with [compute] kind = host',
+                'os_brick': 'with [compute] kind = host'}
 
 # Besides; process: module: reason
 NOT_HERE = {
@@ -116,6 +129,8 @@ NOT_HERE = {
     'scheduler': {**_NO_HTTP, **_NO_BACKEND, **_NO_POLICY},
     'volume': {**_NO_HTTP, **_NO_PLACES, **_NO_POLICY},
     'allinone': {},
+    'compute': {**_NO_HTTP, **_NO_BACKEND, **_NO_PLACES, **_NO_POLICY, **_NO_DATABASE,
+                **_OF_THE_COMPUTE_API, **_OTHER_KINDS},
 }
 
 # The most modules, about a twelfth above what was counted with Python 3.11: libraries and Python
@@ -127,6 +142,7 @@ MOST = {
     'scheduler': 940,
     'volume': 970,
     'allinone': 1420,
+    'compute': 670,
 }
 
 
@@ -183,6 +199,9 @@ class FootprintTest(unittest.TestCase):
 
     def test_allinone(self):
         self.check('allinone')
+
+    def test_compute(self):
+        self.check('compute')
 
     def test_what_processes_share_is_loaded_before_a_fork(self):
         """And nothing is opened: nobody listens there."""

@@ -12,17 +12,22 @@ import webob
 from requests import adapters
 
 from blockattach.compute.hosts import fake
+from blockattach.compute.store import models
+from blockattach.compute.store import store
+from blockattach.conf import compute as compute_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.control import endpoint
 from blockattach.rpc import contract
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
-from blockattach.wiring import compute
+from blockattach.wiring import compute_agent
+from blockattach.wiring import compute_api
 
 MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
@@ -160,13 +165,15 @@ class Cloud:
         self.work = bus.Work()
         conf = in_process.configuration({
             'block_storage': {'endpoint_override': ENDPOINT, 'transport': transport,
-                              **(ACCOUNT if account else {})},
-            'compute': {'connection': 'sqlite://'}})
+                              **(ACCOUNT if account else {})}})
         self.bus = bus.DirectBus(self.work, rpc_conf.settings(conf), self.clock,
                                  acts.Telemetry(self.clock))
         self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
-        self.store = compute.open_store(conf, self.clock)
-        self.api = compute.build_api(
+        engine = database.open_engine('sqlite://')
+        # Not by the revisions, which take longer than most tests; they make the same.
+        models.metadata.create_all(engine)
+        self.store = store.Store(engine, self.clock, compute_conf.settings(conf).down_seconds)
+        self.api = compute_api.build_api(
             conf, self.bus, self.store, in_process.policy(), in_process.Later(self.work),
             self.clock, acts.Telemetry(self.clock), 'compute-api', 'compute-api.1',
             self.notified, carrying(self.storage, self.cutting))
@@ -180,7 +187,7 @@ class Cloud:
     def start_agent(self, conf, name, version):
         """An agent that has reported itself."""
         host = CutHost(name, self.fakes, self.cutting)
-        built = compute.build_agent(conf, self.bus, host, name)
+        built = compute_agent.build_agent(conf, self.bus, host, name)
         if version:
             built.reporter._version = version
         built.server.start()

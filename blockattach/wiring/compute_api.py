@@ -1,17 +1,27 @@
-"""The processes of the consumer: the compute API, and the agent of a host."""
-import contextlib
+"""The compute API: a consumer, which stands on the bus and on block storage's API alone."""
 import dataclasses
-import os
 import socket
 import uuid
 from collections.abc import Callable
 from concurrent import futures
+from typing import NamedTuple
 
+import requests
 from oslo_config import cfg
 
+from blockattach import clock as clocks
+from blockattach import errors
 from blockattach import periodic
-from blockattach.compute.hosts import base as hosts
-from blockattach.compute.hosts import fake
+from blockattach.compute import conductor
+from blockattach.compute import interface
+from blockattach.compute import notices
+from blockattach.compute import records
+from blockattach.compute import storage
+from blockattach.compute.acts import moves
+from blockattach.compute.acts import simple
+from blockattach.compute.acts import work
+from blockattach.compute.api import app
+from blockattach.compute.api import services
 from blockattach.compute.store import store
 from blockattach.conf import api as api_conf
 from blockattach.conf import compute as compute_conf
@@ -19,12 +29,16 @@ from blockattach.conf import core as core_conf
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.http import health
+from blockattach.http import middleware
 from blockattach.http import server
 from blockattach.policy import enforcer
+from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import notifications
+from blockattach.rpc import serving
+from blockattach.rpc import transport
+from blockattach.telemetry import acts
 from blockattach.wiring import authentication
-from blockattach.wiring import compute
-from blockattach.wiring import dependencies
+from blockattach.wiring import compute_store
 from blockattach.wiring import outside
 from blockattach.wiring import processes
 
@@ -32,17 +46,60 @@ _LOOK_SECONDS = 5.0
 _PARTS_OF_A_LEASE = 3
 
 
-class OutsideProcess(processes.ServiceProcess):
-    """A process that stands on no database of block storage."""
+class Api(NamedTuple):
+    """A compute API, put together."""
 
-    def _open(self, starting: contextlib.ExitStack) -> outside.Outside:
-        """Make the state folder, and open the bus."""
-        core = core_conf.settings(self._conf)
-        with locations.named(self._conf, 'DEFAULT', 'state_path'):
-            dependencies.make_state_path(core)
-        base = outside.open_outside(self._conf, self._name)
-        starting.callback(base.close)
-        return base
+    application: middleware.Wsgi
+    conductor: conductor.Conductor
+    server: serving.Server
+    store: store.Store
+
+
+def flavors(settings: compute_conf.ComputeSettings) -> dict[str, records.Flavor]:
+    """The flavors as they are configured, by id.
+
+    :raises ConfigurationError: one is none
+    """
+    found = {}
+    for number, text in enumerate(settings.flavors, 1):
+        name, *sizes = text.split(':')
+        if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+            raise errors.ConfigurationError(
+                reason=f'cannot use flavor {text}: it is name:vcpus:MiB:GiB')
+        found[str(number)] = records.Flavor(str(number), name, *map(int, sizes))
+    return found
+
+
+def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
+              policy: enforcer.Enforcer, executor: futures.Executor, clock: clocks.Clock,
+              telemetry: acts.Telemetry, name: str, owner: str,
+              notifier: notifications.Notifications,
+              outgoing: requests.Session | None = None) -> Api:
+    """Put a compute API together.
+
+    :param executor: does the acts
+    :param name: of its host, on the bus
+    :param owner: the name of this process instance
+    :param notifier: hears of acts
+    :param outgoing: what carries the requests to block storage; None: connections of its own
+    :raises ConfigurationError: something is not configured rightly
+    """
+    settings, asked = compute_conf.settings(conf), compute_conf.storage_settings(conf)
+    volumes = storage.HttpVolumes(asked, outgoing)
+    attachments: storage.Attachments = storage.HttpAttachments(asked, outgoing)
+    if asked.transport == 'bus':
+        attachments = storage.BusAttachments(attachments_rpc.AttachmentsClient(bus))
+    tools = work.Tools(opened, interface.Agents(bus), attachments, volumes, flavors(settings))
+    acting = conductor.Conductor(
+        tools, {'build': simple.build(clock.utcnow), **simple.PLANS, **moves.PLANS}, executor,
+        owner, settings.lease_seconds, notices.ServerNotifications(notifier))
+    handed = services.ComputeServices(
+        database=opened, policy=policy, conductor=acting, attachments=attachments,
+        volumes=volumes, flavors=tools.flavors, clock=clock)
+    application = app.build_app(
+        handed, authentication.build_authentication(conf, api_conf.settings(conf)),
+        settings.public_endpoint, telemetry)
+    return Api(application, acting, bus.server(acting, name), opened)
 
 
 class Closing:
@@ -59,7 +116,7 @@ class Closing:
         self._end()
 
 
-def build_api_services(base: outside.Outside) -> list[processes.Service]:
+def build_services(base: outside.Outside) -> list[processes.Service]:
     """What a compute API consists of.
 
     :raises ConfigurationError: something is not configured rightly
@@ -67,7 +124,7 @@ def build_api_services(base: outside.Outside) -> list[processes.Service]:
     settings = compute_conf.settings(base.conf)
     listening = _listen(base.conf, settings)
     try:
-        opened = compute.open_store(base.conf, base.clock)
+        opened = compute_store.open_store(base.conf, base.clock)
         executor = base.threads.executor('acts', settings.threads, base.telemetry.readings)
         return _of_api(base, settings, listening, opened, executor)
     except BaseException:
@@ -83,7 +140,7 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
         policy = enforcer.Enforcer(base.conf, base.clock)
     base.reloads.add(policy.reload)
     name = socket.gethostname()
-    built = compute.build_api(
+    built = build_api(
         base.conf, base.bus, opened, policy, executor, base.clock, base.telemetry, name,
         f'{name}.{uuid.uuid4()}', notifications.build(base.conf, f'compute.{name}'))
     health.register(base.conf)
@@ -115,51 +172,3 @@ def _listen(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> ser
         return server.Server(None, api.host, api.port, api.queue, api.max_request_body_size,
                              core_conf.settings(conf).graceful_shutdown_timeout,
                              secured, health.PATHS)
-
-
-def build_agent_services(base: outside.Outside) -> list[processes.Service]:
-    """What the agent of a host consists of.
-
-    :raises ConfigurationError: servers cannot run here
-    """
-    settings = compute_conf.settings(base.conf)
-    host = build_host(base.conf, settings)
-    with locations.named(base.conf, compute_conf.GROUP, 'kind'):
-        host.check()
-    built = compute.build_agent(base.conf, base.bus, host, settings.name)
-    return [built.server, periodic.Periodic('report', built.reporter.report,
-                                            settings.report_seconds, base.clock,
-                                            base.threads.begin)]
-
-
-def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> hosts.Host:
-    """What runs servers here, by the kind that is configured.
-
-    :raises ConfigurationError: it cannot be
-    """
-    if settings.kind == 'fake':
-        return fake.FakeHost(settings.name)
-    folder = os.path.join(core_conf.settings(conf).state_path, 'compute', settings.name)
-    # Each kind is loaded only where it is used.
-    if settings.kind == 'qemu':
-        from blockattach.compute.hosts import qemu
-
-        return qemu.QemuHost(qemu.QemuSettings(
-            state_dir=folder, host=settings.name, accelerator=settings.accelerator,
-            kernel=settings.kernel, initrd=settings.initrd, append=settings.append,
-            address=settings.address, release_seconds=settings.release_seconds))
-    from blockattach.compute.hosts.local import choice
-    from blockattach.compute.hosts.local import host
-
-    return host.LocalHost(settings.name, folder, choice.connector(
-        settings.connector, settings.name, folder))
-
-
-def load_api(conf: cfg.ConfigOpts) -> OutsideProcess:
-    """The process of a compute API."""
-    return OutsideProcess('blockattach-compute-api', conf, build_api_services)
-
-
-def load_agent(conf: cfg.ConfigOpts) -> OutsideProcess:
-    """The process of an agent."""
-    return OutsideProcess('blockattach-compute', conf, build_agent_services)

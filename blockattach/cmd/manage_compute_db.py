@@ -1,0 +1,17 @@
+"""``blockattach-manage compute_db``."""
+from oslo_config import cfg
+
+from blockattach.compute.store import schema
+from blockattach.wiring import compute_store
+
+
+def sync(conf: cfg.ConfigOpts) -> None:
+    """Bring it to this release."""
+    with compute_store.opened(conf) as engine:
+        schema.MIGRATIONS.upgrade(engine)
+
+
+def version(conf: cfg.ConfigOpts) -> None:
+    """Print it."""
+    with compute_store.opened(conf) as engine:
+        print(schema.MIGRATIONS.version(engine))

@@ -1,0 +1,77 @@
+"""The agent of a host, which runs servers as the compute API asks for it.
+
+There is one on every host, so it loads no more than that takes.
+"""
+import os
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from blockattach import periodic
+from blockattach.compute import agent
+from blockattach.compute import interface
+from blockattach.compute.hosts import base as hosts
+from blockattach.compute.hosts import fake
+from blockattach.conf import compute as compute_conf
+from blockattach.conf import core as core_conf
+from blockattach.conf import locations
+from blockattach.rpc import serving
+from blockattach.rpc import transport
+from blockattach.wiring import outside
+from blockattach.wiring import processes
+
+
+class Agent(NamedTuple):
+    """An agent, put together."""
+
+    server: serving.Server
+    reporter: agent.Reporter
+
+
+def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name: str) -> Agent:
+    """Put the agent of a host together.
+
+    :param name: of the host
+    """
+    settings = compute_conf.settings(conf)
+    return Agent(bus.server(agent.AgentEndpoint(host), name),
+                 agent.Reporter(name, settings.kind, host, interface.conductor(bus),
+                                settings.agent_version))
+
+
+def build_services(base: outside.Outside) -> list[processes.Service]:
+    """What the agent of a host consists of.
+
+    :raises ConfigurationError: servers cannot run here
+    """
+    settings = compute_conf.settings(base.conf)
+    host = build_host(base.conf, settings)
+    with locations.named(base.conf, compute_conf.GROUP, 'kind'):
+        host.check()
+    built = build_agent(base.conf, base.bus, host, settings.name)
+    return [built.server, periodic.Periodic('report', built.reporter.report,
+                                            settings.report_seconds, base.clock,
+                                            base.threads.begin)]
+
+
+def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> hosts.Host:
+    """What runs servers here, by the kind that is configured.
+
+    :raises ConfigurationError: it cannot be
+    """
+    if settings.kind == 'fake':
+        return fake.FakeHost(settings.name)
+    folder = os.path.join(core_conf.settings(conf).state_path, 'compute', settings.name)
+    # Each kind is loaded only where it is used.
+    if settings.kind == 'qemu':
+        from blockattach.compute.hosts import qemu
+
+        return qemu.QemuHost(qemu.QemuSettings(
+            state_dir=folder, host=settings.name, accelerator=settings.accelerator,
+            kernel=settings.kernel, initrd=settings.initrd, append=settings.append,
+            address=settings.address, release_seconds=settings.release_seconds))
+    from blockattach.compute.hosts.local import choice
+    from blockattach.compute.hosts.local import host
+
+    return host.LocalHost(settings.name, folder, choice.connector(
+        settings.connector, settings.name, folder))

@@ -1,0 +1,53 @@
+"""How a database that an option names is opened, and what is said where it cannot be used."""
+import contextlib
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as oslo_db_exception
+
+from blockattach import errors
+from blockattach.conf import database as database_conf
+from blockattach.conf import locations
+from blockattach.db.engine import opening
+
+_DRIVERS = {
+    'MySQLdb': ': begin the URL with mysql+pymysql://, or install blockattach[mysqlclient]',
+    'pymysql': ': install blockattach[mysql]',
+    'psycopg': ': begin the URL with postgresql+psycopg2://',
+    'psycopg2': ': install blockattach[postgresql]'}
+"""What is to be done where a driver of a database is missing, by its module."""
+
+
+def open_engine(conf: cfg.ConfigOpts, group: str,
+                settings: database_conf.DatabaseSettings) -> sa.Engine:
+    """A database by its settings.
+
+    :param group: whose ``connection`` it is
+    :raises ConfigurationError: its driver cannot be loaded
+    """
+    try:
+        return opening.open_engine(settings)
+    except ImportError as exc:
+        raise locations.refusal(
+            conf, group, 'connection',
+            f'cannot use the database: {exc}{_DRIVERS.get(exc.name or "", "")}') from exc
+
+
+@contextlib.contextmanager
+def usable(conf: cfg.ConfigOpts, group: str = database_conf.GROUP) -> Iterator[None]:
+    """Report an error of the database in a line, without statements or URLs, with the place of its
+    option.
+
+    :param group: whose ``connection`` it is
+    :raises ConfigurationError: it cannot be reached, or used
+    """
+    try:
+        yield
+    except (errors.DatabaseUnavailable, oslo_db_exception.DBError,
+            sa.exc.SQLAlchemyError) as exc:
+        cause = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
+        inner = getattr(cause, 'inner_exception', None) or cause
+        raise locations.refusal(
+            conf, group, 'connection',
+            f'cannot use the database: {getattr(inner, "orig", None) or inner}') from exc
