@@ -85,6 +85,7 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
     :raises ConfigurationError: something is not configured rightly
     """
     settings, asked = compute_conf.settings(conf), compute_conf.storage_settings(conf)
+    served = api_conf.settings(conf)
     volumes = storage.HttpVolumes(asked, outgoing)
     attachments: storage.Attachments = storage.HttpAttachments(asked, outgoing)
     if asked.transport == 'bus':
@@ -97,8 +98,8 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
         database=opened, policy=policy, conductor=acting, attachments=attachments,
         volumes=volumes, flavors=tools.flavors, clock=clock)
     application = app.build_app(
-        handed, authentication.build_authentication(conf, api_conf.settings(conf)),
-        settings.public_endpoint, telemetry)
+        handed, authentication.build_authentication(conf, served), settings.public_endpoint,
+        telemetry, authentication.build_outer_middleware(conf, served))
     return Api(application, acting, bus.server(acting, name), opened)
 
 

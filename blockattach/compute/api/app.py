@@ -1,5 +1,6 @@
 """The compute API as one WSGI application, on the machinery of the block-storage API."""
 import functools
+from collections.abc import Iterable
 
 from blockattach.compute.api import routes
 from blockattach.compute.api import services as compute_services
@@ -17,12 +18,16 @@ negotiate = functools.partial(
 
 
 def build_app(services: compute_services.ComputeServices, authentication: auth.Authentication,
-              public_endpoint: str | None, telemetry: acts.Telemetry) -> middleware.Wsgi:
-    """Put the API together. It starts nothing and opens nothing."""
+              public_endpoint: str | None, telemetry: acts.Telemetry,
+              outer: Iterable[middleware.Layer] = ()) -> middleware.Wsgi:
+    """Put the API together. It starts nothing and opens nothing.
+
+    :param outer: layers around all that can fail, outermost first
+    """
     dispatcher = dispatch.Dispatcher(
         routes.OPERATIONS, services, policy=services.policy,
         authenticate=authentication.authenticate, negotiate=negotiate,
         public_endpoint=public_endpoint, prefix=versions.PREFIX)
-    layers = (middleware.watch_request(telemetry), middleware.answer_faults,
+    layers = (middleware.watch_request(telemetry), *outer, middleware.answer_faults,
               *authentication.layers, middleware.answer_faults)
     return middleware.application(layers, dispatcher)

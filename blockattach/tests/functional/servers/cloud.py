@@ -229,11 +229,11 @@ class ComputeTestCase(unittest.TestCase):
         self.hosts = self.cloud.fakes.hosts
 
     def ask(self, method, path, body=None, version=LATEST, roles='admin,member,reader',
-            project=http.PROJECT):
+            project=http.PROJECT, headers=()):
         """Status and body of an answer of the compute API."""
         request = webob.Request.blank(f'/v2.1{path}', method=method, headers={
             'OpenStack-API-Version': version,
-            'X-Auth-Token': f'{make.USER}:{project}:{roles}'})
+            'X-Auth-Token': f'{make.USER}:{project}:{roles}', **dict(headers)})
         if body is not None:
             request.body = json.dumps(body).encode()
             request.content_type = 'application/json'

@@ -88,6 +88,12 @@ class BadInputTest(cloud.ComputeTestCase):
         self.assertEqual([], self.asked(200, 'GET', '/servers', roles='member,reader',
                                         project=OTHER_PROJECT)['servers'])
 
+    def test_without_authentication_only_this_machine_is_served(self):
+        for words, headers in (('web pages are served only from', {'Sec-Fetch-Site': 'cross-site'}),
+                               ('Host must be localhost', {'Host': 'example.org'})):
+            with self.subTest(words):
+                self.refused(403, words, 'DELETE', f'/servers/{self.create()}', headers=headers)
+
     def test_one_without_the_role(self):
         made = self.create()
         for action, roles in (('os-stop', 'reader'), ('migrate', 'member,reader')):
