@@ -38,8 +38,8 @@ SUFFIXES = ('.py', '.sh', '.yaml', '.js', '.css', '')
 # and tests. Splitting them would hide what they show.
 MAY_IMPORT_MORE = ('blockattach/api/resources/volumes/__init__.py',
                    'blockattach/api/routes.py', 'blockattach/api/services.py',
-                   'blockattach/conf/options.py', 'blockattach/policy/rules.py',
-                   'blockattach/cmd/manage_work.py',
+                   'blockattach/compute/api/routes.py', 'blockattach/conf/options.py',
+                   'blockattach/policy/rules.py', 'blockattach/cmd/manage_work.py',
                    'blockattach_tempest_plugin/cases/__init__.py',
                    'blockattach/wiring/', 'blockattach/tests/')
 

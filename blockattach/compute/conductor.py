@@ -84,8 +84,7 @@ class Conductor(interface.ConductorInterface):
                 # It may be held: what undoes the act finds out.
                 self._executor.submit(self._take_up, act, caller)
                 raise
-            self._tools.store.remove_device(device.id)
-            self._tools.store.end(act)
+            self._tools.store.withdraw(act, device.id)
             raise
         self._submit(act, caller)
 

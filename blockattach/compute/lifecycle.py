@@ -6,6 +6,7 @@ one act at a time. Attaching and detaching volumes share: several may be under w
 import enum
 from collections.abc import Collection
 from collections.abc import Mapping
+from typing import Any
 from typing import NamedTuple
 
 
@@ -36,6 +37,7 @@ class Verb(NamedTuple):
     :ivar allowed: the states in which it may begin
     :ivar task_state: while it is under way
     :ivar event: what notifications call it
+    :ivar action: what the list of what was done with a server calls it
     :ivar becomes: the state after it; None: the one before
     :ivar finishes: interrupted, it is done again until it is done; else it is undone
     :ivar waits: it may begin while another act is under way, and waits for its end
@@ -45,6 +47,7 @@ class Verb(NamedTuple):
     allowed: frozenset[VmState]
     task_state: str
     event: str
+    action: str
     becomes: VmState | None = None
     finishes: bool = False
     waits: bool = False
@@ -52,27 +55,34 @@ class Verb(NamedTuple):
 
 
 VERBS: Mapping[str, Verb] = {
-    'build': Verb(frozenset((_V.BUILDING,)), 'spawning', 'create', _V.ACTIVE),
-    'start': Verb(_OFF, 'powering-on', 'power_on', _V.ACTIVE, finishes=True),
-    'stop': Verb(_RUNS | {_V.ERROR}, 'powering-off', 'power_off', _V.STOPPED, finishes=True),
-    'reboot': Verb(_HERE | {_V.ERROR}, 'rebooting', 'reboot', _V.ACTIVE, finishes=True),
-    'attach': Verb(_WITH_VOLUMES, 'attaching_volume', 'volume_attach', shares=True),
-    'detach': Verb(_WITH_VOLUMES, 'detaching_volume', 'volume_detach', finishes=True,
+    'build': Verb(frozenset((_V.BUILDING,)), 'spawning', 'create', 'create', _V.ACTIVE),
+    'start': Verb(_OFF, 'powering-on', 'power_on', 'start', _V.ACTIVE, finishes=True),
+    'stop': Verb(_RUNS | {_V.ERROR}, 'powering-off', 'power_off', 'stop', _V.STOPPED,
+                 finishes=True),
+    'reboot': Verb(_HERE | {_V.ERROR}, 'rebooting', 'reboot', 'reboot', _V.ACTIVE,
+                   finishes=True),
+    'attach': Verb(_WITH_VOLUMES, 'attaching_volume', 'volume_attach', 'attach_volume',
                    shares=True),
-    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume', 'volume_swap', shares=True),
-    'shelve': Verb(_HERE, 'shelving', 'shelve', _V.SHELVED, finishes=True),
+    'detach': Verb(_WITH_VOLUMES, 'detaching_volume', 'volume_detach', 'detach_volume',
+                   finishes=True, shares=True),
+    'swap': Verb(_HERE | {_V.RESIZED}, 'swapping_volume', 'volume_swap', 'swap_volume',
+                 shares=True),
+    'shelve': Verb(_HERE, 'shelving', 'shelve', 'shelve', _V.SHELVED, finishes=True),
     'shelve_offload': Verb(frozenset((_V.SHELVED,)), 'shelving_offloading', 'shelve_offload',
-                           _V.OFFLOADED, finishes=True),
-    'unshelve': Verb(frozenset((_V.SHELVED, _V.OFFLOADED)), 'unshelving', 'unshelve', _V.ACTIVE),
-    'rebuild': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'rebuild', _V.ACTIVE, finishes=True),
-    'resize': Verb(_HERE, 'resize_migrating', 'resize', _V.RESIZED),
+                           'shelveOffload', _V.OFFLOADED, finishes=True),
+    'unshelve': Verb(frozenset((_V.SHELVED, _V.OFFLOADED)), 'unshelving', 'unshelve', 'unshelve',
+                     _V.ACTIVE),
+    'rebuild': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'rebuild', 'rebuild', _V.ACTIVE,
+                    finishes=True),
+    'resize': Verb(_HERE, 'resize_migrating', 'resize', 'resize', _V.RESIZED),
     'confirm_resize': Verb(frozenset((_V.RESIZED,)), 'resize_confirming', 'resize_confirm',
-                           _V.ACTIVE, finishes=True),
+                           'confirmResize', _V.ACTIVE, finishes=True),
     'revert_resize': Verb(frozenset((_V.RESIZED,)), 'resize_reverting', 'resize_revert',
-                          _V.ACTIVE),
-    'live_migrate': Verb(_RUNS, 'migrating', 'live_migration'),
-    'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'evacuate', _V.ACTIVE, finishes=True),
-    'delete': Verb(_ANY, 'deleting', 'delete', _V.DELETED, finishes=True, waits=True),
+                          'revertResize', _V.ACTIVE),
+    'live_migrate': Verb(_RUNS, 'migrating', 'live_migration', 'live-migration'),
+    'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'evacuate', 'evacuate', _V.ACTIVE,
+                     finishes=True),
+    'delete': Verb(_ANY, 'deleting', 'delete', 'delete', _V.DELETED, finishes=True, waits=True),
 }
 """Every act, by name."""
 
@@ -90,6 +100,13 @@ STATUSES = (*_STATUS.values(), *_TASK_STATUS.values())
 def status(vm_state: VmState, task_state: str | None) -> str:
     """What clients see as the status of a server."""
     return _TASK_STATUS.get(task_state or '', _STATUS[vm_state])
+
+
+def action(name: str, arguments: Mapping[str, Any]) -> str:
+    """What clients see an act as. One that keeps the flavor is a migration to them, no resize."""
+    if name == 'resize' and 'flavor_id' not in arguments:
+        return 'migrate'
+    return VERBS[name].action
 
 
 def refusal(name: str, vm_state: VmState, under_way: Collection[str]) -> tuple[str, str] | None:

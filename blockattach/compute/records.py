@@ -26,6 +26,7 @@ class Server:
     :ivar host: where it is; None: nowhere yet, or no more
     :ivar old_host: where a resize may be reverted to, with ``old_flavor_id``; ``old_state``:
         whether it ran before
+    :ivar metadata: what clients have noted about it
     :ivar fault: why it is in error, or why the last act was undone
     """
 
@@ -46,6 +47,8 @@ class Server:
     old_state: str | None = None
     reservation_id: str | None = None
     fault: str | None = None
+    description: str | None = None
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -91,6 +94,31 @@ class Act:
     arguments: Mapping[str, Any]
     caller: Mapping[str, Any]
     finishing: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Action:
+    """What was done with a server: an act, which is kept when it has ended.
+
+    :ivar number: the place in their order
+    :ivar host: where the server was, and then where the act has left it
+    :ivar updated_at: when it began or ended
+    :ivar finished_at: None: it is under way
+    :ivar fault: why it failed
+    """
+
+    number: int
+    act_id: str
+    server_id: str
+    action: str
+    request_id: str
+    project_id: str
+    user_id: str
+    host: str | None
+    started_at: datetime.datetime
+    updated_at: datetime.datetime
+    finished_at: datetime.datetime | None
+    fault: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

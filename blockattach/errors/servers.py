@@ -3,6 +3,8 @@
     BlockattachError
     ├── InvalidInput
     │   └── ServerRequestInvalid     a server, or one of its volumes, cannot be as it is asked for
+    ├── NotAuthorized
+    │   └── MetadataLimitExceeded    a server has as much metadata as it may have
     ├── NotFound
     │   └── ServerNotFound, FlavorNotFound, ServerVolumeNotFound
     ├── Conflict
@@ -16,16 +18,24 @@
 from blockattach.errors.base import BlockattachError
 from blockattach.errors.base import Conflict
 from blockattach.errors.base import InvalidInput
+from blockattach.errors.base import NotAuthorized
 from blockattach.errors.base import NotFound
 
 __all__ = ('AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostError', 'HostRefused',
-           'ServerNotFound', 'ServerRequestInvalid', 'ServerStateConflict',
-           'ServerVolumeNotFound', 'StorageUnavailable')
+           'MetadataLimitExceeded', 'ServerNotFound', 'ServerRequestInvalid',
+           'ServerStateConflict', 'ServerVolumeNotFound', 'StorageUnavailable')
 
 
 class ServerRequestInvalid(InvalidInput):
     code = 'server.invalid'
     text = '%(reason)s'
+
+
+class MetadataLimitExceeded(NotAuthorized):
+    """A quota, which Nova answers with 403."""
+
+    code = 'server.metadata_limit'
+    text = 'Maximum number of metadata items exceeds %(limit)d'
 
 
 class ServerNotFound(NotFound):

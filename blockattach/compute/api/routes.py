@@ -4,6 +4,8 @@ from typing import Any
 
 from blockattach import errors
 from blockattach.compute.api import actions
+from blockattach.compute.api import instance_actions
+from blockattach.compute.api import metadata
 from blockattach.compute.api import servers
 from blockattach.compute.api import services
 from blockattach.compute.api import small
@@ -15,7 +17,8 @@ from blockattach.http.operation import Operation
 from blockattach.policy import servers as policies
 
 _BASE = versions.BASE
-_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'\S'}
+_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255,
+                        'pattern': r'^(?!\s)[^\x00-\x1f\x7f]+(?<!\s)\Z'}
 _COUNT: schema.Schema = {'type': ['integer', 'string'], 'pattern': r'^[1-9]\d*$', 'minimum': 1}
 _TEXT: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _BOOLEAN: schema.Schema = {'type': ['boolean', 'string', 'null']}
@@ -29,15 +32,21 @@ _DEVICE = schema.obj({
     'tag': _TEXT, 'volume_type': _TEXT, 'disk_bus': _TEXT, 'device_type': _TEXT,
     'guest_format': _TEXT, 'no_device': {}, 'attach_mode': _MODE,
     'attach_modes': schema.array(_MODE, minItems=1, maxItems=servers.MOST)}, additional=False)
+_ITEMS = schema.obj(patternProperties={
+    r'^[a-zA-Z0-9\-_:. ]{1,255}\Z': {'type': 'string', 'maxLength': 255}})
+_META = schema.wrapped('meta', {**_ITEMS, 'minProperties': 1, 'maxProperties': 1})
+_METADATA = schema.wrapped('metadata', _ITEMS)
 # Much that a client may send has no meaning here, and is taken.
 _SERVER = schema.obj({
     'name': _NAME, 'imageRef': {'type': 'string', 'maxLength': 255},
     'flavorRef': {'type': ['string', 'integer']}, 'min_count': _COUNT, 'max_count': _COUNT,
     'block_device_mapping_v2': schema.array(_DEVICE, maxItems=26),
     'networks': {}, 'host': _HOST, 'hypervisor_hostname': _HOST,
-    'return_reservation_id': _BOOLEAN}, required=['name', 'flavorRef'], additional=True)
+    'return_reservation_id': _BOOLEAN, 'description': _TEXT,
+    'metadata': _ITEMS}, required=['name', 'flavorRef'], additional=True)
 _CREATE = schema.obj({'server': _SERVER, 'os:scheduler_hints': {},
                       'OS-SCH-HNT:scheduler_hints': {}}, required=['server'])
+_UPDATE = schema.wrapped('server', schema.obj({'name': _NAME}))
 _ATTACH = schema.wrapped('volumeAttachment', schema.obj({
     'volumeId': schema.UUID, 'device': _TEXT, 'tag': _TEXT, 'delete_on_termination': {
         'type': 'boolean'}, 'attach_mode': _MODE}, required=['volumeId']))
@@ -49,10 +58,12 @@ _EVENTS = schema.wrapped('events', schema.array(schema.obj({
     'status': {'type': 'string'}}, required=['name', 'server_uuid']), minItems=1, maxItems=100))
 _MAYBE_HOST: schema.Schema = {'anyOf': [{'type': 'null'}, schema.obj({'host': _HOST},
                                                                      additional=True)]}
+_DONE_QUERY = schema.obj(dict.fromkeys(('limit', 'marker', 'changes-since'), {}))
 _NOTHING: schema.Schema = {}
 _TARGET: dict[str, Any] = {'target': services.server}
 _OF_VOLUME = (errors.ServerVolumeNotFound,)
 _CONFLICT = (errors.ServerStateConflict,)
+_OF_METADATA = (*_CONFLICT, errors.MetadataLimitExceeded)
 _action = functools.partial(
     operation.action, '/servers/{id}/action', since=_BASE, policy=policies.ACT, faults=_CONFLICT,
     target=services.server)
@@ -88,6 +99,8 @@ _ACTIONS = (
             summary='Run a server of a dead host elsewhere.'),
 )
 _VOLUMES = '/servers/{id}/os-volume_attachments'
+_NOTED = '/servers/{id}/metadata'
+_DONE = '/servers/{id}/os-instance-actions'
 
 OPERATIONS = (
     Operation('GET', '/', small.discover, since=_BASE, public=True, root=True,
@@ -104,11 +117,40 @@ OPERATIONS = (
               summary='Show a server.'),
     Operation('POST', '/servers', servers.create, since=_BASE, policy=policies.CREATE,
               body={_BASE: _CREATE}, status=202,
-              faults=(errors.ServerRequestInvalid, errors.AgentTooOld),
-              summary='Create servers.'),
+              faults=(errors.ServerRequestInvalid, errors.AgentTooOld,
+                      errors.MetadataLimitExceeded), summary='Create servers.'),
+    Operation('PUT', '/servers/{id}', servers.update, since=_BASE, policy=policies.UPDATE,
+              body={_BASE: _UPDATE, versions.DESCRIPTION: schema.extend(
+                  _UPDATE, {'description': _TEXT}, at='server')}, **_TARGET,
+              summary='Give a server another name or description.'),
     Operation('DELETE', '/servers/{id}', servers.delete, since=_BASE, policy=policies.DELETE,
               status=204, faults=_CONFLICT, **_TARGET, summary='Delete a server.'),
     *_ACTIONS,
+    Operation('GET', _NOTED, metadata.index, since=_BASE, policy=policies.METADATA_LIST, **_TARGET,
+              summary='List the metadata of a server.'),
+    Operation('POST', _NOTED, metadata.create, since=_BASE, policy=policies.METADATA_CREATE,
+              body={_BASE: _METADATA}, faults=_OF_METADATA, **_TARGET,
+              summary='Add metadata to a server.'),
+    Operation('PUT', _NOTED, metadata.replace, since=_BASE, policy=policies.METADATA_REPLACE,
+              body={_BASE: _METADATA}, faults=_OF_METADATA, **_TARGET,
+              summary='Replace the metadata of a server.'),
+    Operation('GET', f'{_NOTED}/{{key}}', metadata.show, since=_BASE,
+              policy=policies.METADATA_SHOW, **_TARGET, summary='Show an item of metadata.'),
+    Operation('PUT', f'{_NOTED}/{{key}}', metadata.update, since=_BASE,
+              policy=policies.METADATA_UPDATE, body={_BASE: _META},
+              faults=(*_OF_METADATA, errors.ServerRequestInvalid), **_TARGET,
+              summary='Write an item of metadata.'),
+    Operation('DELETE', f'{_NOTED}/{{key}}', metadata.delete, since=_BASE,
+              policy=policies.METADATA_DELETE, status=204, faults=_CONFLICT, **_TARGET,
+              summary='Take an item from the metadata of a server.'),
+    Operation('GET', _DONE, instance_actions.index, since=_BASE, policy=policies.ACTIONS_LIST,
+              query={versions.ACTION_PAGES: _DONE_QUERY, versions.CHANGES_BEFORE: schema.extend(
+                  _DONE_QUERY, {'changes-before': {}})},
+              faults=(errors.ServerRequestInvalid,), **_TARGET,
+              summary='List what was done with a server.'),
+    Operation('GET', f'{_DONE}/{{request_id}}', instance_actions.show, since=_BASE,
+              policy=policies.ACTIONS_SHOW, **_TARGET,
+              summary='Show what a request has done with a server, and whether it failed.'),
     Operation('GET', _VOLUMES, volumes.index, since=_BASE, policy=policies.VOLUMES_SHOW, **_TARGET,
               summary='List the volumes of a server.'),
     Operation('GET', f'{_VOLUMES}/{{volume_id}}', volumes.show, since=_BASE,

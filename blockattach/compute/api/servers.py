@@ -7,6 +7,8 @@ from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.api import devices
+from blockattach.compute.api import metadata
+from blockattach.compute.api import pages
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
@@ -15,7 +17,6 @@ from blockattach.policy import servers as policies
 
 MOST = 100
 """Servers of one request."""
-_PAGE = 1000
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
@@ -60,27 +61,38 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """List servers."""
-    return _page(services, call, [views.summary(call, one) for one in _found(services, call)])
+    return _page(call, [views.summary(call, one) for one in _found(services, call)])
 
 
 def detail(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """List servers with all that is known of them."""
     found = _found(services, call)
     volumes = services.database.devices([one.id for one in found])
-    return _page(services, call, [
+    return _page(call, [
         views.detail(services, call, one, volumes[one.id]) for one in found])
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """Show one server."""
-    server: records.Server = call.target
-    volumes = services.database.devices([server.id])[server.id]
-    return {'server': views.detail(services, call, server, volumes)}
+    return {'server': _detail(services, call, call.target)}
+
+
+def update(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
+    """Give a server another name, or another description."""
+    asked: Mapping[str, Any] = call.body['server']
+    server = services.database.change(call.target.id, **asked) if asked else call.target
+    return {'server': views.changed(_detail(services, call, server), call)}
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Begin to delete a server, whatever is being done with it."""
     services.conductor.begin(call.context, call.target.id, 'delete')
+
+
+def _detail(services: compute_services.ComputeServices, call: operation.Call,
+            server: records.Server) -> dict[str, Any]:
+    volumes = services.database.devices([server.id])[server.id]
+    return views.detail(services, call, server, volumes)
 
 
 def _found(services: compute_services.ComputeServices,
@@ -101,23 +113,11 @@ def _found(services: compute_services.ComputeServices,
         if marker not in ids:
             raise errors.ServerRequestInvalid(reason=f'marker [{marker}] not found')
         kept = kept[ids.index(marker) + 1:]
-    return kept[:_limit(call) + 1]
+    return kept[:pages.limit(call) + 1]
 
 
-def _limit(call: operation.Call) -> int:
-    text = call.query.get('limit', str(_PAGE))
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise errors.ServerRequestInvalid(reason='limit param must be an integer')
-    return min(int(text) or _PAGE, _PAGE)
-
-
-def _page(services: compute_services.ComputeServices, call: operation.Call,
-          shown: list[dict[str, Any]]) -> dict[str, Any]:
-    limit = _limit(call)
-    page: dict[str, Any] = {'servers': shown[:limit]}
-    if len(shown) > limit:
-        page['servers_links'] = [{'rel': 'next', 'href': call.next_link(shown[limit - 1]['id'])}]
-    return page
+def _page(call: operation.Call, shown: list[dict[str, Any]]) -> dict[str, Any]:
+    return pages.page(call, 'servers', shown, 'id', 'servers_links')
 
 
 def _flavor(services: compute_services.ComputeServices, ref: Any) -> records.Flavor:
@@ -156,13 +156,15 @@ def _check_agents(services: compute_services.ComputeServices,
 
 def _draft(services: compute_services.ComputeServices, call: operation.Call, name: str,
            flavor: records.Flavor, image: str, reservation_id: str) -> records.Server:
-    now = services.clock.utcnow()
+    asked, now = call.body['server'], services.clock.utcnow()
     return records.Server(
         id=str(uuid.uuid4()), project_id=call.context.project_id or '',
         user_id=call.context.user_id or '', name=name, flavor_id=flavor.id, image_ref=image,
         host=None, vm_state=lifecycle.VmState.BUILDING,
         task_state=lifecycle.VERBS['build'].task_state, created_at=now, updated_at=now,
-        reservation_id=reservation_id)
+        reservation_id=reservation_id, description=(
+            asked.get('description') if call.version >= versions.DESCRIPTION else asked['name']),
+        metadata=metadata.check(asked.get('metadata', {})))
 
 
 def _name(name: str, number: int, count: int) -> str:

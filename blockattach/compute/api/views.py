@@ -16,9 +16,11 @@ _V = lifecycle.VmState
 _POWER = {_V.ACTIVE: 1, _V.RESIZED: 1, _V.STOPPED: 4, _V.SHELVED: 4}
 """1: running, 4: shut down, 0: nothing is known."""
 _AT_SERVER = 'OS-EXT-SRV-ATTR'
+_DISK_CONFIG = 'OS-DCF:diskConfig'
+_NOT_CHANGED = frozenset(('config_drive', 'key_name'))
+"""With all that extensions add, what the answer to a change lacked at first."""
 _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
     (operation.V(2, 9), 'locked', False),
-    (operation.V(2, 19), 'description', None),
     (operation.V(2, 26), 'tags', []),
     (operation.V(2, 63), 'trusted_image_certificates', None),
     (operation.V(2, 71), 'server_groups', []),
@@ -55,13 +57,13 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
         'status': server.status,
         'tenant_id': server.project_id,
         'user_id': server.user_id,
-        'hostId': _host_id(server),
+        'hostId': _host_id(server, server.host),
         'created': time(server.created_at),
         'updated': time(server.updated_at),
         'image': {'id': server.image_ref} if server.image_ref else '',
         'flavor': _flavor(call, flavor),
-        'addresses': {}, 'metadata': {}, 'accessIPv4': '', 'accessIPv6': '', 'config_drive': '',
-        'key_name': None, 'OS-DCF:diskConfig': 'MANUAL',
+        'addresses': {}, 'metadata': server.metadata, 'accessIPv4': '', 'accessIPv6': '',
+        'config_drive': '', 'key_name': None, _DISK_CONFIG: 'MANUAL',
         'OS-EXT-AZ:availability_zone': 'nova' if server.host else '',
         'OS-EXT-STS:vm_state': server.vm_state.value,
         'OS-EXT-STS:task_state': server.task_state,
@@ -79,9 +81,19 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
         shown['fault'] = {'code': 500, 'created': time(server.updated_at),
                           'message': server.fault}
     shown |= {key: value for since, key, value in _CONSTANT if call.version >= since}
+    if call.version >= versions.DESCRIPTION:
+        shown['description'] = server.description
     if services.policy.allowed(call.context, policies.SEE_HOST, server.project_id):
         shown |= _of_host(call, server, devices)
     return shown
+
+
+def changed(shown: dict[str, Any], call: operation.Call) -> dict[str, Any]:
+    """What the answer to a change has of all that is known of a server."""
+    if call.version >= versions.CHANGED_SHOWN:
+        return shown
+    return {key: value for key, value in shown.items()
+            if key not in _NOT_CHANGED and (':' not in key or key == _DISK_CONFIG)}
 
 
 def _of_host(call: operation.Call, server: records.Server,
@@ -98,11 +110,11 @@ def _of_host(call: operation.Call, server: records.Server,
     return shown
 
 
-def _host_id(server: records.Server) -> str:
+def _host_id(server: records.Server, host: str | None) -> str:
     """Tells a project's own hosts apart, without naming them."""
-    if server.host is None:
+    if host is None:
         return ''
-    return hashlib.sha224(f'{server.project_id}{server.host}'.encode()).hexdigest()
+    return hashlib.sha224(f'{server.project_id}{host}'.encode()).hexdigest()
 
 
 def _flavor(call: operation.Call, flavor: records.Flavor) -> dict[str, Any]:
@@ -151,4 +163,38 @@ def volume(call: operation.Call, found: records.BlockDevice) -> dict[str, Any]:
         shown['delete_on_termination'] = found.delete_on_termination
     if call.extension is not None:
         shown['attach_mode'] = found.mode.value
+    return shown
+
+
+def action(call: operation.Call, found: records.Action) -> dict[str, Any]:
+    """What was done with a server."""
+    shown: dict[str, Any] = {
+        'action': found.action, 'instance_uuid': found.server_id, 'request_id': found.request_id,
+        'user_id': found.user_id, 'project_id': found.project_id, 'start_time': found.started_at,
+        'message': None if found.fault is None else 'Error'}
+    if call.version >= versions.ACTION_PAGES:
+        shown['updated_at'] = found.updated_at
+    return shown
+
+
+def event(call: operation.Call, server: records.Server, found: records.Action, everything: bool,
+          details: bool) -> dict[str, Any]:
+    """The course of an action: it is one event here.
+
+    :param everything: whether the caller may see what is about hosts
+    :param details: and why it failed
+    """
+    result = None
+    if found.finished_at is not None:
+        result = 'Success' if found.fault is None else 'Error'
+    shown: dict[str, Any] = {
+        'event': f'compute_{found.action}', 'start_time': found.started_at,
+        'finish_time': found.finished_at, 'result': result}
+    if everything:
+        shown['traceback'] = None
+    if call.version >= versions.EVENT_HOST:
+        shown |= {'hostId': _host_id(server, found.host),
+                  **({'host': found.host} if everything else {})}
+    if call.version >= versions.EVENT_DETAILS and details:
+        shown['details'] = found.fault
     return shown

@@ -22,6 +22,7 @@ servers = sa.Table(
     sa.Column('project_id', sa.String(_NAME), nullable=False),
     sa.Column('user_id', sa.String(_NAME), nullable=False),
     sa.Column('name', sa.String(_NAME), nullable=False),
+    sa.Column('description', sa.String(_NAME)),
     sa.Column('flavor_id', sa.String(_NAME), nullable=False),
     sa.Column('image_ref', sa.String(_NAME), nullable=False),
     sa.Column('host', sa.String(_NAME), index=True),
@@ -31,6 +32,7 @@ servers = sa.Table(
     sa.Column('vm_state', sa.String(32), nullable=False),
     sa.Column('task_state', sa.String(32)),
     _id('reservation_id', index=True),
+    sa.Column('metadata', sa.JSON, nullable=False),
     sa.Column('fault', sa.Text),
     sa.Column('created_at', _Timestamp, nullable=False),
     sa.Column('updated_at', _Timestamp, nullable=False),
@@ -71,6 +73,25 @@ acts = sa.Table(
     sa.Column('owner', sa.String(_NAME)),
     sa.Column('deadline', _Timestamp, nullable=False, index=True),
     sa.Column('created_at', _Timestamp, nullable=False),
+    **_OPTIONS)
+
+# What was done with a server, as long as there is the server. One row for each act; it stays.
+instance_actions = sa.Table(
+    'instance_actions', metadata,
+    sa.Column('number', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,
+              autoincrement=True),
+    _id('act_id', nullable=False, unique=True),
+    _id('server_id', nullable=False),
+    sa.Column('action', sa.String(32), nullable=False),
+    sa.Column('request_id', sa.String(_NAME), nullable=False),
+    sa.Column('project_id', sa.String(_NAME), nullable=False),
+    sa.Column('user_id', sa.String(_NAME), nullable=False),
+    sa.Column('host', sa.String(_NAME)),
+    sa.Column('started_at', _Timestamp, nullable=False),
+    sa.Column('updated_at', _Timestamp, nullable=False),
+    sa.Column('finished_at', _Timestamp),
+    sa.Column('fault', sa.Text),
+    sa.Index('ix_instance_actions_server', 'server_id', 'number'),
     **_OPTIONS)
 
 agents = sa.Table(

@@ -3,6 +3,7 @@ import contextlib
 import datetime
 import json
 import uuid
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
+from blockattach.compute.store import instance_actions
 from blockattach.compute.store import models
 from blockattach.db.engine import engine
 from blockattach.domain import connection
@@ -110,6 +112,25 @@ class Store:
                 updated_at=self._clock.utcnow(), **values))
             return _server_of(self._get(connected, server_id))
 
+    def change_metadata(self, server_id: str, change: Callable[[Mapping[str, str]],
+                                                               Mapping[str, str]],
+                        ) -> Mapping[str, str]:
+        """Make of a server's metadata what this makes of it; returned as they are then.
+
+        :raises ServerNotFound: there is no such server
+        """
+        with self._transaction() as connected:
+            # To write is to lock: no other change comes between.
+            self._touch(connected, server_id)
+            changed = change(_server_of(self._get(connected, server_id)).metadata)
+            connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                metadata=changed))
+            return changed
+
+    def _touch(self, connected: sa.Connection, server_id: str) -> None:
+        connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+            updated_at=self._clock.utcnow()))
+
     def change_device(self, device_id: str, **values: Any) -> None:
         """Write what has become of a volume of a server."""
         with self._transaction() as connected:
@@ -134,8 +155,7 @@ class Store:
         try:
             with self._transaction() as connected:
                 # To write is to lock: two acts cannot begin at once.
-                connected.execute(_servers.update().where(_servers.c.id == server_id).values(
-                    updated_at=self._clock.utcnow()))
+                self._touch(connected, server_id)
                 server = _server_of(self._get(connected, server_id))
                 under_way = connected.execute(sa.select(_acts.c.verb).where(
                     _acts.c.server_id == server_id)).scalars().all()
@@ -179,7 +199,23 @@ class Store:
             'arguments': json.dumps(made.arguments), 'caller': json.dumps(made.caller),
             'finishing': made.finishing, 'notes': '{}', 'owner': owner, 'created_at': now,
             'deadline': now + datetime.timedelta(seconds=lease_seconds)})
+        instance_actions.begin(connected, made, now)
         return made
+
+    def withdraw(self, act: records.Act, device_id: str) -> None:
+        """Nothing came of an act, and its caller is answered why.
+
+        :param device_id: the volume that the server was to get by it
+        """
+        with self._transaction() as connected:
+            connected.execute(_acts.delete().where(_acts.c.id == act.id))
+            connected.execute(_devices.delete().where(_devices.c.id == device_id))
+            instance_actions.withdraw(connected, act)
+
+    def actions(self, server_id: str, wanted: instance_actions.Wanted) -> list[records.Action]:
+        """What was done with a server, the newest first."""
+        with self._transaction() as connected:
+            return instance_actions.find(connected, server_id, wanted)
 
     def notes(self, act_id: str) -> dict[str, Any]:
         """What an act has noted for itself."""
@@ -213,8 +249,12 @@ class Store:
                     attachment_id=device.next_attachment_id,
                     next_attachment_id=device.attachment_id, **other))
 
-    def end(self, act: records.Act, **values: Any) -> None:
-        """An act has ended, in whatever way; nothing happens if another one took its place."""
+    def end(self, act: records.Act, fault: str | None, **values: Any) -> None:
+        """An act has ended, in whatever way; nothing happens if another one took its place.
+
+        :param fault: why it failed; None: it did not
+        """
+        now = self._clock.utcnow()
         with self._transaction() as connected:
             gone = connected.execute(_acts.delete().where(_acts.c.id == act.id)).rowcount
             waiting = connected.execute(sa.select(_acts.c.verb).where(
@@ -222,14 +262,16 @@ class Store:
             if gone:
                 connected.execute(_servers.update().where(
                     _servers.c.id == act.server_id).values(
-                        updated_at=self._clock.utcnow(), task_state=(
+                        updated_at=now, fault=fault, task_state=(
                             waiting and lifecycle.VERBS[waiting].task_state), **values))
+                instance_actions.end(connected, act, fault, now)
 
     def remove(self, act: records.Act) -> None:
         """A server is deleted, and its last act has ended."""
         with self._transaction() as connected:
             connected.execute(_acts.delete().where(_acts.c.server_id == act.server_id))
             connected.execute(_devices.delete().where(_devices.c.server_id == act.server_id))
+            instance_actions.remove(connected, act.server_id)
             connected.execute(_servers.delete().where(_servers.c.id == act.server_id))
 
     def is_at_work(self, server_id: str) -> bool:

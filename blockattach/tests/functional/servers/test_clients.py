@@ -151,6 +151,28 @@ class SdkTest(clients.ClientsTestCase):
         self.compute.evacuate_server(made)
         self.assert_status('ACTIVE', made, 'host-b')
 
+    def test_what_was_done(self):
+        made = self.boot(self.volume())
+        self.hosts['host-a'].failing.append('plug')
+        self.compute.create_volume_attachment(made, self.volume())
+        failed, done = self.compute.server_actions(made)
+        self.assertEqual([('attach_volume', 'Error'), ('create', None)], [
+            (one.action, one.message) for one in (failed, done)])
+        self.assertEqual([failed.request_id, done.request_id], [
+            one.request_id for one in self.compute.server_actions(made, limit=1)])
+        found = self.compute.get_server_action(failed.request_id, made)
+        self.assertEqual([('compute_attach_volume', 'Error', 'host-a', 'plug fails as planned')], [
+            (one.event, one.result, one.host, one.details) for one in found.events])
+
+    def test_name_and_metadata(self):
+        made = self.boot(self.volume(), metadata={'a': '1'})
+        self.assertEqual('db', self.compute.update_server(made, name='db').name)
+        self.compute.set_server_metadata(made, b='2', c='3')
+        self.compute.delete_server_metadata(made, ['a', 'c'])
+        found = self.compute.get_server(made.id)
+        self.assertEqual(('db', {'b': '2'}), (found.name, found.metadata))
+        self.assertEqual({'b': '2'}, self.compute.get_server_metadata(made).metadata)
+
     def test_what_is_refused(self):
         made = self.boot(self.volume())
         self.assertRaisesRegex(exceptions.ConflictException, "Cannot 'start'",
@@ -228,6 +250,33 @@ class ShellTest(clients.ClientsTestCase):
             with self.subTest(words):
                 self.output('server', *words.split())
                 self.assertEqual(status, self.shown('server', 'show', 'web')['status'])
+
+    def test_what_was_done(self):
+        made, one = self.boot(), self.volume()
+        self.hosts['host-a'].busy.add(one)
+        self.output('server', 'add', 'volume', 'web', one)
+        self.output('server', 'remove', 'volume', 'web', one)
+        rows = self.shown('server', 'event', 'list', 'web', '--long')
+        self.assertEqual(
+            [('detach_volume', 'Error'), ('attach_volume', None), ('create', None)],
+            [(row['Action'], row['Message']) for row in rows])
+        self.assertEqual({made['id']}, {row['Server ID'] for row in rows})
+        for version in ('2.1', self.VERSION):
+            shown = self.shown('server', 'event', 'show', 'web', rows[0]['Request ID'],
+                               version=version)
+            [event] = shown['events']
+            self.assertEqual(('detach_volume', 'Error'), (shown['action'], event['result']))
+        self.assertIn(one, event['details'])
+
+    def test_name_and_properties(self):
+        self.boot('--property', 'a=1', '--description', 'for all')
+        self.output('server', 'set', 'web', '--name', 'db', '--property', 'b=2')
+        shown = self.shown('server', 'show', 'db')
+        self.assertEqual(({'a': '1', 'b': '2'}, 'for all'), (
+            shown['properties'], shown['description']))
+        self.output('server', 'unset', 'db', '--property', 'a', '--description')
+        shown = self.shown('server', 'show', 'db')
+        self.assertEqual(({'b': '2'}, ''), (shown['properties'], shown['description']))
 
     def test_flavors_and_services(self):
         self.assertEqual(['m1.tiny', 'm1.small', 'm1.medium'], [

@@ -1,0 +1,74 @@
+"""Rows of what was done with servers, written in the transactions of acts: a part of each."""
+import dataclasses
+import datetime
+import operator
+
+import sqlalchemy as sa
+
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.store import models
+
+_actions, _servers = models.instance_actions, models.servers
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which actions of a server; None: whichever.
+
+    :ivar before: only those that began before the one with this number
+    :ivar since: only those that began or ended at this time or later
+    :ivar until: or at this time or earlier
+    """
+
+    request_id: str | None = None
+    before: int | None = None
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+    limit: int | None = None
+
+
+def begin(connected: sa.Connection, act: records.Act, now: datetime.datetime) -> None:
+    """An act begins."""
+    connected.execute(_actions.insert(), {
+        'act_id': act.id, 'server_id': act.server_id,
+        'action': lifecycle.action(act.verb, act.arguments), 'host': _host(connected, act),
+        'started_at': now, 'updated_at': now,
+        **{name: act.caller[name] or '' for name in ('request_id', 'project_id', 'user_id')}})
+
+
+def end(connected: sa.Connection, act: records.Act, fault: str | None,
+        now: datetime.datetime) -> None:
+    """An act has ended, and the server's row is written."""
+    host = _host(connected, act)
+    connected.execute(_actions.update().where(_actions.c.act_id == act.id).values(
+        fault=fault, updated_at=now, finished_at=now, **({'host': host} if host else {})))
+
+
+def withdraw(connected: sa.Connection, act: records.Act) -> None:
+    """An act was refused before it began."""
+    connected.execute(_actions.delete().where(_actions.c.act_id == act.id))
+
+
+def remove(connected: sa.Connection, server_id: str) -> None:
+    """A server is no more."""
+    connected.execute(_actions.delete().where(_actions.c.server_id == server_id))
+
+
+def find(connected: sa.Connection, server_id: str, wanted: Wanted) -> list[records.Action]:
+    """What was done with a server, the newest first."""
+    query = sa.select(_actions).where(_actions.c.server_id == server_id).order_by(
+        _actions.c.number.desc()).limit(wanted.limit)
+    for column, compared, value in (
+            (_actions.c.request_id, operator.eq, wanted.request_id),
+            (_actions.c.number, operator.lt, wanted.before),
+            (_actions.c.updated_at, operator.ge, wanted.since),
+            (_actions.c.updated_at, operator.le, wanted.until)):
+        if value is not None:
+            query = query.where(compared(column, value))
+    return [records.Action(**row._mapping) for row in connected.execute(query)]
+
+
+def _host(connected: sa.Connection, act: records.Act) -> str | None:
+    return connected.execute(sa.select(_servers.c.host).where(
+        _servers.c.id == act.server_id)).scalar()
