@@ -4,9 +4,9 @@ An act is a row. Its steps are a TaskFlow flow: where one fails, those before it
 cannot be undone now, or be finished, is left with its row, and taken up by the next look of any
 compute API.
 """
+import dataclasses
 import logging
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
@@ -50,10 +50,20 @@ class Conductor(interface.ConductorInterface):
         self._notifications = notifications
 
     def create(self, caller: context.RequestContext,
-               drafts: Sequence[tuple[records.Server, Iterable[records.BlockDevice]]],
+               drafts: Sequence[tuple[records.Server, Sequence[records.BlockDevice]]],
                arguments: Mapping[str, Any]) -> None:
-        """Write new servers down, and begin to build them."""
-        for act in self._tools.store.create(drafts, _draft(caller, 'build', arguments),
+        """Write new servers down, each with a host, and begin to build them."""
+        hosts: Sequence[str | None]
+        try:
+            hosts = work.choose_hosts(
+                self._tools.store, [devices for _, devices in drafts],
+                wanted=arguments.get('host'))
+        except errors.ServerRequestInvalid:
+            # Each act looks for itself, and ends by it if there is none.
+            hosts = [None] * len(drafts)
+        placed = [(dataclasses.replace(server, host=host), devices)
+                  for host, (server, devices) in zip(hosts, drafts, strict=True)]
+        for act in self._tools.store.create(placed, _draft(caller, 'build', arguments),
                                             self._owner, self._lease_seconds):
             self._submit(act, caller)
 
@@ -231,9 +241,9 @@ class Conductor(interface.ConductorInterface):
         self._end(doing, plan.failed, str(reason))
 
     def _end(self, doing: work.Work, values: Mapping[str, Any], fault: str | None) -> None:
-        self._tools.store.end(doing.act, fault=fault, **values)
+        others_wait = self._tools.store.end(doing.act, fault=fault, **values)
         self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
-        if self._tools.store.is_at_work(doing.act.server_id):
+        if others_wait:
             self.look()
         if fault is None:
             log.step(LOG, 'Act is done', server_id=doing.act.server_id, work=doing.act.verb)

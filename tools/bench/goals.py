@@ -132,6 +132,10 @@ FIGURES = (
           ('create a snapshot', 'store_create_snapshot'),
           ('delete a snapshot', 'store_delete_snapshot'), ('delete a volume', 'store_delete'))),
     Figure('hosts refused of those that join at the same moment', 'rush_refused', _LESS, 0, ''),
+    *(Figure(f'time of ten servers of one request that share a volume, of that of one, {place}',
+             fact, _LESS, 3, 'x', of=f'builds {place}')
+      for place, fact in (('all-in-one', 'builds_all_in_one'), ('services', 'builds_services'),
+                          ('services by bus', 'builds_services_by_bus'))),
 )
 """Of the service alone."""
 

@@ -2,6 +2,7 @@
 import contextlib
 from collections.abc import Callable
 
+from bench import builds
 from bench import client
 from bench import cloud as clouds
 from bench import copies
@@ -148,6 +149,7 @@ RUNS: dict[str, Callable[[sessions.Session], None]] = {
     'rush': neighbours.measure_rush,
     'copies': copies.measure_copies,
     'store': stores.measure_store,
+    'builds': builds.measure_builds,
     'lasting': lasting.measure_lasting,
     'databases': databases.compare_databases,
 }

@@ -31,11 +31,12 @@ def _choose(doing: work.Work, without: tuple[str | None, ...] = ()) -> None:
 def live_migrate(doing: work.Work) -> work.Plan:
     """Move a server that runs: its volumes are connected on both hosts meanwhile."""
     def connect() -> None:
+        connector = doing.connector(_destination(doing))
         for device in doing.devices:
             if device.next_attachment_id is None:
                 made = doing.tools.attachments.create(
                     doing.caller, device.volume_id, device.server_id, device.mode.value,
-                    doing.connector(_destination(doing), device), f'{doing.act.id}-{device.id}')
+                    doing.of_device(connector, device), f'{doing.act.id}-{device.id}')
                 doing.store.change_device(device.id, next_attachment_id=made.id)
 
     def receive() -> None:
@@ -95,6 +96,11 @@ def _moved_cold(doing: work.Work, state: str,
         if source is not None:
             put_on(source)
 
+    def hold_again() -> None:
+        # A server that has not left needs what it is connected by.
+        if doing.noted(_SOURCE) is not None:
+            doing.hold_anew()
+
     def put() -> None:
         destination = _destination(doing)
         put_on(destination)
@@ -104,7 +110,7 @@ def _moved_cold(doing: work.Work, state: str,
     return work.Plan(undoable=(
         work.Step('choose_host', lambda: _choose(doing, (doing.server.host,))),
         work.Step('leave', leave, come_back),
-        work.Step('hold_anew', doing.hold_anew, doing.hold_anew),
+        work.Step('hold_anew', doing.hold_anew, hold_again),
         work.Step('put', put, lambda: doing.leave(doing.noted(_DESTINATION)))))
 
 

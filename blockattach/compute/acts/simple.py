@@ -13,23 +13,22 @@ _V = lifecycle.VmState
 
 
 def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Plan]:
-    """A new server: hold its volumes, choose a host, connect them there, run it."""
+    """A new server: hold its volumes and connect them on its host at once, run it there."""
     def plan(doing: work.Work) -> work.Plan:
-        def choose() -> None:
-            if doing.server.host is None:
-                doing.store.change(doing.act.server_id, host=doing.choose_host(
-                    wanted=doing.act.arguments.get('host')))
+        def put() -> None:
+            host = doing.server.host
+            if host is None:
+                # None was fit when it was written down.
+                host = doing.choose_host(wanted=doing.act.arguments.get('host'))
+                doing.store.change(doing.act.server_id, host=host)
+            doing.put(host)
 
         def leave() -> None:
             doing.leave(doing.server.host)
+            doing.release_all()
 
-        return work.Plan(
-            undoable=(
-                work.Step('reserve', doing.reserve_all, doing.release_all),
-                work.Step('choose_host', choose),
-                work.Step('put', lambda: doing.put(doing.server.host), leave)),
-            done={'launched_at': now()},
-            failed={'vm_state': _V.ERROR.value})
+        return work.Plan(undoable=(work.Step('put', put, leave),), done={'launched_at': now()},
+                         failed={'vm_state': _V.ERROR.value})
     return plan
 
 
@@ -78,8 +77,10 @@ def attach(doing: work.Work) -> work.Plan:
     def plug() -> None:
         host = doing.server.host
         if host is not None:
-            disk = interface.disk_values(doing.connect(host, device()))
-            doing.agent(host).plug(doing.caller, doing.act.server_id, disk)
+            found = device()
+            disk = doing.disk(found, doing.connect(doing.connector(host), found).info)
+            doing.agent(host).plug(doing.caller, doing.act.server_id,
+                                   interface.disk_values(disk))
 
     def unplug() -> None:
         host = doing.server.host
@@ -88,8 +89,7 @@ def attach(doing: work.Work) -> work.Plan:
 
     def complete() -> None:
         found = device()
-        doing.tools.attachments.complete(doing.caller, str(found.attachment_id))
-        doing.store.change_device(found.id, state='attached')
+        doing.complete(found, str(found.attachment_id))
 
     return work.Plan(undoable=(work.Step('reserve', reserve, forget),
                                work.Step('plug', plug, unplug),
@@ -130,9 +130,10 @@ def swap(doing: work.Work) -> work.Plan:
 
     def attach_new() -> None:
         found = device()
+        connector = doing.of_device(doing.connector(doing.server.host), found)
         made = doing.tools.attachments.create(
-            doing.caller, new_id, doing.act.server_id, found.mode.value,
-            doing.connector(doing.server.host, found), f'{doing.act.id}-{found.id}')
+            doing.caller, new_id, doing.act.server_id, found.mode.value, connector,
+            f'{doing.act.id}-{found.id}')
         doing.store.change_device(found.id, next_attachment_id=made.id)
 
     def release_new() -> None:

@@ -1,4 +1,5 @@
 """One act under way, and the pieces that acts are made of. Each piece may be repeated."""
+import collections
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -110,15 +111,15 @@ class Work:
     def reserve(self, device: records.BlockDevice) -> None:
         """Hold a volume for the server, unless it is held."""
         if device.attachment_id is None:
-            made = self.tools.attachments.create(
-                self.caller, device.volume_id, self.act.server_id, device.mode.value, None,
-                f'{self.act.id}-{device.id}')
-            self.store.change_device(device.id, attachment_id=made.id)
+            self._hold(device, None)
 
-    def reserve_all(self) -> None:
-        """Hold every volume."""
-        for device in self.devices:
-            self.reserve(device)
+    def _hold(self, device: records.BlockDevice,
+              connector: Mapping[str, Any] | None) -> storage.Attachment:
+        made = self.tools.attachments.create(
+            self.caller, device.volume_id, self.act.server_id, device.mode.value, connector,
+            f'{self.act.id}-{device.id}')
+        self.store.change_device(device.id, attachment_id=made.id)
+        return made
 
     def release(self, device: records.BlockDevice) -> None:
         """Give back what is held of a volume, the next attachment too."""
@@ -153,31 +154,43 @@ class Work:
         for device in self.devices:
             self.release(device)
 
-    def connector(self, host: str | None, device: records.BlockDevice) -> dict[str, Any]:
-        """What a host says of itself for a volume of the server."""
-        return {**self.agent(host).connector(self.caller, self.act.server_id),
-                'mountpoint': device.device, 'mode': device.mode.value}
+    def connector(self, host: str | None) -> dict[str, Any]:
+        """What a host says of itself for the server."""
+        return dict(self.agent(host).connector(self.caller, self.act.server_id))
 
-    def connect(self, host: str | None, device: records.BlockDevice) -> base.Disk:
-        """Let a host in to a volume that is held."""
+    @staticmethod
+    def of_device(connector: Mapping[str, Any], device: records.BlockDevice) -> dict[str, Any]:
+        """A connector for a volume of the server."""
+        return {**connector, 'mountpoint': device.device, 'mode': device.mode.value}
+
+    def connect(self, connector: Mapping[str, Any],
+                device: records.BlockDevice) -> storage.Attachment:
+        """Let a host in to a volume, which is held from then on if it was not before."""
+        own = self.of_device(connector, device)
         if device.attachment_id is None:
-            raise errors.HostRefused(reason=f'volume {device.volume_id} is not held')
-        found = self.tools.attachments.update(self.caller, device.attachment_id,
-                                              self.connector(host, device))
-        return self.disk(device, found.info)
+            return self._hold(device, own)
+        return self.tools.attachments.update(self.caller, device.attachment_id, own)
+
+    def complete(self, device: records.BlockDevice, attachment_id: str) -> None:
+        """Say of a volume that it is used."""
+        self.tools.attachments.complete(self.caller, attachment_id)
+        self.store.change_device(device.id, state='attached')
 
     def complete_all(self) -> None:
         """Say of every volume that it is used."""
         for device in self.devices:
             if device.attachment_id is not None:
-                self.tools.attachments.complete(self.caller, device.attachment_id)
-                self.store.change_device(device.id, state='attached')
+                self.complete(device, device.attachment_id)
 
     def put(self, host: str | None) -> None:
         """Run the server on a host: connect its volumes there, spawn it, complete."""
-        disks = [self.connect(host, device) for device in self.devices]
-        self.agent(host).spawn(self.caller, self.guest(disks))
-        self.complete_all()
+        devices = self.devices
+        connector = self.connector(host) if devices else {}
+        connected = [(device, self.connect(connector, device)) for device in devices]
+        self.agent(host).spawn(self.caller, self.guest(
+            self.disk(device, attachment.info) for device, attachment in connected))
+        for device, attachment in connected:
+            self.complete(device, attachment.id)
 
     def leave(self, host: str | None) -> None:
         """The server is on a host no more. An agent that is down ends it when it returns: until
@@ -205,25 +218,8 @@ class Work:
             self.release_unknown(device.volume_id)
 
     def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
-        """The host with the fewest servers, of those whose agents are up and can do it.
-
-        :param wanted: the only one in question
-        :raises ServerRequestInvalid: there is none
-        """
-        busy: dict[str, int] = {}
-        for one in self.store.servers(None):
-            if one.host is not None:
-                busy[one.host] = busy.get(one.host, 0) + 1
-        read_only = any(device.mode == 'ro' for device in self.devices)
-        fit = [agent.host for agent in self.store.agents()
-               if agent.up and agent.host not in set(without)
-               and wanted in (None, agent.host)
-               and (not read_only or heeds_modes(agent))]
-        if not fit:
-            raise errors.ServerRequestInvalid(reason=(
-                'No valid host was found. ' + (f'Host {wanted} is not up, or too old.' if wanted
-                                               else 'No agent is up that could run it.')))
-        return min(fit, key=lambda host: (busy.get(host, 0), host))
+        """A host for the server; see `choose_hosts`."""
+        return choose_hosts(self.store, [self.devices], without, wanted)[0]
 
     def noted(self, key: str) -> str | None:
         """What this act has noted for itself, over restarts."""
@@ -234,6 +230,31 @@ class Work:
         self.store.note(self.act.id, {key: value})
         log.step(LOG, 'Act goes on', server_id=self.act.server_id, work=self.act.verb,
                  reason=f'{key} is {value}')
+
+
+def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
+                 without: Iterable[str] = (), wanted: str | None = None) -> list[str]:
+    """A host for each of these servers: the one with the fewest, of those whose agents are up and
+    can do it.
+
+    :param servers: the volumes of each
+    :param wanted: the only host in question
+    :raises ServerRequestInvalid: there is none for one of them
+    """
+    busy = collections.Counter(rows.load())
+    up = [agent for agent in rows.agents() if agent.up and agent.host not in set(without)
+          and wanted in (None, agent.host)]
+    chosen = []
+    for devices in servers:
+        read_only = any(device.mode == 'ro' for device in devices)
+        fit = [agent.host for agent in up if not read_only or heeds_modes(agent)]
+        if not fit:
+            raise errors.ServerRequestInvalid(reason=(
+                'No valid host was found. ' + (f'Host {wanted} is not up, or too old.' if wanted
+                                               else 'No agent is up that could run it.')))
+        chosen.append(min(fit, key=lambda host: (busy[host], host)))
+        busy[chosen[-1]] += 1
+    return chosen
 
 
 def heeds_modes(agent: records.Agent) -> bool:

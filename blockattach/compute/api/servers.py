@@ -80,7 +80,8 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
 def update(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """Give a server another name, or another description."""
     asked: Mapping[str, Any] = call.body['server']
-    server = services.database.change(call.target.id, **asked) if asked else call.target
+    services.database.change(call.target.id, **asked)
+    server = services.database.server(call.target.id)
     return {'server': views.changed(_detail(services, call, server), call)}
 
 

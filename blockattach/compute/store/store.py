@@ -2,6 +2,7 @@
 import contextlib
 import datetime
 import json
+import threading
 import uuid
 from collections.abc import Callable
 from collections.abc import Collection
@@ -24,6 +25,9 @@ from blockattach.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
 _acts, _agents = models.acts, models.agents
+# Of every act, so they are built once.
+_SERVER = sa.select(_servers).where(_servers.c.id == sa.bindparam('server_id'))
+_CHANGE_DEVICE = sa.update(_devices).where(_devices.c.id == sa.bindparam('device_id'))
 _WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 
 
@@ -37,6 +41,9 @@ class Store:
         self._engine = opened
         self._clock = clock
         self._down_after = down_after
+        # SQLite has one writer at a time and wakes waiters by polling; a lock hands over at once.
+        self._write_lock = (threading.Lock() if self._engine.dialect.name == 'sqlite'
+                            else contextlib.nullcontext())
 
     def close(self) -> None:
         """Close its connections."""
@@ -44,30 +51,28 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
-        with self._engine.connect() as connected:
+        with self._write_lock, self._engine.connect() as connected:
             engine.begin(connected)
             yield connected
             connected.commit()
 
-    def create(self, drafts: Iterable[tuple[records.Server, Iterable[records.BlockDevice]]],
+    def create(self, drafts: Collection[tuple[records.Server, Iterable[records.BlockDevice]]],
                act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
         """Write new servers down with their volumes, and for each an act like this one."""
-        made = []
+        rows = [_row(device) for _, devices in drafts for device in devices]
         with self._transaction() as connected:
-            for server, devices in drafts:
-                connected.execute(_servers.insert(), _row(server))
-                rows = [_row(device) for device in devices]
-                if rows:
-                    connected.execute(_devices.insert(), rows)
-                made.append(self._begin(connected, act, server.id, owner, lease_seconds))
-        return made
+            connected.execute(_servers.insert(), [_row(server) for server, _ in drafts])
+            if rows:
+                connected.execute(_devices.insert(), rows)
+            return [self._begin(connected, act, server.id, owner, lease_seconds)
+                    for server, _ in drafts]
 
     def server(self, server_id: str) -> records.Server:
         """One server.
 
         :raises ServerNotFound: there is none
         """
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return _server_of(self._get(connected, server_id))
 
     def servers(self, project_id: str | None, host: str | None = None,
@@ -81,14 +86,21 @@ class Store:
                               (_servers.c.reservation_id, reservation_id)):
             if value is not None:
                 query = query.where(column == value)
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return [_server_of(row) for row in connected.execute(query)]
+
+    def load(self) -> dict[str, int]:
+        """How many servers each host has; one that is left out has none."""
+        query = sa.select(_servers.c.host, sa.func.count().label('servers')).where(
+            _servers.c.host.is_not(None)).group_by(_servers.c.host)
+        with self._engine.connect() as connected:
+            return {row.host: row.servers for row in connected.execute(query)}
 
     def devices(self, server_ids: Collection[str]) -> dict[str, list[records.BlockDevice]]:
         """The volumes of servers, the root disk first, then by their names."""
         found: dict[str, list[records.BlockDevice]] = {one: [] for one in server_ids}
         query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             for row in connected.execute(query):
                 found[row.server_id].append(_device_of(row))
         for devices in found.values():
@@ -105,12 +117,15 @@ class Store:
                 return one
         raise errors.ServerVolumeNotFound(volume_id=volume_id)
 
-    def change(self, server_id: str, **values: Any) -> records.Server:
-        """Write what has become of a server."""
+    def change(self, server_id: str, **values: Any) -> None:
+        """Write what has become of a server.
+
+        :raises ServerNotFound: there is none
+        """
         with self._transaction() as connected:
-            connected.execute(_servers.update().where(_servers.c.id == server_id).values(
-                updated_at=self._clock.utcnow(), **values))
-            return _server_of(self._get(connected, server_id))
+            if not connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                    updated_at=self._clock.utcnow(), **values)).rowcount:
+                raise errors.ServerNotFound(server_id=server_id)
 
     def change_metadata(self, server_id: str, change: Callable[[Mapping[str, str]],
                                                                Mapping[str, str]],
@@ -134,8 +149,7 @@ class Store:
     def change_device(self, device_id: str, **values: Any) -> None:
         """Write what has become of a volume of a server."""
         with self._transaction() as connected:
-            connected.execute(
-                _devices.update().where(_devices.c.id == device_id).values(**values))
+            connected.execute(_CHANGE_DEVICE, {'device_id': device_id, **values})
 
     def remove_device(self, device_id: str) -> None:
         """The server has not got it any more."""
@@ -219,7 +233,7 @@ class Store:
 
     def notes(self, act_id: str) -> dict[str, Any]:
         """What an act has noted for itself."""
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             text = connected.execute(sa.select(_acts.c.notes).where(
                 _acts.c.id == act_id)).scalar_one_or_none()
             return dict(json.loads(text or '{}'))
@@ -249,10 +263,11 @@ class Store:
                     attachment_id=device.next_attachment_id,
                     next_attachment_id=device.attachment_id, **other))
 
-    def end(self, act: records.Act, fault: str | None, **values: Any) -> None:
+    def end(self, act: records.Act, fault: str | None, **values: Any) -> bool:
         """An act has ended, in whatever way; nothing happens if another one took its place.
 
         :param fault: why it failed; None: it did not
+        :returns: whether one waits for that on its server
         """
         now = self._clock.utcnow()
         with self._transaction() as connected:
@@ -265,6 +280,7 @@ class Store:
                         updated_at=now, fault=fault, task_state=(
                             waiting and lifecycle.VERBS[waiting].task_state), **values))
                 instance_actions.end(connected, act, fault, now)
+        return waiting is not None
 
     def remove(self, act: records.Act) -> None:
         """A server is deleted, and its last act has ended."""
@@ -276,20 +292,20 @@ class Store:
 
     def is_at_work(self, server_id: str) -> bool:
         """Whether an act on a server is under way."""
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == server_id)).first() is not None
 
     def waits(self, act: records.Act) -> bool:
         """Whether an act that waits has to, for another one on its server."""
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == act.server_id,
                 _acts.c.verb.not_in(_WAITING))).first() is not None
 
     def is_current(self, act: records.Act) -> bool:
         """Whether no other act has taken its place."""
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.id == act.id)).first() is not None
 
@@ -332,15 +348,14 @@ class Store:
     def agents(self) -> list[records.Agent]:
         """All that have ever reported, by host."""
         since = self._clock.utcnow() - datetime.timedelta(seconds=self._down_after)
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return [records.Agent(row.host, row.kind, row.version, row.reported_at,
                                   row.reported_at >= since)
                     for row in connected.execute(sa.select(_agents).order_by(_agents.c.host))]
 
     @staticmethod
     def _get(connected: sa.Connection, server_id: str) -> sa.Row[Any]:
-        row = connected.execute(
-            sa.select(_servers).where(_servers.c.id == server_id)).one_or_none()
+        row = connected.execute(_SERVER, {'server_id': server_id}).one_or_none()
         if row is None:
             raise errors.ServerNotFound(server_id=server_id)
         return row

@@ -188,6 +188,19 @@ class OldAgentTest(cloud.ComputeTestCase):
         self.assertEqual({shared: 'rw'}, self.volumes(made))
 
 
+class SomeOldAgentsTest(cloud.ComputeTestCase):
+
+    OLD = ('host-a',)
+
+    def test_readers_of_a_request_are_on_other_hosts(self):
+        shared = self.volume(multiattach=True)
+        self.create({'uuid': shared, 'source_type': 'volume', 'destination_type': 'volume',
+                     'boot_index': 0, 'attach_modes': ['ro', 'rw', 'ro', 'rw']}, max_count=4)
+        self.assertEqual(
+            [('host-a', 'rw')] * 2 + [('host-b', 'ro')] * 2,
+            sorted((host, mode) for _, host, mode, _ in self.attachments(shared)))
+
+
 class PersonaTest(cloud.ComputeTestCase):
 
     def test_only_administrators_see_hosts(self):

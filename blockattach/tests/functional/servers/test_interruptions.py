@@ -1,10 +1,12 @@
-"""The compute API dies behind each thing that an act asks of block storage and of agents; another
-process takes the act up. Whatever it makes of it, nothing is left over.
+"""The compute API dies before an act, and behind each thing that it asks of block storage and of
+agents; another process takes the act up. Whatever it makes of it, nothing is left over.
 """
 from blockattach.tests.functional.servers import cloud
 
 ROOT = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0,
         'attach_mode': 'ro'}
+NOWHERE = -1
+"""Before anything is asked for."""
 MIGRATE = {'host': None, 'block_migration': 'auto'}
 
 
@@ -49,16 +51,18 @@ class InterruptionTestCase(cloud.ComputeTestCase):
         """Do an act whole, then once for each place to be cut off at."""
         whole = self.cut_off(prepare, begin, None)
         self.assertNotEqual([], whole)
-        for place in range(len(whole)):
-            with self.subTest(behind=f'{place}: {whole[place]}'):
+        for place, behind in enumerate(['nothing', *whole], NOWHERE):
+            with self.subTest(behind=f'{place}: {behind}'):
                 self.cut_off(prepare, begin, place)
 
     def cut_off(self, prepare, begin, place):
         """Do an act, be cut off at a place, and look what comes of it; what was asked for."""
         made = prepare()
-        self.cloud.cutting.begin(place)
+        self.cloud.cutting.begin(None if place == NOWHERE else place)
         try:
             made = begin(made) or made
+            if place == NOWHERE:
+                self.cloud.work.forget()
             self.cloud.settle()
         except cloud.Death:
             pass
