@@ -19,6 +19,9 @@ ACT = base.Rule(f'{_PREFIX}:servers:act', base.MEMBER,
 MIGRATE = base.Rule(f'{_PREFIX}:os-migrate-server:migrate', base.ADMIN,
                     'Move a server to another host.', 'POST /servers/{id}/action (migrate)',
                     'POST /servers/{id}/action (os-migrateLive)')
+UNSHELVE_TO = base.Rule(f'{_PREFIX}:os-shelve:unshelve_to_host', base.ADMIN,
+                        "Run a shelved server on a host of the caller's choice.",
+                        'POST /servers/{id}/action (unshelve)')
 EVACUATE = base.Rule(f'{_PREFIX}:os-evacuate', base.ADMIN,
                      'Run a server of a dead host elsewhere.',
                      'POST /servers/{id}/action (evacuate)')

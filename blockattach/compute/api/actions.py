@@ -6,6 +6,7 @@ from blockattach import errors
 from blockattach.compute import records
 from blockattach.compute.api import services as compute_services
 from blockattach.http import operation
+from blockattach.policy import servers as policies
 
 
 def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:
@@ -16,6 +17,8 @@ def begin(verb: str, services: compute_services.ComputeServices, call: operation
 def unshelve(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Run a shelved server, on a host of the caller's choice if it names one."""
     asked = call.body['unshelve'] or {}
+    if asked.get('host') is not None:
+        services.policy.authorize(call.context, policies.UNSHELVE_TO)
     _begin_on(services, call, 'unshelve', asked.get('host'))
 
 
@@ -52,6 +55,8 @@ def evacuate(services: compute_services.ComputeServices, call: operation.Call) -
     :raises ServerRequestInvalid: its host is not dead
     """
     server: records.Server = call.target
+    if server.host is None:
+        raise errors.ServerRequestInvalid(reason=f'Instance {server.id} is on no host.')
     up = {agent.host for agent in services.database.agents() if agent.up}
     if server.host in up:
         raise errors.ServerRequestInvalid(reason=(

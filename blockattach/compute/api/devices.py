@@ -1,11 +1,14 @@
 """What clients say of the volumes of a server, checked and written down."""
 import dataclasses
+import re
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+
+from oslo_utils import strutils
 
 from blockattach import errors
 from blockattach.compute import records
@@ -15,7 +18,7 @@ from blockattach.domain import connection
 from blockattach.http import operation
 
 _LETTERS = 'abcdefghijklmnopqrstuvwxyz'
-_NAMES = ('/dev/', 'vd', 'sd', 'xvd', 'hd')
+_NAME = re.compile(r'(/dev/)?(?P<name>(vd|sd|xvd|hd)[a-z]{1,3}[0-9]{0,3})')
 MOST = len(_LETTERS)
 """Volumes of one server."""
 
@@ -60,7 +63,7 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
     """
     found: list[records.BlockDevice] = []
     wanted: list[list[connection.AccessMode]] = []
-    ordered = sorted(asked, key=lambda one: (one.get('boot_index') != 0))
+    ordered = sorted(asked, key=lambda one: _index(one) != 0)
     for one in ordered:
         kind = one.get('destination_type') or 'volume'
         for name in ('attach_mode', 'attach_modes'):
@@ -80,7 +83,7 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
             id='', server_id='', volume_id=volume.id, mode=wanted[-1][0],
             device=_named(one.get('device_name'), found), state='attaching',
             boot_index=_index(one), shared=volume.multiattach, tag=one.get('tag'),
-            delete_on_termination=bool(one.get('delete_on_termination', False))))
+            delete_on_termination=_goes(one)))
     _check_together(found)
     return [[dataclasses.replace(device, mode=its[number])
              for device, its in zip(found, wanted, strict=True)] for number in range(servers)]
@@ -146,6 +149,14 @@ def _check_together(devices: Sequence[records.BlockDevice]) -> None:
         raise _invalid('only one volume has the boot_index 0')
 
 
+def _goes(one: Mapping[str, Any]) -> bool:
+    """Whether a volume is deleted with its server. A text says it, too."""
+    try:
+        return strutils.bool_from_string(one.get('delete_on_termination') or False, strict=True)
+    except ValueError:
+        raise _invalid('delete_on_termination is true or false') from None
+
+
 def _index(one: Mapping[str, Any]) -> int | None:
     index = one.get('boot_index')
     return None if index in (None, '') or int(index) < 0 else int(index)
@@ -154,10 +165,10 @@ def _index(one: Mapping[str, Any]) -> int | None:
 def _named(wanted: str | None, there: Iterable[records.BlockDevice]) -> str:
     """The name of a device: the wanted one, else the next that is free."""
     if wanted:
-        name = wanted if wanted.startswith('/dev/') else f'/dev/{wanted}'
-        if not name.removeprefix('/dev/').startswith(_NAMES[1:]):
+        found = _NAME.fullmatch(wanted)
+        if found is None:
             raise _invalid(f'{errors.shortened(wanted)} is no device name')
-        return name
+        return f'/dev/{found["name"]}'
     taken = {one.device for one in there}
     for letter in _LETTERS:
         if f'/dev/vd{letter}' not in taken:

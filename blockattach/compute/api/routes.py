@@ -17,9 +17,13 @@ from blockattach.http.operation import Operation
 from blockattach.policy import servers as policies
 
 _BASE = versions.BASE
-_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255,
+_NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': servers.LONGEST_NAME,
                         'pattern': r'^(?!\s)[^\x00-\x1f\x7f]+(?<!\s)\Z'}
-_COUNT: schema.Schema = {'type': ['integer', 'string'], 'pattern': r'^[1-9]\d*$', 'minimum': 1}
+_COUNT: schema.Schema = {'type': ['integer', 'string'], 'pattern': '^[1-9][0-9]{0,5}$',
+                         'minimum': 1, 'maximum': 999999}
+_INDEX: schema.Schema = {'type': ['integer', 'string', 'null'], 'pattern': '^(-?[0-9]{1,6})?$',
+                         'minimum': -999999, 'maximum': 999999}
+_TAG: schema.Schema = {'type': ['string', 'null'], 'maxLength': 60}
 _TEXT: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _BOOLEAN: schema.Schema = {'type': ['boolean', 'string', 'null']}
 _MODE: schema.Schema = {'enum': ['ro', 'rw']}
@@ -27,9 +31,9 @@ _HOST: schema.Schema = {'type': ['string', 'null'], 'minLength': 1, 'maxLength':
 _DEVICE = schema.obj({
     'source_type': {'enum': ['volume', 'image', 'snapshot', 'blank']},
     'destination_type': {'enum': ['volume', 'local']},
-    'uuid': schema.UUID, 'boot_index': {'type': ['integer', 'string', 'null']},
+    'uuid': schema.UUID, 'boot_index': _INDEX,
     'device_name': _TEXT, 'delete_on_termination': _BOOLEAN, 'volume_size': {},
-    'tag': _TEXT, 'volume_type': _TEXT, 'disk_bus': _TEXT, 'device_type': _TEXT,
+    'tag': _TAG, 'volume_type': _TEXT, 'disk_bus': _TEXT, 'device_type': _TEXT,
     'guest_format': _TEXT, 'no_device': {}, 'attach_mode': _MODE,
     'attach_modes': schema.array(_MODE, minItems=1, maxItems=servers.MOST)}, additional=False)
 _ITEMS = schema.obj(patternProperties={
@@ -48,7 +52,7 @@ _CREATE = schema.obj({'server': _SERVER, 'os:scheduler_hints': {},
                       'OS-SCH-HNT:scheduler_hints': {}}, required=['server'])
 _UPDATE = schema.wrapped('server', schema.obj({'name': _NAME}))
 _ATTACH = schema.wrapped('volumeAttachment', schema.obj({
-    'volumeId': schema.UUID, 'device': _TEXT, 'tag': _TEXT, 'delete_on_termination': {
+    'volumeId': schema.UUID, 'device': _TEXT, 'tag': _TAG, 'delete_on_termination': {
         'type': 'boolean'}, 'attach_mode': _MODE}, required=['volumeId']))
 _SWAP = schema.wrapped('volumeAttachment', schema.obj({
     'volumeId': schema.UUID, 'delete_on_termination': {'type': 'boolean'}, 'attach_mode': _MODE,

@@ -17,6 +17,7 @@ from blockattach.policy import servers as policies
 
 MOST = 100
 """Servers of one request."""
+LONGEST_NAME = 255
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
@@ -44,6 +45,8 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
         raise errors.ServerRequestInvalid(
             reason='Invalid imageRef provided: a server needs an image, or a volume to boot from')
     _check_agents(services, [one for its in mapped for one in its], host)
+    if len(_name(asked['name'], most - 1, most)) > LONGEST_NAME:
+        raise errors.ServerRequestInvalid(reason='the name is too long for a number behind it')
     reservation_id = str(uuid.uuid4())
     drafts = []
     for number in range(most):
@@ -87,6 +90,8 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Begin to delete a server, whatever is being done with it."""
+    if call.target.task_state == lifecycle.VERBS['delete'].task_state:
+        return
     services.conductor.begin(call.context, call.target.id, 'delete')
 
 

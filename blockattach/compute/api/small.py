@@ -63,7 +63,7 @@ def external_events(services: compute_services.ComputeServices,
     results, worst = [], 200
     for event in call.body['events']:
         code = 200
-        if event['name'] != _EXTENDED:
+        if event['name'] != _EXTENDED or 'tag' not in event:
             code = 400
         else:
             try:

@@ -5,7 +5,7 @@ from blockattach.tests.functional.servers import cloud
 OTHER_PROJECT = '0' * 31 + '9'
 
 
-class BadInputTest(cloud.ComputeTestCase):
+class RefusedTestCase(cloud.ComputeTestCase):
 
     def setUp(self):
         super().setUp()
@@ -31,6 +31,9 @@ class BadInputTest(cloud.ComputeTestCase):
     def mapped(self, volume=None, **more):
         return {'uuid': volume or self.plain, 'source_type': 'volume',
                 'destination_type': 'volume', 'boot_index': 0, **more}
+
+
+class BadInputTest(RefusedTestCase):
 
     def test_servers(self):
         for words, fields in (
