@@ -29,6 +29,8 @@ from blockattach.compute.acts import work
 LOG = logging.getLogger(__name__)
 
 _V = lifecycle.VmState
+_REFUSALS = (errors.HostRefused, errors.DeviceBusy, errors.NotFound, errors.ServerRequestInvalid)
+"""Answers that will be the same when the same is asked again."""
 Plans = Mapping[str, Callable[[work.Work], work.Plan]]
 
 
@@ -89,6 +91,8 @@ class Conductor(interface.ConductorInterface):
             self._lease_seconds, device)
         try:
             work.Work(self._tools, act, caller).reserve(device)
+        except errors.ActTakenOver:
+            raise
         except errors.BlockattachError as exc:
             if not exc.final:
                 # It may be held: what undoes the act finds out.
@@ -139,20 +143,28 @@ class Conductor(interface.ConductorInterface):
         """An agent is there: what it runs is compared with what it should."""
         store = self._tools.store
         store.report(host, kind, version)
-        known = {server.id: server for server in store.servers(None)}
         for server_id, power in servers.items():
-            server = known.get(server_id)
-            if server is not None and store.is_at_work(server_id):
-                continue
-            if server is None or host not in (server.host, server.old_host):
+            if self._is_stray(host, server_id):
                 LOG.warning('Server is not to run on this host and is ended%s', log.fields(
                     server_id=server_id, host=host))
                 self._executor.submit(self._end_stray, ctxt, host, server_id)
-            elif server.vm_state is _V.ACTIVE and power != 'running':
+            elif power != 'running' and store.has_stopped(server_id):
                 LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
-                store.change(server_id, vm_state=_V.STOPPED.value)
+
+    def _is_stray(self, host: str, server_id: str) -> bool:
+        # First whether it is at work, then where it is: an act may end in between.
+        if self._tools.store.is_at_work(server_id):
+            return False
+        try:
+            server = self._tools.store.server(server_id)
+        except errors.ServerNotFound:
+            return True
+        return host not in (server.host, server.old_host)
 
     def _end_stray(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
+        if not self._is_stray(host, server_id):
+            # It has come (back) since its host was asked.
+            return
         try:
             self._tools.agents.on(host).destroy(ctxt, server_id)
         except errors.BlockattachError as exc:
@@ -180,10 +192,18 @@ class Conductor(interface.ConductorInterface):
             self._tools.store.leave(act)
             return
         try:
-            go_on(doing, self._plans[act.verb](doing))
+            go_on(doing, _fenced(doing, self._plans[act.verb](doing)))
         except errors.ServerNotFound:
             LOG.info('Server is gone meanwhile%s', log.fields(server_id=act.server_id))
+            self._tools.store.drop(act)
+        except errors.ActTakenOver as exc:
+            LOG.warning('Act is left to the process that has taken it over%s', log.fields(
+                server_id=act.server_id, work=act.verb, reason=exc))
         except Exception as exc:
+            if self._tools.store.is_current(act) and self._tools.store.is_waited_for(act):
+                # The server is to be deleted: that gives back whatever is left of this act.
+                self._end(doing, {'vm_state': _V.ERROR.value}, str(exc))
+                return
             LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc),
                 exc_info=not errors.is_known(exc))
@@ -201,14 +221,20 @@ class Conductor(interface.ConductorInterface):
         self._finish(doing, plan)
 
     def _undo(self, doing: work.Work, plan: work.Plan) -> None:
-        try:
-            for step in reversed(plan.undoable):
+        reason, failed = 'the compute API was cut off in the middle of it', plan.failed
+        for step in reversed(plan.undoable):
+            try:
                 if step.undo is not None:
                     step.undo()
-        except work.WentOn:
-            self._finish(doing, plan)
-            return
-        self._fail(doing, plan, 'the compute API was cut off in the middle of it')
+            except work.WentOn:
+                self._finish(doing, plan)
+                return
+            except errors.BlockattachError as exc:
+                if not _is_refused(doing, exc):
+                    raise
+                # The rest is undone all the same.
+                reason, failed = str(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
+        self._end(doing, failed, reason)
 
     def _finish(self, doing: work.Work, plan: work.Plan) -> None:
         if not self._tools.store.is_current(doing.act):
@@ -216,9 +242,8 @@ class Conductor(interface.ConductorInterface):
         try:
             for step in plan.finishing:
                 step.do()
-        except errors.HostError as exc:
-            if plan.refused is None or not isinstance(
-                    exc, errors.HostRefused | errors.DeviceBusy):
+        except errors.BlockattachError as exc:
+            if plan.refused is None or not _is_refused(doing, exc):
                 raise
             plan.refused(exc)
             self._end(doing, {}, str(exc))
@@ -250,6 +275,38 @@ class Conductor(interface.ConductorInterface):
         else:
             LOG.warning('Cannot do an act on a server%s', log.fields(
                 server_id=doing.act.server_id, work=doing.act.verb, reason=fault))
+
+
+def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
+    """The same, whose steps are taken only as long as no other process has taken the act over:
+    who hung for too long must not go on with it.
+    """
+    def guarded(act: Callable[[], None] | None) -> Callable[[], None] | None:
+        if act is None:
+            return None
+
+        def checked() -> None:
+            doing.check_lease()
+            act()
+        return checked
+
+    def fenced(steps: Sequence[work.Step]) -> list[work.Step]:
+        return [work.Step(step.name, guarded(step.do) or step.do, guarded(step.undo))
+                for step in steps]
+
+    return plan._replace(undoable=fenced(plan.undoable), finishing=fenced(plan.finishing))
+
+
+def _is_refused(doing: work.Work, exc: errors.BlockattachError) -> bool:
+    """Whether it is of no use to try again."""
+    if isinstance(exc, errors.ServerNotFound):
+        return False
+    if isinstance(exc, errors.NotAuthorized):
+        # The next time it is asked for without the caller's token, which may have expired.
+        return doing.caller.auth_token is None
+    if isinstance(exc, errors.ServiceUnreachable):
+        return not doing.is_up(doing.asked)
+    return isinstance(exc, _REFUSALS)
 
 
 class _Failed(Exception):

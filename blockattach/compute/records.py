@@ -86,6 +86,8 @@ class Act:
     :ivar arguments: of the verb
     :ivar caller: in whose name, as a request context is written down; without a token
     :ivar finishing: it cannot be undone any more: it is done to its end
+    :ivar lease: by which a process is at it; nobody else has the same, and who takes the act over
+        has another one
     """
 
     id: str
@@ -94,6 +96,7 @@ class Act:
     arguments: Mapping[str, Any]
     caller: Mapping[str, Any]
     finishing: bool
+    lease: str = ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

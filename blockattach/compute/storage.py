@@ -82,8 +82,10 @@ class Attachments(Protocol):
         """Look at one."""
 
     def of_server(self, caller: context.RequestContext, server_id: str,
-                  volume_id: str) -> list[str]:
-        """The ids of those by which a server has a volume."""
+                  volume_id: str | None) -> list[str]:
+        """The ids of those by which a server has a volume, or any; of each project, where the
+        caller may see them.
+        """
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """Remove one; one that is not there is no error."""
@@ -130,8 +132,9 @@ class _Http:
     def _send(self, caller: context.RequestContext, method: str, path: str, body: Any,
               headers: Mapping[str, str]) -> requests.Response:
         sent: dict[str, Any] = {
-            'raise_exc': False, 'headers': dict(headers), 'microversion': _MICROVERSION,
-            'global_request_id': caller.global_id}
+            # Answers have passwords, and keystoneauth would log them at DEBUG.
+            'log': False, 'raise_exc': False, 'headers': dict(headers),
+            'microversion': _MICROVERSION, 'global_request_id': caller.global_id}
         if body is not None:
             sent['json'] = body
         token = self._token(caller)
@@ -202,10 +205,10 @@ class HttpAttachments(_Http):
         return _attachment(self.ask(caller, 'GET', f'/attachments/{attachment_id}'))
 
     def of_server(self, caller: context.RequestContext, server_id: str,
-                  volume_id: str) -> list[str]:
+                  volume_id: str | None) -> list[str]:
         """GET /attachments, of all projects where the caller or the account may see them."""
-        query = parse.urlencode({'instance_id': server_id, 'volume_id': volume_id,
-                                 'all_tenants': '1'})
+        query = parse.urlencode({'instance_id': server_id, 'all_tenants': '1',
+                                 **({'volume_id': volume_id} if volume_id else {})})
         return [one['id'] for one in self.ask(
             caller, 'GET', f'/attachments?{query}')['attachments']]
 
@@ -247,11 +250,12 @@ class BusAttachments:
         return Attachment(found.id, found.volume_id, found.connection_info or {})
 
     def of_server(self, caller: context.RequestContext, server_id: str,
-                  volume_id: str) -> list[str]:
+                  volume_id: str | None) -> list[str]:
         """`AttachmentsInterface.list`."""
         with _translated():
             return [one.id for one in self._client.list(
-                _service(caller), {'instance_uuid': server_id, 'volume_id': volume_id})]
+                _service(caller), {'instance_uuid': server_id,
+                                   **({'volume_id': volume_id} if volume_id else {})}, True)]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """`AttachmentsInterface.delete`."""

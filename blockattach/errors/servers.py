@@ -8,6 +8,7 @@
     ├── NotFound
     │   └── ServerNotFound, FlavorNotFound, ServerVolumeNotFound
     ├── Conflict
+    │   ├── ActTakenOver             another process goes on with what hung for too long
     │   ├── ServerStateConflict      the server's state does not allow the action
     │   └── AgentTooOld              the agent of the server's host does not know what is asked for
     ├── StorageUnavailable           block storage did not say what came of it (uncertain)
@@ -21,8 +22,8 @@ from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotAuthorized
 from blockattach.errors.base import NotFound
 
-__all__ = ('AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostError', 'HostRefused',
-           'MetadataLimitExceeded', 'ServerNotFound', 'ServerRequestInvalid',
+__all__ = ('ActTakenOver', 'AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostError',
+           'HostRefused', 'MetadataLimitExceeded', 'ServerNotFound', 'ServerRequestInvalid',
            'ServerStateConflict', 'ServerVolumeNotFound', 'StorageUnavailable')
 
 
@@ -63,6 +64,13 @@ class AgentTooOld(Conflict):
     code = 'server.agent_too_old'
     text = ('cannot use attach_mode: the agent of host %(host)s speaks version %(version)s, and '
             '%(needed)s is needed: upgrade it first')
+
+
+class ActTakenOver(Conflict):
+    """Who was at it hung for so long that another process took it over, which goes on with it."""
+
+    code = 'server.act_taken_over'
+    text = 'another process is at act %(act_id)s'
 
 
 class StorageUnavailable(BlockattachError):

@@ -2,8 +2,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from blockattach import errors
 from blockattach.compute import lifecycle
+from blockattach.compute.acts import simple
 from blockattach.compute.acts import work
 from blockattach.compute.hosts import base
 
@@ -34,9 +34,9 @@ def live_migrate(doing: work.Work) -> work.Plan:
         connector = doing.connector(_destination(doing))
         for device in doing.devices:
             if device.next_attachment_id is None:
-                made = doing.tools.attachments.create(
-                    doing.caller, device.volume_id, device.server_id, device.mode.value,
-                    doing.of_device(connector, device), f'{doing.act.id}-{device.id}')
+                made = doing.create(device.volume_id, device.mode.value,
+                                    doing.of_device(connector, device),
+                                    f'{doing.act.id}-{device.id}')
                 doing.store.change_device(device.id, next_attachment_id=made.id)
 
     def receive() -> None:
@@ -94,6 +94,8 @@ def _moved_cold(doing: work.Work, state: str,
     def come_back() -> None:
         source = doing.noted(_SOURCE)
         if source is not None:
+            # What may still be there has the connections of before.
+            doing.leave(source)
             put_on(source)
 
     def hold_again() -> None:
@@ -148,8 +150,9 @@ def confirm_resize(doing: work.Work) -> work.Plan:
 def revert_resize(doing: work.Work) -> work.Plan:
     """Run a server where it was, with the flavor that it had."""
     before = doing.server
-    state = str(before.old_state)
-    plan = _moved_cold(doing, state, lambda _source: _FORGOTTEN)
+    # Behind the point of no return it is what it was before the resize already.
+    state = before.old_state or before.vm_state.value
+    plan = _moved_cold(doing, state, lambda _source: {**_FORGOTTEN, 'vm_state': state})
 
     def choose() -> None:
         if doing.noted(_DESTINATION) is None:
@@ -166,7 +169,7 @@ def shelve(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
 
-    return work.Plan(finishing=(work.Step('stop', do),))
+    return work.Plan(finishing=(work.Step('stop', do),), refused=lambda _reason: None)
 
 
 def shelve_offload(doing: work.Work) -> work.Plan:
@@ -180,7 +183,8 @@ def shelve_offload(doing: work.Work) -> work.Plan:
             doing.store.change(doing.act.server_id, host=None)
 
     return work.Plan(finishing=(work.Step('leave', leave), work.Step('hold', hold),
-                                work.Step('complete', doing.complete_all)))
+                                work.Step('complete', doing.complete_all)),
+                     refused=simple.ends_in_error(doing))
 
 
 def unshelve(doing: work.Work) -> work.Plan:
@@ -208,14 +212,13 @@ def unshelve(doing: work.Work) -> work.Plan:
 def rebuild(doing: work.Work) -> work.Plan:
     """Make a server's guest anew where it is; its volumes keep their bytes."""
     def anew() -> None:
+        # One that is on no host is refused before its volumes are held.
+        doing.agent(doing.server.host)
         doing.leave(doing.server.host)
         doing.hold_anew()
         doing.put(doing.server.host)
 
-    def refused(_reason: errors.HostError) -> None:
-        doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
-
-    return work.Plan(finishing=(work.Step('anew', anew),), refused=refused)
+    return work.Plan(finishing=(work.Step('anew', anew),), refused=simple.ends_in_error(doing))
 
 
 def evacuate(doing: work.Work) -> work.Plan:
@@ -233,7 +236,8 @@ def evacuate(doing: work.Work) -> work.Plan:
         doing.put(destination)
         doing.store.change(doing.act.server_id, host=destination)
 
-    return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)))
+    return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)),
+                     refused=simple.ends_in_error(doing))
 
 
 PLANS: dict[str, Callable[[work.Work], work.Plan]] = {

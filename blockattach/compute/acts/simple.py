@@ -1,13 +1,17 @@
 """Acts that leave a server where it is: build, power, volumes, delete."""
 import datetime
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from blockattach import errors
+from blockattach import log
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.acts import work
+
+LOG = logging.getLogger(__name__)
 
 _V = lifecycle.VmState
 
@@ -28,7 +32,7 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
             doing.release_all()
 
         return work.Plan(undoable=(work.Step('put', put, leave),), done={'launched_at': now()},
-                         failed={'vm_state': _V.ERROR.value})
+                         failed={'vm_state': _V.ERROR.value, 'host': None})
     return plan
 
 
@@ -37,7 +41,7 @@ def start(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
 
-    return work.Plan(finishing=(work.Step('start', do),), refused=_ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('start', do),), refused=ends_in_error(doing))
 
 
 def stop(doing: work.Work) -> work.Plan:
@@ -45,7 +49,7 @@ def stop(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
 
-    return work.Plan(finishing=(work.Step('stop', do),), refused=_ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('stop', do),), refused=ends_in_error(doing))
 
 
 def reboot(doing: work.Work) -> work.Plan:
@@ -53,7 +57,7 @@ def reboot(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).reboot(doing.caller, doing.guest(doing.disks()))
 
-    return work.Plan(finishing=(work.Step('reboot', do),), refused=_ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('reboot', do),), refused=ends_in_error(doing))
 
 
 def attach(doing: work.Work) -> work.Plan:
@@ -84,7 +88,8 @@ def attach(doing: work.Work) -> work.Plan:
 
     def unplug() -> None:
         host = doing.server.host
-        if host is not None:
+        # One whose agent is down is locked out when the volume is released.
+        if doing.is_up(host):
             doing.agent(host).unplug(doing.caller, doing.act.server_id, volume_id)
 
     def complete() -> None:
@@ -111,7 +116,7 @@ def detach(doing: work.Work) -> work.Plan:
             doing.release(found)
             doing.store.remove_device(found.id)
 
-    def stays(_reason: errors.HostError) -> None:
+    def stays(_reason: errors.BlockattachError) -> None:
         found = _there(doing, volume_id)
         if found is not None:
             doing.store.change_device(found.id, state='attached')
@@ -131,8 +136,8 @@ def swap(doing: work.Work) -> work.Plan:
     def attach_new() -> None:
         found = device()
         connector = doing.of_device(doing.connector(doing.server.host), found)
-        made = doing.tools.attachments.create(
-            doing.caller, new_id, doing.act.server_id, found.mode.value, connector,
+        made = doing.create(
+            new_id, found.mode.value, connector,
             f'{doing.act.id}-{found.id}')
         doing.store.change_device(found.id, next_attachment_id=made.id)
 
@@ -161,7 +166,7 @@ def swap(doing: work.Work) -> work.Plan:
 
     def finish() -> None:
         found = doing.store.device(doing.act.server_id, new_id)
-        doing.tools.attachments.complete(doing.caller, str(found.attachment_id))
+        doing.complete(found, str(found.attachment_id))
         if found.next_attachment_id is not None:
             doing.tools.attachments.delete(doing.caller, found.next_attachment_id)
             doing.store.change_device(found.id, next_attachment_id=None)
@@ -182,22 +187,31 @@ def delete(doing: work.Work) -> work.Plan:
     def remove_volumes() -> None:
         for device in doing.devices:
             if device.delete_on_termination:
-                doing.tools.volumes.delete(doing.caller, device.volume_id)
+                try:
+                    doing.tools.volumes.delete(doing.caller, device.volume_id)
+                except errors.ServerRequestInvalid as exc:
+                    LOG.warning('Cannot delete a volume with its server%s', log.fields(
+                        server_id=device.server_id, volume_id=device.volume_id, reason=exc))
 
-    return work.Plan(finishing=(work.Step('destroy', destroy),
-                                work.Step('release', doing.release_all),
+    def release() -> None:
+        doing.release_all()
+        # An act before may have left something, of a volume that is not even written down.
+        doing.release_unknown(None)
+
+    return work.Plan(finishing=(work.Step('destroy', destroy), work.Step('release', release),
                                 work.Step('remove_volumes', remove_volumes)))
 
 
 def _there(doing: work.Work, volume_id: str) -> records.BlockDevice | None:
     try:
-        return doing.store.device(doing.act.server_id, volume_id)
+        return doing.tools.store.device(doing.act.server_id, volume_id)
     except errors.ServerVolumeNotFound:
         return None
 
 
-def _ends_in_error(doing: work.Work) -> Callable[[errors.HostError], None]:
-    def refused(_reason: errors.HostError) -> None:
+def ends_in_error(doing: work.Work) -> Callable[[errors.BlockattachError], None]:
+    """What becomes of a server whose act cannot be finished."""
+    def refused(_reason: errors.BlockattachError) -> None:
         doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
     return refused
 

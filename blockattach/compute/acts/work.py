@@ -1,5 +1,6 @@
 """One act under way, and the pieces that acts are made of. Each piece may be repeated."""
 import collections
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Plan(NamedTuple):
     :ivar finishing: those that are done until they are done
     :ivar done: what is written of the server in the end, besides its state
     :ivar failed: what the server is after all was undone, besides the reason
-    :ivar refused: called with what a host refused in a finishing step, which ends the act; None:
+    :ivar refused: called with what was refused in a finishing step, which ends the act; None:
         the act goes on later
     """
 
@@ -48,7 +49,7 @@ class Plan(NamedTuple):
     finishing: Sequence[Step] = ()
     done: Mapping[str, Any] = {}
     failed: Mapping[str, Any] = {}
-    refused: Callable[[errors.HostError], None] | None = None
+    refused: Callable[[errors.BlockattachError], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,17 +70,27 @@ class Work:
         self.tools = tools
         self.act = act
         self.caller = caller
-        self.store = tools.store
+        self.store = tools.store.of_act(act)
+        self.asked: str | None = None
+        """The host whose agent was asked last."""
+
+    def check_lease(self) -> None:
+        """Return if this process is still the one that is at the act.
+
+        :raises ActTakenOver: another one is
+        """
+        if not self.tools.store.is_current(self.act):
+            raise errors.ActTakenOver(act_id=self.act.id)
 
     @property
     def server(self) -> records.Server:
         """The server as it is now."""
-        return self.store.server(self.act.server_id)
+        return self.tools.store.server(self.act.server_id)
 
     @property
     def devices(self) -> list[records.BlockDevice]:
         """Its volumes as they are now."""
-        return self.store.devices([self.act.server_id])[self.act.server_id]
+        return self.tools.store.devices([self.act.server_id])[self.act.server_id]
 
     def agent(self, host: str | None) -> interface.AgentInterface:
         """The agent of a host.
@@ -88,17 +99,41 @@ class Work:
         """
         if host is None:
             raise errors.HostRefused(reason=f'server {self.act.server_id} is on no host')
+        self.asked = host
         return self.tools.agents.on(host)
+
+    def is_up(self, host: str | None) -> bool:
+        """Whether the agent of a host reports itself."""
+        return host in {agent.host for agent in self.tools.store.agents() if agent.up}
+
+    def create(self, volume_id: str, mode: str, connector: Mapping[str, Any] | None,
+               key: str) -> storage.Attachment:
+        """A new attachment of the server.
+
+        :raises ActTakenOver: another process is at the act, which may have looked for attachments
+            before this one was there: it is removed
+        """
+        made = self.tools.attachments.create(self.caller, volume_id, self.act.server_id, mode,
+                                             connector, key)
+        if not self.tools.store.is_current(self.act):
+            if made.id not in self._known():
+                self.tools.attachments.delete(self.caller, made.id)
+            raise errors.ActTakenOver(act_id=self.act.id)
+        return made
 
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
         """The server as an agent runs it, with these disks."""
         server = self.server
-        flavor = self.tools.flavors[server.flavor_id]
+        flavor = self.tools.flavors.get(server.flavor_id)
+        if flavor is None:
+            raise errors.HostRefused(
+                reason=f'flavor {server.flavor_id} is not configured any more')
         return interface.guest_values(base.Guest(
             server.id, server.name, flavor.vcpus, flavor.memory_mb, tuple(disks)))
 
     def disks(self) -> list[base.Disk]:
-        """Its disks, with the connections that they have."""
+        """Its disks on its host, with the connections that they have; see `check_modes`."""
+        self.check_modes(self.server.host)
         return [self.disk(device, self.tools.attachments.get(
             self.caller, device.attachment_id).info)
             for device in self.devices if device.attachment_id is not None]
@@ -115,9 +150,8 @@ class Work:
 
     def _hold(self, device: records.BlockDevice,
               connector: Mapping[str, Any] | None) -> storage.Attachment:
-        made = self.tools.attachments.create(
-            self.caller, device.volume_id, self.act.server_id, device.mode.value, connector,
-            f'{self.act.id}-{device.id}')
+        made = self.create(device.volume_id, device.mode.value, connector,
+                           f'{self.act.id}-{device.id}')
         self.store.change_device(device.id, attachment_id=made.id)
         return made
 
@@ -138,16 +172,21 @@ class Work:
                 self.store.change_device(device.id, next_attachment_id=None)
             self.release_unknown(device.volume_id)
 
-    def release_unknown(self, volume_id: str) -> None:
+    def release_unknown(self, volume_id: str | None) -> None:
         """Give back what block storage has of a volume for this server, and nobody has written
         down: the answer was lost.
+
+        :param volume_id: None: of any
         """
-        known = {attachment_id for device in self.devices
-                 for attachment_id in (device.attachment_id, device.next_attachment_id)}
+        known = self._known()
         for attachment_id in self.tools.attachments.of_server(
                 self.caller, self.act.server_id, volume_id):
             if attachment_id not in known:
                 self.tools.attachments.delete(self.caller, attachment_id)
+
+    def _known(self) -> set[str | None]:
+        return {attachment_id for device in self.devices
+                for attachment_id in (device.attachment_id, device.next_attachment_id)}
 
     def release_all(self) -> None:
         """Give back every volume."""
@@ -155,8 +194,20 @@ class Work:
             self.release(device)
 
     def connector(self, host: str | None) -> dict[str, Any]:
-        """What a host says of itself for the server."""
+        """What a host says of itself for the server; see `check_modes`."""
+        self.check_modes(host)
         return dict(self.agent(host).connector(self.caller, self.act.server_id))
+
+    def check_modes(self, host: str | None) -> None:
+        """Return if a host keeps the server from writing to what is read-only for it.
+
+        :raises HostRefused: its agent is too old
+        """
+        if any(device.mode == 'ro' for device in self.devices) and any(
+                agent.host == host and not heeds_modes(agent)
+                for agent in self.tools.store.agents()):
+            raise errors.HostRefused(
+                reason=f'the agent of host {host} is too old for a volume that is read-only')
 
     @staticmethod
     def of_device(connector: Mapping[str, Any], device: records.BlockDevice) -> dict[str, Any]:
@@ -172,8 +223,11 @@ class Work:
         return self.tools.attachments.update(self.caller, device.attachment_id, own)
 
     def complete(self, device: records.BlockDevice, attachment_id: str) -> None:
-        """Say of a volume that it is used."""
-        self.tools.attachments.complete(self.caller, attachment_id)
+        """Say of a volume that it is used. Where somebody has removed the attachment meanwhile,
+        there is nothing to say.
+        """
+        with contextlib.suppress(errors.NotFound):
+            self.tools.attachments.complete(self.caller, attachment_id)
         self.store.change_device(device.id, state='attached')
 
     def complete_all(self) -> None:
@@ -196,7 +250,7 @@ class Work:
         """The server is on a host no more. An agent that is down ends it when it returns: until
         then the host is locked out of the volumes.
         """
-        if host in {agent.host for agent in self.store.agents() if agent.up}:
+        if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
 
     def hold_anew(self) -> None:
@@ -205,8 +259,8 @@ class Work:
         """
         for device in self.devices:
             if device.next_attachment_id is None:
-                made = self.tools.attachments.create(
-                    self.caller, device.volume_id, self.act.server_id, device.mode.value, None,
+                made = self.create(
+                    device.volume_id, device.mode.value, None,
                     f'{self.act.id}-{device.id}-{device.attachment_id}')
                 self.store.change_device(device.id, next_attachment_id=made.id)
         for device in self.devices:

@@ -51,7 +51,9 @@ def links(call: operation.Call, server_id: str) -> list[dict[str, str]]:
 def detail(services: compute_services.ComputeServices, call: operation.Call,
            server: records.Server, devices: Iterable[records.BlockDevice]) -> dict[str, Any]:
     """All that is known of a server."""
-    flavor = services.flavors[server.flavor_id]
+    # One that is not configured any more is known by its id.
+    flavor = services.flavors.get(server.flavor_id) or records.Flavor(
+        server.flavor_id, server.flavor_id, 0, 0, 0)
     shown: dict[str, Any] = {
         **summary(call, server),
         'status': server.status,

@@ -1,5 +1,6 @@
 """Rows of the consumer in and out. Each function is one transaction: all of it, or nothing."""
 import contextlib
+import copy
 import datetime
 import json
 import threading
@@ -41,9 +42,18 @@ class Store:
         self._engine = opened
         self._clock = clock
         self._down_after = down_after
+        self._act: records.Act | None = None
         # SQLite has one writer at a time and wakes waiters by polling; a lock hands over at once.
         self._write_lock = (threading.Lock() if self._engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
+
+    def of_act(self, act: records.Act) -> 'Store':
+        """The same, for what is done in an act: each function that writes raises
+        `errors.ActTakenOver` once another process is at it.
+        """
+        fenced = copy.copy(self)
+        fenced._act = act
+        return fenced
 
     def close(self) -> None:
         """Close its connections."""
@@ -53,6 +63,9 @@ class Store:
     def _transaction(self) -> Iterator[sa.Connection]:
         with self._write_lock, self._engine.connect() as connected:
             engine.begin(connected)
+            if self._act is not None and connected.execute(sa.select(_acts.c.id).where(
+                    *_is_held(self._act)).with_for_update()).first() is None:
+                raise errors.ActTakenOver(act_id=self._act.id)
             yield connected
             connected.commit()
 
@@ -207,11 +220,11 @@ class Store:
                lease_seconds: float) -> records.Act:
         now = self._clock.utcnow()
         made = records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
-                           lifecycle.VERBS[act.verb].finishes)
+                           lifecycle.VERBS[act.verb].finishes, _lease(owner))
         connected.execute(_acts.insert(), {
             'id': made.id, 'server_id': server_id, 'verb': made.verb,
             'arguments': json.dumps(made.arguments), 'caller': json.dumps(made.caller),
-            'finishing': made.finishing, 'notes': '{}', 'owner': owner, 'created_at': now,
+            'finishing': made.finishing, 'notes': '{}', 'owner': made.lease, 'created_at': now,
             'deadline': now + datetime.timedelta(seconds=lease_seconds)})
         instance_actions.begin(connected, made, now)
         return made
@@ -220,9 +233,11 @@ class Store:
         """Nothing came of an act, and its caller is answered why.
 
         :param device_id: the volume that the server was to get by it
+        :raises ActTakenOver: another process is at it
         """
         with self._transaction() as connected:
-            connected.execute(_acts.delete().where(_acts.c.id == act.id))
+            if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
+                raise errors.ActTakenOver(act_id=act.id)
             connected.execute(_devices.delete().where(_devices.c.id == device_id))
             instance_actions.withdraw(connected, act)
 
@@ -264,27 +279,46 @@ class Store:
                     next_attachment_id=device.attachment_id, **other))
 
     def end(self, act: records.Act, fault: str | None, **values: Any) -> bool:
-        """An act has ended, in whatever way; nothing happens if another one took its place.
+        """An act has ended, in whatever way.
 
         :param fault: why it failed; None: it did not
         :returns: whether one waits for that on its server
+        :raises ActTakenOver: another process is at it, or has ended it
         """
         now = self._clock.utcnow()
         with self._transaction() as connected:
-            gone = connected.execute(_acts.delete().where(_acts.c.id == act.id)).rowcount
+            if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
+                raise errors.ActTakenOver(act_id=act.id)
             waiting = connected.execute(sa.select(_acts.c.verb).where(
                 _acts.c.server_id == act.server_id, _acts.c.verb.in_(_WAITING))).scalar()
-            if gone:
-                connected.execute(_servers.update().where(
-                    _servers.c.id == act.server_id).values(
-                        updated_at=now, fault=fault, task_state=(
-                            waiting and lifecycle.VERBS[waiting].task_state), **values))
-                instance_actions.end(connected, act, fault, now)
+            connected.execute(_servers.update().where(_servers.c.id == act.server_id).values(
+                updated_at=now, fault=fault,
+                task_state=waiting and lifecycle.VERBS[waiting].task_state, **values))
+            instance_actions.end(connected, act, fault, now)
         return waiting is not None
 
-    def remove(self, act: records.Act) -> None:
-        """A server is deleted, and its last act has ended."""
+    def drop(self, act: records.Act) -> None:
+        """An act whose server is gone is gone, too."""
         with self._transaction() as connected:
+            connected.execute(_acts.delete().where(_acts.c.id == act.id))
+
+    def has_stopped(self, server_id: str) -> bool:
+        """A server that was active, and nothing is done with, is stopped; whether it was so."""
+        with self._transaction() as connected:
+            return bool(connected.execute(_servers.update().where(
+                _servers.c.id == server_id, _servers.c.vm_state == lifecycle.VmState.ACTIVE.value,
+                ~sa.exists().where(_acts.c.server_id == server_id)).values(
+                    vm_state=lifecycle.VmState.STOPPED.value,
+                    updated_at=self._clock.utcnow())).rowcount)
+
+    def remove(self, act: records.Act) -> None:
+        """A server is deleted, and its last act has ended.
+
+        :raises ActTakenOver: another process is at it
+        """
+        with self._transaction() as connected:
+            if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
+                raise errors.ActTakenOver(act_id=act.id)
             connected.execute(_acts.delete().where(_acts.c.server_id == act.server_id))
             connected.execute(_devices.delete().where(_devices.c.server_id == act.server_id))
             instance_actions.remove(connected, act.server_id)
@@ -303,22 +337,30 @@ class Store:
                 _acts.c.server_id == act.server_id,
                 _acts.c.verb.not_in(_WAITING))).first() is not None
 
-    def is_current(self, act: records.Act) -> bool:
-        """Whether no other act has taken its place."""
+    def is_waited_for(self, act: records.Act) -> bool:
+        """Whether another act on its server waits for its end."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
-                _acts.c.id == act.id)).first() is not None
+                _acts.c.server_id == act.server_id, _acts.c.id != act.id,
+                _acts.c.verb.in_(_WAITING))).first() is not None
+
+    def is_current(self, act: records.Act) -> bool:
+        """Whether it is under way, and no other process has taken it over."""
+        with self._transaction() as connected:
+            return connected.execute(sa.select(_acts.c.id).where(
+                *_is_held(act))).first() is not None
 
     def renew(self, owner: str, lease_seconds: float) -> None:
         """What this process does is still done by it."""
         with self._transaction() as connected:
-            connected.execute(_acts.update().where(_acts.c.owner == owner).values(
+            connected.execute(_acts.update().where(_acts.c.owner.startswith(
+                _lease(owner, ''), autoescape=True)).values(
                 deadline=self._clock.utcnow() + datetime.timedelta(seconds=lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
         """An act that cannot go on now is taken up again by the next look."""
         with self._transaction() as connected:
-            connected.execute(_acts.update().where(_acts.c.id == act.id).values(
+            connected.execute(_acts.update().where(*_is_held(act)).values(
                 owner=None, deadline=self._clock.utcnow()))
 
     def take_over(self, owner: str, lease_seconds: float) -> list[records.Act]:
@@ -329,12 +371,13 @@ class Store:
             due = connected.execute(sa.select(_acts).where(
                 _acts.c.deadline <= now).order_by(_acts.c.created_at)).all()
             for row in due:
+                lease = _lease(owner)
                 is_mine = connected.execute(_acts.update().where(
                     _acts.c.id == row.id, _acts.c.deadline == row.deadline).values(
-                        owner=owner,
+                        owner=lease,
                         deadline=now + datetime.timedelta(seconds=lease_seconds))).rowcount
                 if is_mine:
-                    taken.append(_act_of(row))
+                    taken.append(_act_of(row, lease))
         return taken
 
     def report(self, host: str, kind: str, version: str) -> None:
@@ -378,7 +421,17 @@ def _device_of(row: sa.Row[Any]) -> records.BlockDevice:
     return records.BlockDevice(**{**_values(row), 'mode': connection.AccessMode(row.mode)})
 
 
-def _act_of(row: sa.Row[Any]) -> records.Act:
+def _lease(owner: str, number: str | None = None) -> str:
+    """A new one of a process; without a number what all of them begin with."""
+    return f'{owner}/{uuid.uuid4() if number is None else number}'
+
+
+def _is_held(act: records.Act) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+    """Where an act's row is that of a process still."""
+    return _acts.c.id == act.id, _acts.c.owner == act.lease
+
+
+def _act_of(row: sa.Row[Any], lease: str) -> records.Act:
     arguments: Mapping[str, Any] = json.loads(row.arguments)
     return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
-                       row.finishing)
+                       row.finishing, lease)

@@ -11,12 +11,15 @@ import requests
 import webob
 from requests import adapters
 
+from blockattach import errors
+from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
 from blockattach.compute.store import models
 from blockattach.compute.store import store
 from blockattach.conf import compute as compute_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.control import endpoint
+from blockattach.rpc import calling
 from blockattach.rpc import contract
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import bus
@@ -31,6 +34,9 @@ from blockattach.wiring import compute_api
 
 MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
+ACTS = ('spawn', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap', 'receive',
+        'send')
+"""Of hosts."""
 ABSENT = object()
 ENDPOINT = 'http://127.0.0.1:8776/v3'
 # The account of the compute API, where it has one, and all that is needed of its Keystone.
@@ -54,19 +60,40 @@ class Cutting:
     """
 
     def __init__(self):
-        self.at = None
-        self.asked = []
+        self.begin()
 
-    def begin(self, at=None):
-        """Count anew."""
-        self.at, self.asked = at, []
+    def begin(self, at=None, hang=None):
+        """Count anew.
 
-    def behind(self, what):
-        """Something was asked for, and is done."""
+        :param hang: called instead of ending it: others go on meanwhile, and it wakes up then
+        """
+        self.at, self.asked, self._hang, self._hangs = at, [], hang, False
+
+    def ahead(self):
+        """Something is about to be asked for; a process that hangs here asks for it later."""
+        if self._hang is not None and self.at == len(self.asked) - 0.5:
+            self.at = None
+            self._hang()
+
+    def behind(self, what, answered=True):
+        """Something was asked for, and is done.
+
+        :param answered: False: `wake` is called once it is answered, too
+        """
         self.asked.append(what)
         if self.at is not None and len(self.asked) > self.at:
             self.at = None
-            raise Death
+            if self._hang is None:
+                raise Death
+            self._hangs = True
+        if answered:
+            self.wake()
+
+    def wake(self):
+        """What hangs wakes up after a while."""
+        if self._hangs:
+            self._hangs = False
+            self._hang()
 
 
 class Direct(adapters.BaseAdapter):
@@ -86,6 +113,7 @@ class Direct(adapters.BaseAdapter):
         if request.path_url == KEYSTONE_PATH:
             return self._answer(request, 201, json.dumps(ISSUED).encode(),
                                 {'X-Subject-Token': ACCOUNT_TOKEN})
+        self._cutting.ahead()
         answered = asked.get_response(self._application)
         found = self._answer(request, answered.status_code, answered.body, answered.headers)
         self._cutting.behind(f'{request.method} {request.path_url}')
@@ -110,6 +138,35 @@ def carrying(application, cutting):
     return session
 
 
+class CutClient(bus.RpcClient):
+    """Asks agents. The compute API may hang before, and after their answer; not before it ends a
+    server, because agents do not know from which process that comes.
+    """
+
+    def prepare(self, server=None, fanout=False, **_waiting):
+        return CutClient(self._bus, self._interface, server or self._server,
+                         fanout or self._fanout)
+
+    def call(self, ctxt, method, **arguments):
+        if method in ACTS and method != 'destroy':
+            self._bus.cutting.ahead()
+        answer = super().call(ctxt, method, **arguments)
+        self._bus.cutting.wake()
+        return answer
+
+
+class CutBus(bus.DirectBus):
+
+    def __init__(self, cutting, *arguments):
+        super().__init__(*arguments)
+        self.cutting = cutting
+
+    def client(self, interface, server=None):
+        return calling.Client(
+            CutClient(self, interface.TOPIC), interface, server, self._settings, self._clock,
+            lambda ctxt: None, self._telemetry, self._while_waiting)
+
+
 class CutControl(endpoint.AttachmentsEndpoint):
     """Block storage on the bus, behind each of whose answers the compute API may end. What a call
     has begun is done before its answer.
@@ -124,6 +181,7 @@ class CutControl(endpoint.AttachmentsEndpoint):
     def _behind(self, cutting, name, act):
         @functools.wraps(act)
         def acting(*arguments, **more):
+            cutting.ahead()
             answer = act(*arguments, **more)
             self._storage.work.settle()
             cutting.behind(f'{self.TOPIC}.{name}')
@@ -132,20 +190,36 @@ class CutControl(endpoint.AttachmentsEndpoint):
 
 
 class CutHost(fake.FakeHost):
-    """A host behind each of whose acts the compute API may end."""
+    """A host behind each of whose acts the compute API may end. It logs in as a real one does:
+    only where block storage has let it in.
+    """
 
-    def __init__(self, name, cloud, cutting):
+    def __init__(self, name, cloud, cutting, target):
         super().__init__(name, cloud)
-        for method in ('spawn', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap',
-                       'receive', 'send'):
+        self._target = target
+        for method in ACTS:
             setattr(self, method, self._behind(cutting, method, getattr(self, method)))
 
     def _behind(self, cutting, name, act):
         def acting(*arguments):
+            self._log_in(arguments)
             answer = act(*arguments)
-            cutting.behind(f'{name} on {self._name}')
+            cutting.behind(f'{name} on {self._name}', answered=False)
             return answer
         return acting
+
+    def _log_in(self, arguments):
+        wanted = []
+        for one in arguments:
+            if isinstance(one, base.Guest):
+                wanted += [(one.server_id, disk.volume_id) for disk in one.disks]
+            if isinstance(one, base.Disk):
+                wanted.append((arguments[0], one.volume_id))
+        admitted = {(export.volume_id, grant.initiator)
+                  for export in self._target.exports() for grant in export.grants}
+        for server_id, volume_id in wanted:
+            if (volume_id, self.connector(server_id)['initiator']) not in admitted:
+                raise errors.HostRefused(reason=f'cannot log in to volume {volume_id}')
 
 
 class Cloud:
@@ -163,20 +237,16 @@ class Cloud:
         self.cutting = Cutting()
         self.notified = notifications.Heard()
         self.work = bus.Work()
-        conf = in_process.configuration({
-            'block_storage': {'endpoint_override': ENDPOINT, 'transport': transport,
-                              **(ACCOUNT if account else {})}})
-        self.bus = bus.DirectBus(self.work, rpc_conf.settings(conf), self.clock,
-                                 acts.Telemetry(self.clock))
+        self._transport, self._account = transport, account
+        conf = self.configuration()
+        self.bus = CutBus(self.cutting, self.work, rpc_conf.settings(conf), self.clock,
+                          acts.Telemetry(self.clock))
         self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
         engine = database.open_engine('sqlite://')
         # Not by the revisions, which take longer than most tests; they make the same.
         models.metadata.create_all(engine)
         self.store = store.Store(engine, self.clock, compute_conf.settings(conf).down_seconds)
-        self.api = compute_api.build_api(
-            conf, self.bus, self.store, in_process.policy(), in_process.Later(self.work),
-            self.clock, acts.Telemetry(self.clock), 'compute-api', 'compute-api.1',
-            self.notified, carrying(self.storage, self.cutting))
+        self.api = self.build_api(conf, self.work)
         self.api.server.start()
         self.conductor = self.api.conductor
         self.fakes = fake.Cloud()
@@ -184,9 +254,30 @@ class Cloud:
         for name in hosts:
             self.start_agent(conf, name, '1.0' if name in old else None)
 
+    def configuration(self, **changed):
+        """That of each process; ``changed`` of compute."""
+        return in_process.configuration({
+            'block_storage': {'endpoint_override': ENDPOINT, 'transport': self._transport,
+                              **(ACCOUNT if self._account else {})},
+            'compute': changed})
+
+    def build_api(self, conf, work, owner='compute-api.1', cutting=None):
+        """A process of the compute API on the same database; what it does later is in ``work``."""
+        return compute_api.build_api(
+            conf, self.bus, self.store, in_process.policy(), in_process.Later(work),
+            self.clock, acts.Telemetry(self.clock), 'compute-api', owner,
+            self.notified, carrying(self.storage, cutting or self.cutting))
+
+    def restart_api(self, **changed):
+        """Another process takes the place of the compute API, with other options."""
+        self.api.server.stop()
+        self.api = self.build_api(self.configuration(**changed), self.work, 'compute-api.2')
+        self.api.server.start()
+        self.conductor = self.api.conductor
+
     def start_agent(self, conf, name, version):
         """An agent that has reported itself."""
-        host = CutHost(name, self.fakes, self.cutting)
+        host = CutHost(name, self.fakes, self.cutting, self.storage.manager.backend.fake_target)
         built = compute_agent.build_agent(conf, self.bus, host, name)
         if version:
             built.reporter._version = version

@@ -1,0 +1,322 @@
+"""What is taken away beneath an act: agents, volumes, attachments, flavors, rights. No act stays
+for ever, and none keeps a server from its end.
+"""
+import contextlib
+
+from blockattach.tests.fixtures import http
+from blockattach.tests.functional.servers import cloud
+
+ELSEWHERE = {'host': None, 'block_migration': 'auto'}
+FLAVORS = ['m1.tiny:1:256:0', 'm1.small:1:512:0']
+
+
+class StuckTestCase(cloud.ComputeTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.root, self.other = self.volume(multiattach=True), self.volume(multiattach=True)
+
+    def kill(self, host):
+        """An agent is no more, and counts as down."""
+        self.dead = self.cloud.agents.pop(host)
+        self.dead.server.stop()
+        self.cloud.later()
+
+    def revive(self, host):
+        self.cloud.agents[host] = self.dead
+        self.dead.server.start()
+        self.cloud.later()
+
+    def assert_at_rest(self, made, *statuses):
+        """Nothing is under way."""
+        shown = self.server(made)
+        self.assertIsNone(shown['OS-EXT-STS:task_state'])
+        self.assertIn(shown['status'], statuses)
+
+    def assert_can_be_deleted(self, made):
+        self.ask('DELETE', f'/servers/{made}')
+        self.cloud.settle()
+        for _ in range(2):
+            self.cloud.later()
+        self.asked(404, 'GET', f'/servers/{made}')
+        self.assertEqual(([], []), (self.attachments(self.root), self.attachments(self.other)))
+
+    def remove_attachments(self, volume):
+        """An operator removes them at block storage."""
+        storage = http.Persona(self.cloud.storage, 'admin,member,reader', service_token=True)
+        for one in storage.get(f'/attachments?volume_id={volume}&all_tenants=1').body[
+                'attachments']:
+            self.assertEqual(200, storage.delete(f'/attachments/{one["id"]}').status)
+
+
+class DeadAgentTest(StuckTestCase):
+
+    def test_acts_on_a_host_that_is_dead(self):
+        """Each ends, and the server may be evacuated then."""
+        for number, (name, body) in enumerate((
+                ('os-stop', None), ('reboot', {'type': 'HARD'}), ('shelve', None),
+                ('rebuild', {'imageRef': ''}))):
+            with self.subTest(name):
+                made = self.create(self.root, host='host-a')
+                self.attach(made, self.other)
+                self.kill('host-a')
+                self.ask('POST', f'/servers/{made}/action', {name: body})
+                self.cloud.settle()
+                self.cloud.later()
+                self.assert_at_rest(made, 'ACTIVE', 'ERROR')
+                self.act(made, 'evacuate', {'host': None}, 200)
+                self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'], number)
+                self.revive('host-a')
+                self.assertEqual({}, self.hosts['host-a'].servers())
+                self.assert_can_be_deleted(made)
+
+    def test_volumes_of_a_server_whose_host_is_dead(self):
+        made = self.create(self.root, host='host-a')
+        self.kill('host-a')
+        self.ask('POST', f'/servers/{made}/os-volume_attachments', {
+            'volumeAttachment': {'volumeId': self.other}})
+        self.cloud.settle()
+        self.cloud.later()
+        self.assertEqual(({self.root: 'rw'}, []),
+                         (self.volumes(made), self.attachments(self.other)))
+        self.act(made, 'evacuate', {'host': None}, 200)
+        self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
+
+    def test_a_detachment_whose_host_dies(self):
+        made = self.create(self.root, host='host-a')
+        self.attach(made, self.other)
+        self.kill('host-a')
+        self.detach(made, self.other)
+        self.cloud.later()
+        self.act(made, 'evacuate', {'host': None}, 200)
+        self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
+
+    def test_an_evacuation_to_a_host_that_dies(self):
+        made = self.create({'uuid': self.root, 'source_type': 'volume', 'boot_index': 0,
+                            'destination_type': 'volume'}, host='host-a')
+        self.kill('host-a')
+        gone = self.dead
+        self.hosts['host-b'].failing.append('spawn')
+        self.act(made, 'evacuate', {'host': 'host-b'}, 200, settle=False)
+        self.kill('host-b')
+        self.cloud.agents['host-a'] = gone
+        gone.server.start()
+        for _ in range(2):
+            self.cloud.later()
+        self.assert_at_rest(made, 'ACTIVE', 'ERROR')
+        self.assert_can_be_deleted(made)
+
+    def test_it_can_be_deleted_whatever_cannot_go_on(self):
+        """A move whose hosts are dead both."""
+        made = self.create(self.root, host='host-a')
+        self.cloud.cutting.begin(4)
+        self.act(made, 'os-migrateLive', ELSEWHERE, settle=False)
+        with contextlib.suppress(cloud.Death):
+            self.cloud.settle()
+        for host in ('host-a', 'host-b'):
+            self.kill(host)
+        self.assert_can_be_deleted(made)
+
+
+class TakenAwayTest(StuckTestCase):
+
+    def test_attachments(self):
+        for name, body, status in (
+                ('os-stop', None, 202), ('reboot', {'type': 'HARD'}, 202), ('shelve', None, 202),
+                ('rebuild', {'imageRef': ''}, 202), ('os-migrateLive', ELSEWHERE, 202),
+                ('resize', {'flavorRef': '2'}, 202), ('migrate', None, 202)):
+            with self.subTest(name):
+                made = self.create(self.root)
+                self.attach(made, self.other)
+                self.remove_attachments(self.other)
+                self.act(made, name, body, status)
+                self.cloud.later()
+                self.assertIsNone(self.server(made)['OS-EXT-STS:task_state'])
+                self.assert_can_be_deleted(made)
+
+    def test_an_attachment_and_another_detached(self):
+        made = self.create(self.root)
+        self.attach(made, self.other)
+        self.remove_attachments(self.other)
+        self.detach(made, self.other)
+        self.assertEqual({self.root: 'rw'}, self.volumes(made))
+
+    def test_a_volume(self):
+        """It is removed by force while a server is shelved that has it."""
+        for end in ('unshelve', 'shelveOffload'):
+            with self.subTest(end):
+                made = self.create(self.root)
+                plain = self.volume()
+                self.attach(made, plain)
+                self.act(made, 'shelve')
+                if end == 'unshelve':
+                    self.act(made, 'shelveOffload')
+                self.remove_attachments(plain)
+                self.assertEqual(202, self.cloud.storage.as_admin.delete(
+                    f'/volumes/{plain}').status)
+                self.cloud.storage.work.settle()
+                self.act(made, end)
+                self.cloud.later()
+                self.assertIsNone(self.server(made)['OS-EXT-STS:task_state'])
+                self.assert_can_be_deleted(made)
+
+    def test_a_volume_that_cannot_be_deleted_with_its_server(self):
+        plain = self.volume()
+        made = self.create({'uuid': plain, 'source_type': 'volume', 'destination_type': 'volume',
+                            'boot_index': 0, 'delete_on_termination': True})
+        taken = self.cloud.storage.as_member.post('/snapshots', {'snapshot': {
+            'volume_id': plain, 'force': True}})
+        self.assertEqual(202, taken.status, taken.body)
+        self.cloud.storage.work.settle()
+        self.assert_can_be_deleted(made)
+        self.assertEqual('available', self.status_of_volume(plain))
+
+    def test_a_volume_that_another_server_has_got(self):
+        """The server that could not be built is made anew."""
+        for name, body in (('rebuild', {'imageRef': ''}), ('reboot', {'type': 'HARD'})):
+            with self.subTest(name):
+                plain = self.volume()
+                self.hosts['host-a'].failing.append('spawn')
+                made = self.create(plain, host='host-a')
+                self.assertEqual('ERROR', self.server(made)['status'])
+                second = self.create(plain)
+                self.assertEqual('ACTIVE', self.server(second)['status'])
+                self.ask('POST', f'/servers/{made}/action', {name: body}, roles='member,reader')
+                self.cloud.settle()
+                self.cloud.later()
+                self.assert_at_rest(made, 'ERROR')
+                self.assert_can_be_deleted(made)
+                self.assertEqual([second], [one[0] for one in self.attachments(plain)])
+                self.assert_can_be_deleted(second)
+
+    def test_a_host_keeps_refusing_to_take_a_server_back(self):
+        made = self.create(self.root, host='host-a')
+        self.hosts['host-a'].failing += ['spawn'] * 50
+        self.hosts['host-b'].failing += ['spawn'] * 50
+        self.act(made, 'migrate', None)
+        self.cloud.later()
+        self.assert_can_be_deleted(made)
+
+
+class TwoAtOnceTest(StuckTestCase):
+
+    def put(self, made, new, status=202):
+        self.asked(status, 'PUT', f'/servers/{made}/os-volume_attachments/{self.other}', {
+            'volumeAttachment': {'volumeId': new}})
+
+    def test_a_volume_is_swapped_while_it_is_detached(self):
+        made = self.create(self.root)
+        self.attach(made, self.other)
+        self.detach(made, self.other, settle=False)
+        self.put(made, self.volume(multiattach=True), 409)
+        self.cloud.settle()
+        self.assert_at_rest(made, 'ACTIVE')
+        self.assert_can_be_deleted(made)
+
+    def test_a_volume_is_swapped_twice(self):
+        made, new = self.create(self.root), self.volume(multiattach=True)
+        self.attach(made, self.other)
+        self.put(made, new)
+        self.put(made, self.volume(multiattach=True), 409)
+        self.attach(made, new, 409)
+        self.cloud.settle()
+        self.assertEqual({self.root: 'rw', new: 'rw'}, self.volumes(made))
+        self.assert_can_be_deleted(made)
+
+    def test_a_server_is_deleted_twice(self):
+        made = self.create(self.root)
+        for _ in range(2):
+            self.asked(204, 'DELETE', f'/servers/{made}')
+        self.cloud.settle()
+        self.asked(404, 'GET', f'/servers/{made}')
+        self.assertEqual(['instance.delete.start', 'instance.delete.end'], [
+            event for event, _ in self.cloud.notified.events
+            if event.startswith('instance.delete')])
+
+
+class OtherAdministratorTest(StuckTestCase):
+    """Servers of a project are moved by an administrator, whose own project is another one."""
+
+    def test_cut_off_in_the_middle(self):
+        for place in range(9):
+            with self.subTest(place):
+                made = self.create(self.root, host='host-a')
+                self.cloud.cutting.begin(place)
+                self.act(made, 'os-migrateLive', ELSEWHERE, settle=False,
+                         project=http.OTHER_PROJECT)
+                with contextlib.suppress(cloud.Death):
+                    self.cloud.settle()
+                self.cloud.cutting.begin()
+                self.cloud.later()
+                self.assert_at_rest(made, 'ACTIVE')
+                host = self.server(made)['OS-EXT-SRV-ATTR:host']
+                self.assertEqual([(made, host, 'rw', 'attached')], self.attachments(self.root))
+                self.assert_can_be_deleted(made)
+
+    def test_deleted_by_one(self):
+        made = self.create(self.root)
+        self.asked(204, 'DELETE', f'/servers/{made}', project=http.OTHER_PROJECT)
+        self.cloud.settle()
+        self.asked(404, 'GET', f'/servers/{made}')
+        self.assertEqual([], self.attachments(self.root))
+
+
+class ReadOnlyTest(StuckTestCase):
+    """No way leads a volume that is read-only to an agent that would let a server write."""
+
+    OLD = ('host-a',)
+
+    def assert_never_on_the_old_one(self, made):
+        if made in self.hosts['host-a'].servers():
+            self.assertNotIn('ro', self.hosts['host-a'].disks(made).values())
+
+    def test_a_resize_is_reverted(self):
+        made = self.create(self.root, host='host-a')
+        self.act(made, 'migrate', None)
+        self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
+        self.attach(made, self.other, attach_mode='ro')
+        self.act(made, 'revertResize')
+        self.assert_never_on_the_old_one(made)
+        self.assert_at_rest(made, 'VERIFY_RESIZE')
+        self.assertEqual([(made, 'host-b', 'ro', 'attached')], self.attachments(self.other))
+
+    def test_an_agent_that_is_downgraded(self):
+        for name, body in (('reboot', {'type': 'HARD'}), ('rebuild', {'imageRef': ''}),
+                           ('os-start', None)):
+            with self.subTest(name):
+                made = self.create(self.root, host='host-b')
+                self.attach(made, self.other, attach_mode='ro')
+                if name == 'os-start':
+                    self.act(made, 'os-stop')
+                host, calls = self.hosts['host-b'], []
+                acts = host.spawn, host.start, host.reboot
+                host.spawn = host.start = host.reboot = calls.append
+                new = self.cloud.agents['host-b'].reporter
+                kept, new._version = new._version, '1.0'
+                new.report()
+                self.cloud.settle()
+                self.act(made, name, body)
+                self.assertEqual([], calls)
+                self.assert_at_rest(made, 'ERROR')
+                host.spawn, host.start, host.reboot = acts
+                new._version = kept
+                new.report()
+                self.cloud.settle()
+                self.assert_can_be_deleted(made)
+
+
+class FlavorTest(StuckTestCase):
+
+    def test_one_that_is_not_configured_any_more(self):
+        made = self.create(self.root, flavorRef='3')
+        self.cloud.restart_api(flavors=FLAVORS)
+        for version in ('compute 2.1', cloud.LATEST):
+            self.asked(200, 'GET', f'/servers/{made}', version=version)
+            self.asked(200, 'GET', '/servers/detail', version=version)
+        self.act(made, 'reboot', {'type': 'HARD'})
+        self.assert_at_rest(made, 'ERROR', 'ACTIVE')
+        self.act(made, 'rebuild', {'imageRef': ''})
+        self.assert_at_rest(made, 'ERROR', 'ACTIVE')
+        self.assert_can_be_deleted(made)
+
+
