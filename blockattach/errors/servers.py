@@ -36,7 +36,7 @@ class MetadataLimitExceeded(NotAuthorized):
     """A quota, which Nova answers with 403."""
 
     code = 'server.metadata_limit'
-    text = 'Maximum number of metadata items exceeds %(limit)d'
+    text = 'Maximum number of metadata items exceeds %(limit)s'
 
 
 class ServerNotFound(NotFound):

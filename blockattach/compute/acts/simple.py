@@ -29,10 +29,12 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
 
         def leave() -> None:
             doing.leave(doing.server.host)
-            doing.release_all()
 
-        return work.Plan(undoable=(work.Step('put', put, leave),), done={'launched_at': now()},
-                         failed={'vm_state': _V.ERROR.value, 'host': None})
+        return work.Plan(
+            # Apart, so that what is held is given back even if the host does not let the server go.
+            undoable=(work.Step('hold', lambda: None, doing.release_all),
+                      work.Step('put', put, leave)),
+            done={'launched_at': now()}, failed={'vm_state': _V.ERROR.value, 'host': None})
     return plan
 
 

@@ -10,6 +10,7 @@ from blockattach import clock
 from blockattach import metrics
 from blockattach.tests.fixtures import polling
 from blockattach.wiring import observation
+from blockattach.wiring import overview
 
 SECONDS = polling.LIMIT
 
@@ -40,7 +41,7 @@ class ObservationTest(unittest.TestCase):
         watched = observation.Observation('blockattach-api', cfg.ConfigOpts(), clock.Clock())
         checks = types.SimpleNamespace(findings=lambda: {
             'database': 'has not answered for 15 seconds', 'bus': None})
-        watched.watch_database(database)
+        overview.watch(database, watched)
         watched.watch(types.SimpleNamespace(broker='here', reconnects=2), checks)
         for _ in range(2):
             with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
