@@ -31,7 +31,7 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
             doing.leave(doing.server.host)
 
         return work.Plan(
-            # Apart, so that what is held is given back even if the host does not let the server go.
+            # Apart: what is held is given back even if the host does not let the server go.
             undoable=(work.Step('hold', lambda: None, doing.release_all),
                       work.Step('put', put, leave)),
             done={'launched_at': now()}, failed={'vm_state': _V.ERROR.value, 'host': None})
