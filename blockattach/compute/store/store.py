@@ -243,7 +243,7 @@ class Store:
 
     def actions(self, server_id: str, wanted: instance_actions.Wanted) -> list[records.Action]:
         """What was done with a server, the newest first."""
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return instance_actions.find(connected, server_id, wanted)
 
     def notes(self, act_id: str) -> dict[str, Any]:
@@ -346,7 +346,7 @@ class Store:
 
     def is_current(self, act: records.Act) -> bool:
         """Whether it is under way, and no other process has taken it over."""
-        with self._transaction() as connected:
+        with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 *_is_held(act))).first() is not None
 

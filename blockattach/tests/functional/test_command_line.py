@@ -96,7 +96,7 @@ class HelpTest(CommandLineTestCase):
     def test_without_a_command_all_of_them_are_listed(self):
         self.assertIn('{sync,version,online_data_migrations,purge}',
                       self.said('blockattach-manage', 'db', status=2).splitlines()[-1])
-        self.assertIn('{attachments,db,import,reconcile,secrets,service,target,work}',
+        self.assertIn('{attachments,compute_db,db,import,reconcile,secrets,service,target,work}',
                       self.said('blockattach-manage', status=2).splitlines()[-1])
         self.assertIn('{check}',
                       self.said('blockattach-status', 'upgrade', status=2).splitlines()[-1])
