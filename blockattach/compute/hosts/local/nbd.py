@@ -88,8 +88,9 @@ class NbdConnector(connectors.Connector):
     def path(self, server_id: str, volume_id: str) -> str | None:
         folder = self._folder(server_id, volume_id)
         found = devices.loop_of(f'{folder}/mount/{_FILE}')
-        whole = all(processes.find(one, folder) for one in PROCESSES)
-        return found if whole else None
+        if found is None or not all(processes.find(one, folder) for one in PROCESSES):
+            return None
+        return found
 
     def disconnect(self, server_id: str, volume_id: str) -> None:
         self._take_down(server_id, volume_id,
