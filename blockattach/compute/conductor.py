@@ -237,8 +237,6 @@ class Conductor(interface.ConductorInterface):
         self._end(doing, failed, reason)
 
     def _finish(self, doing: work.Work, plan: work.Plan) -> None:
-        if not self._tools.store.is_current(doing.act):
-            return
         try:
             for step in plan.finishing:
                 step.do()
