@@ -4,6 +4,8 @@ import logging
 import threading
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent import futures
 from typing import Any
 
 from blockattach import context
@@ -19,8 +21,12 @@ LOG = logging.getLogger(__name__)
 class AgentEndpoint(interface.AgentInterface):
     """Answers for one host. Acts on one server are done one after the other."""
 
-    def __init__(self, host: base.Host) -> None:
+    def __init__(self, host: base.Host, executor: futures.Executor) -> None:
+        """
+        :param executor: does several acts side by side
+        """
         self._host = host
+        self._executor = executor
         self._locks: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
 
@@ -32,6 +38,29 @@ class AgentEndpoint(interface.AgentInterface):
         """Run a server."""
         with self._acting('spawn', guest['server_id']):
             self._host.spawn(interface.guest_of(guest))
+
+    def connectors(self, ctxt: context.RequestContext,
+                   server_ids: Sequence[str]) -> Mapping[str, Any]:
+        """What block storage is to know of the host, for each server."""
+        return {server_id: self._host.connector(server_id) for server_id in server_ids}
+
+    def spawn_all(self, ctxt: context.RequestContext,
+                  guests: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """Run several servers."""
+        spawned = {guest['server_id']: self._executor.submit(self._spawn, ctxt, guest)
+                   for guest in guests}
+        failed = {}
+        for server_id, one in spawned.items():
+            try:
+                one.result()
+            except Exception as exc:
+                failed[server_id] = str(exc)
+        return failed
+
+    def _spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """`spawn` on another thread, which logs by the same request."""
+        ctxt.update_store()
+        self.spawn(ctxt, guest)
 
     def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
         """Run one that was stopped."""

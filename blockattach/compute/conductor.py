@@ -4,9 +4,13 @@ An act is a row. Its steps are a TaskFlow flow: where one fails, those before it
 cannot be undone now, or be finished, is left with its row, and taken up by the next look of any
 compute API.
 """
+import collections
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from concurrent import futures
@@ -31,6 +35,8 @@ LOG = logging.getLogger(__name__)
 _V = lifecycle.VmState
 _REFUSALS = (errors.HostRefused, errors.DeviceBusy, errors.NotFound, errors.ServerRequestInvalid)
 """Answers that will be the same when the same is asked again."""
+_TOGETHER = 5
+"""Servers of one host that are built together at most: others are built beside them."""
 Plans = Mapping[str, Callable[[work.Work], work.Plan]]
 
 
@@ -65,9 +71,25 @@ class Conductor(interface.ConductorInterface):
             hosts = [None] * len(drafts)
         placed = [(dataclasses.replace(server, host=host), devices)
                   for host, (server, devices) in zip(hosts, drafts, strict=True)]
-        for act in self._tools.store.create(placed, _draft(caller, 'build', arguments),
-                                            self._owner, self._lease_seconds):
-            self._submit(act, caller)
+        acts = self._tools.store.create(placed, _draft(caller, 'build', arguments),
+                                        self._owner, self._lease_seconds)
+        for host, group in self._groups(zip(hosts, acts, strict=True)):
+            if len(group) == 1:
+                self._submit(group[0], caller)
+            else:
+                self._executor.submit(self._build, host, group, caller)
+
+    def _groups(self, placed: Iterable[tuple[str | None, records.Act]],
+                ) -> Iterator[tuple[str | None, list[records.Act]]]:
+        """What is built together: a few servers of one host, whose agent can do that."""
+        acts = collections.defaultdict(list)
+        for host, act in placed:
+            acts[host].append(act)
+        able = {agent.host for agent in self._tools.store.agents() if work.spawns_several(agent)}
+        for host, its in acts.items():
+            size = _TOGETHER if host in able else 1
+            for first in range(0, len(its), size):
+                yield host, its[first:first + size]
 
     def begin(self, caller: context.RequestContext, server_id: str, verb: str,
               arguments: Mapping[str, Any] | None = None,
@@ -202,12 +224,30 @@ class Conductor(interface.ConductorInterface):
         except Exception as exc:
             if self._tools.store.is_current(act) and self._tools.store.is_waited_for(act):
                 # The server is to be deleted: that gives back whatever is left of this act.
-                self._end(doing, {'vm_state': _V.ERROR.value}, str(exc))
+                self._end([doing], {'vm_state': _V.ERROR.value}, str(exc))
                 return
             LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc),
                 exc_info=not errors.is_known(exc))
             self._tools.store.leave(act)
+
+    def _build(self, host: str | None, acts: Sequence[records.Act],
+               caller: context.RequestContext) -> None:
+        """Build servers together; one that fails is undone alone."""
+        doings = [work.Work(self._tools, act, caller) for act in acts]
+        for doing in doings:
+            self._notify(doing, notices.START)
+        failed = work.put_all(doings, host)
+        built = [doing for doing in doings if doing.act.server_id not in failed]
+        if built:
+            self._succeed(built, self._plans[acts[0].verb](built[0]))
+        for act in acts:
+            exc = failed.get(act.server_id)
+            if exc is not None:
+                LOG.warning('Cannot build a server%s', log.fields(
+                    server_id=act.server_id, reason=exc), exc_info=(
+                        None if errors.is_known(exc) else exc))
+                self._guarded(act, caller, functools.partial(self._undo, reason=str(exc)))
 
     def _do(self, doing: work.Work, plan: work.Plan) -> None:
         self._notify(doing, notices.START)
@@ -220,8 +260,9 @@ class Conductor(interface.ConductorInterface):
             return
         self._finish(doing, plan)
 
-    def _undo(self, doing: work.Work, plan: work.Plan) -> None:
-        reason, failed = 'the compute API was cut off in the middle of it', plan.failed
+    def _undo(self, doing: work.Work, plan: work.Plan,
+              reason: str = 'the compute API was cut off in the middle of it') -> None:
+        failed = plan.failed
         for step in reversed(plan.undoable):
             try:
                 if step.undo is not None:
@@ -234,7 +275,7 @@ class Conductor(interface.ConductorInterface):
                     raise
                 # The rest is undone all the same.
                 reason, failed = str(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
-        self._end(doing, failed, reason)
+        self._end([doing], failed, reason)
 
     def _finish(self, doing: work.Work, plan: work.Plan) -> None:
         try:
@@ -244,16 +285,18 @@ class Conductor(interface.ConductorInterface):
             if plan.refused is None or not _is_refused(doing, exc):
                 raise
             plan.refused(exc)
-            self._end(doing, {}, str(exc))
+            self._end([doing], {}, str(exc))
             return
-        becomes = lifecycle.VERBS[doing.act.verb].becomes
-        if becomes is _V.DELETED:
+        if lifecycle.VERBS[doing.act.verb].becomes is _V.DELETED:
             self._notify(doing, notices.END)
             self._tools.store.remove(doing.act)
             log.step(LOG, 'Server is deleted', server_id=doing.act.server_id)
         else:
-            self._end(doing, {**({'vm_state': becomes.value} if becomes else {}), **plan.done},
-                      None)
+            self._succeed([doing], plan)
+
+    def _succeed(self, doings: Sequence[work.Work], plan: work.Plan) -> None:
+        becomes = lifecycle.VERBS[doings[0].act.verb].becomes
+        self._end(doings, {**({'vm_state': becomes.value} if becomes else {}), **plan.done}, None)
 
     def _notify(self, doing: work.Work, phase: str, fault: str | None = None) -> None:
         if self._notifications.enabled:
@@ -261,18 +304,26 @@ class Conductor(interface.ConductorInterface):
                                       doing.devices, fault)
 
     def _fail(self, doing: work.Work, plan: work.Plan, reason: object) -> None:
-        self._end(doing, plan.failed, str(reason))
+        self._end([doing], plan.failed, str(reason))
 
-    def _end(self, doing: work.Work, values: Mapping[str, Any], fault: str | None) -> None:
-        others_wait = self._tools.store.end(doing.act, fault=fault, **values)
-        self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
+    def _end(self, doings: Sequence[work.Work], values: Mapping[str, Any],
+             fault: str | None) -> None:
+        ended, others_wait = self._tools.store.end([doing.act for doing in doings], fault=fault,
+                                                   **values)
+        for doing in doings:
+            act = doing.act
+            if act not in ended:
+                LOG.warning('Act is left to the process that has taken it over%s', log.fields(
+                    server_id=act.server_id, work=act.verb))
+                continue
+            self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
+            if fault is None:
+                log.step(LOG, 'Act is done', server_id=act.server_id, work=act.verb)
+            else:
+                LOG.warning('Cannot do an act on a server%s', log.fields(
+                    server_id=act.server_id, work=act.verb, reason=fault))
         if others_wait:
             self.look()
-        if fault is None:
-            log.step(LOG, 'Act is done', server_id=doing.act.server_id, work=doing.act.verb)
-        else:
-            LOG.warning('Cannot do an act on a server%s', log.fields(
-                server_id=doing.act.server_id, work=doing.act.verb, reason=fault))
 
 
 def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:

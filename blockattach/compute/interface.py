@@ -1,6 +1,7 @@
 """The RPC interfaces between the compute API and its agents, and their clients."""
 import abc
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from blockattach import context
@@ -12,6 +13,8 @@ from blockattach.rpc import transport
 
 MODES_SINCE = '1.1'
 """From this version on an agent heeds the mode of a disk: with an older one a server may write."""
+TOGETHER_SINCE = '1.2'
+"""From this version on an agent is asked for several servers at once."""
 
 
 class AgentInterface(contract.Interface):
@@ -86,11 +89,22 @@ class AgentInterface(contract.Interface):
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
         """Move a server to where it is received."""
 
+    @contract.call(since='1.2', timeout=contract.Timeout.SHORT)
+    @abc.abstractmethod
+    def connectors(self, ctxt: context.RequestContext,
+                   server_ids: Sequence[str]) -> Mapping[str, Any]:
+        """`connector` of several servers, by id."""
+
+    @contract.call(since='1.2')
+    @abc.abstractmethod
+    def spawn_all(self, ctxt: context.RequestContext,
+                  guests: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """`spawn` several servers side by side; why those failed that did, by id."""
+
     @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
         """What is here, by id, and whether it runs."""
-
 
     @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod

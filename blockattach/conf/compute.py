@@ -69,7 +69,7 @@ class ComputeSettings:
             'Seconds after which an act of a process that renews it no more is taken up by '
             'another one.'))
     threads: int = groups.option(cfg.IntOpt, default=32, min=1, help=(
-        'How many acts a compute API does at the same time.'))
+        'How many acts a compute API, or an agent, does at the same time.'))
     agent_version: str | None = groups.option(cfg.StrOpt, help=(
         'An agent speaks this older version of its interface, while others are not upgraded yet. '
         'Empty: the newest.'))

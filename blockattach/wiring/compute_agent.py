@@ -3,6 +3,7 @@
 There is one on every host, so it loads no more than that takes.
 """
 import os
+from concurrent import futures
 from typing import NamedTuple
 
 from oslo_config import cfg
@@ -28,13 +29,15 @@ class Agent(NamedTuple):
     reporter: agent.Reporter
 
 
-def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name: str) -> Agent:
+def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name: str,
+                executor: futures.Executor) -> Agent:
     """Put the agent of a host together.
 
     :param name: of the host
+    :param executor: does several acts side by side
     """
     settings = compute_conf.settings(conf)
-    return Agent(bus.server(agent.AgentEndpoint(host), name),
+    return Agent(bus.server(agent.AgentEndpoint(host, executor), name),
                  agent.Reporter(name, settings.kind, host, interface.conductor(bus),
                                 settings.agent_version))
 
@@ -48,7 +51,8 @@ def build_services(base: outside.Outside) -> list[processes.Service]:
     host = build_host(base.conf, settings)
     with locations.named(base.conf, compute_conf.GROUP, 'kind'):
         host.check()
-    built = build_agent(base.conf, base.bus, host, settings.name)
+    executor = base.threads.executor('acts', settings.threads, base.telemetry.readings)
+    built = build_agent(base.conf, base.bus, host, settings.name, executor)
     return [built.server, periodic.Periodic('report', built.reporter.report,
                                             settings.report_seconds, base.clock,
                                             base.threads.begin)]

@@ -34,10 +34,8 @@ def live_migrate(doing: work.Work) -> work.Plan:
         connector = doing.connector(_destination(doing))
         for device in doing.devices:
             if device.next_attachment_id is None:
-                made = doing.create(device.volume_id, device.mode.value,
-                                    doing.of_device(connector, device),
-                                    f'{doing.act.id}-{device.id}')
-                doing.store.change_device(device.id, next_attachment_id=made.id)
+                doing.create(device, doing.of_device(connector, device), device.id,
+                             'next_attachment_id')
 
     def receive() -> None:
         disks = [doing.disk(device, doing.tools.attachments.get(

@@ -138,10 +138,7 @@ def swap(doing: work.Work) -> work.Plan:
     def attach_new() -> None:
         found = device()
         connector = doing.of_device(doing.connector(doing.server.host), found)
-        made = doing.create(
-            new_id, found.mode.value, connector,
-            f'{doing.act.id}-{found.id}')
-        doing.store.change_device(found.id, next_attachment_id=made.id)
+        doing.create(found, connector, found.id, 'next_attachment_id', new_id)
 
     def release_new() -> None:
         found = device()

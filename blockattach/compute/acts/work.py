@@ -5,6 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -106,19 +107,24 @@ class Work:
         """Whether the agent of a host reports itself."""
         return host in {agent.host for agent in self.tools.store.agents() if agent.up}
 
-    def create(self, volume_id: str, mode: str, connector: Mapping[str, Any] | None,
-               key: str) -> storage.Attachment:
-        """A new attachment of the server.
+    def create(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
+               kept_as: str, volume_id: str | None = None) -> storage.Attachment:
+        """A new attachment of the server, written down.
 
+        :param kept_as: what it is of the device
+        :param volume_id: of which volume; None: that of the device
         :raises ActTakenOver: another process is at the act, which may have looked for attachments
             before this one was there: it is removed
         """
-        made = self.tools.attachments.create(self.caller, volume_id, self.act.server_id, mode,
-                                             connector, key)
-        if not self.tools.store.is_current(self.act):
+        made = self.tools.attachments.create(
+            self.caller, volume_id or device.volume_id, self.act.server_id, device.mode.value,
+            connector, f'{self.act.id}-{key}')
+        try:
+            self.store.change_device(device.id, **{kept_as: made.id})
+        except errors.ActTakenOver:
             if made.id not in self._known():
                 self.tools.attachments.delete(self.caller, made.id)
-            raise errors.ActTakenOver(act_id=self.act.id)
+            raise
         return made
 
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
@@ -150,10 +156,7 @@ class Work:
 
     def _hold(self, device: records.BlockDevice,
               connector: Mapping[str, Any] | None) -> storage.Attachment:
-        made = self.create(device.volume_id, device.mode.value, connector,
-                           f'{self.act.id}-{device.id}')
-        self.store.change_device(device.id, attachment_id=made.id)
-        return made
+        return self.create(device, connector, device.id, 'attachment_id')
 
     def release(self, device: records.BlockDevice) -> None:
         """Give back what is held of a volume, the next attachment too."""
@@ -203,11 +206,7 @@ class Work:
 
         :raises HostRefused: its agent is too old
         """
-        if any(device.mode == 'ro' for device in self.devices) and any(
-                agent.host == host and not heeds_modes(agent)
-                for agent in self.tools.store.agents()):
-            raise errors.HostRefused(
-                reason=f'the agent of host {host} is too old for a volume that is read-only')
+        _check_modes(self.tools.store, host, self.devices)
 
     @staticmethod
     def of_device(connector: Mapping[str, Any], device: records.BlockDevice) -> dict[str, Any]:
@@ -238,13 +237,8 @@ class Work:
 
     def put(self, host: str | None) -> None:
         """Run the server on a host: connect its volumes there, spawn it, complete."""
-        devices = self.devices
-        connector = self.connector(host) if devices else {}
-        connected = [(device, self.connect(connector, device)) for device in devices]
-        self.agent(host).spawn(self.caller, self.guest(
-            self.disk(device, attachment.info) for device, attachment in connected))
-        for device, attachment in connected:
-            self.complete(device, attachment.id)
+        for exc in put_all([self], host).values():
+            raise exc
 
     def leave(self, host: str | None) -> None:
         """The server is on a host no more. An agent that is down ends it when it returns: until
@@ -259,10 +253,8 @@ class Work:
         """
         for device in self.devices:
             if device.next_attachment_id is None:
-                made = self.create(
-                    device.volume_id, device.mode.value, None,
-                    f'{self.act.id}-{device.id}-{device.attachment_id}')
-                self.store.change_device(device.id, next_attachment_id=made.id)
+                self.create(device, None, f'{device.id}-{device.attachment_id}',
+                            'next_attachment_id')
         for device in self.devices:
             if device.attachment_id is not None:
                 self.tools.attachments.delete(self.caller, device.attachment_id)
@@ -284,6 +276,79 @@ class Work:
         self.store.note(self.act.id, {key: value})
         log.step(LOG, 'Act goes on', server_id=self.act.server_id, work=self.act.verb,
                  reason=f'{key} is {value}')
+
+
+def put_all(doings: Sequence[Work], host: str | None) -> dict[str, Exception]:
+    """Run servers on a host: connect their volumes there, spawn them, complete.
+
+    :param doings: an act for each, in the name of one caller; of several only where the host's
+        agent knows `AgentInterface.spawn_all`
+    :returns: why those failed that did, by their ids: what is left of them is to be undone
+    """
+    by_id = {doing.act.server_id: doing for doing in doings}
+    failed: dict[str, Exception] = {}
+    connected: dict[str, list[tuple[records.BlockDevice, storage.Attachment]]] = {}
+    guests = []
+    try:
+        found = doings[0].tools.store.devices(by_id)
+        devices = [device for its in found.values() for device in its]
+        connectors = _connectors(doings, host, devices) if devices else {}
+    except Exception as exc:
+        return dict.fromkeys(by_id, exc)
+    for server_id, doing in by_id.items():
+        with _noting(failed, server_id):
+            connected[server_id] = [(device, doing.connect(connectors[server_id], device))
+                                    for device in found[server_id]]
+            guests.append(doing.guest(doing.disk(device, attachment.info)
+                                      for device, attachment in connected[server_id]))
+    if guests:
+        failed |= _spawn(doings[0], host, guests)
+    for server_id in [one for one in by_id if one not in failed]:
+        with _noting(failed, server_id):
+            for device, attachment in connected[server_id]:
+                by_id[server_id].complete(device, attachment.id)
+    return failed
+
+
+def _connectors(doings: Sequence[Work], host: str | None,
+                devices: Iterable[records.BlockDevice]) -> Mapping[str, Mapping[str, Any]]:
+    """What a host says of itself for servers that get these volumes, by their ids."""
+    first, ids = doings[0], [doing.act.server_id for doing in doings]
+    _check_modes(first.tools.store, host, devices)
+    if len(ids) == 1:
+        return {ids[0]: first.agent(host).connector(first.caller, ids[0])}
+    return first.agent(host).connectors(first.caller, ids)
+
+
+def _spawn(doing: Work, host: str | None,
+           guests: Sequence[Mapping[str, Any]]) -> dict[str, Exception]:
+    """Spawn guests on a host; why those failed that did, by the ids of their servers."""
+    try:
+        if len(guests) == 1:
+            doing.agent(host).spawn(doing.caller, guests[0])
+            return {}
+        # Whatever it was: it is undone.
+        return {server_id: errors.HostRefused(reason=text) for server_id, text in doing.agent(
+            host).spawn_all(doing.caller, guests).items()}
+    except Exception as exc:
+        return {guest['server_id']: exc for guest in guests}
+
+
+def _check_modes(rows: store.Store, host: str | None,
+                 devices: Iterable[records.BlockDevice]) -> None:
+    if any(device.mode == 'ro' for device in devices) and any(
+            agent.host == host and not heeds_modes(agent) for agent in rows.agents()):
+        raise errors.HostRefused(
+            reason=f'the agent of host {host} is too old for a volume that is read-only')
+
+
+@contextlib.contextmanager
+def _noting(failed: dict[str, Exception], server_id: str) -> Iterator[None]:
+    """What is raised is why a server failed; the others go on."""
+    try:
+        yield
+    except Exception as exc:
+        failed[server_id] = exc
 
 
 def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
@@ -314,6 +379,11 @@ def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevi
 def heeds_modes(agent: records.Agent) -> bool:
     """Whether an agent keeps a server from writing to a volume that is read-only for it."""
     return _number(agent.version) >= _number(interface.MODES_SINCE)
+
+
+def spawns_several(agent: records.Agent) -> bool:
+    """Whether an agent is asked for several servers at once."""
+    return _number(agent.version) >= _number(interface.TOGETHER_SINCE)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 import dataclasses
 import datetime
 import operator
+from collections.abc import Collection
 
 import sqlalchemy as sa
 
@@ -28,21 +29,27 @@ class Wanted:
     limit: int | None = None
 
 
-def begin(connected: sa.Connection, act: records.Act, now: datetime.datetime) -> None:
-    """An act begins."""
-    connected.execute(_actions.insert(), {
-        'act_id': act.id, 'server_id': act.server_id,
-        'action': lifecycle.action(act.verb, act.arguments), 'host': _host(connected, act),
-        'started_at': now, 'updated_at': now,
-        **{name: act.caller[name] or '' for name in ('request_id', 'project_id', 'user_id')}})
+def begin(connected: sa.Connection, acts: Collection[records.Act],
+          now: datetime.datetime) -> None:
+    """Acts of one kind begin, each on a server."""
+    hosts = _hosts(connected, acts)
+    connected.execute(_actions.insert(), [
+        {'act_id': act.id, 'server_id': act.server_id,
+         'action': lifecycle.action(act.verb, act.arguments), 'host': hosts.get(act.server_id),
+         'started_at': now, 'updated_at': now,
+         **{name: act.caller[name] or '' for name in ('request_id', 'project_id', 'user_id')}}
+        for act in acts])
 
 
-def end(connected: sa.Connection, act: records.Act, fault: str | None,
+def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | None,
         now: datetime.datetime) -> None:
-    """An act has ended, and the server's row is written."""
-    host = _host(connected, act)
-    connected.execute(_actions.update().where(_actions.c.act_id == act.id).values(
-        fault=fault, updated_at=now, finished_at=now, **({'host': host} if host else {})))
+    """Acts have ended, and their servers' rows are written."""
+    host = sa.select(_servers.c.host).where(
+        _servers.c.id == _actions.c.server_id).scalar_subquery()
+    connected.execute(_actions.update().where(
+        _actions.c.act_id.in_([act.id for act in acts])).values(
+            fault=fault, updated_at=now, finished_at=now,
+            host=sa.func.coalesce(host, _actions.c.host)))
 
 
 def withdraw(connected: sa.Connection, act: records.Act) -> None:
@@ -69,6 +76,7 @@ def find(connected: sa.Connection, server_id: str, wanted: Wanted) -> list[recor
     return [records.Action(**row._mapping) for row in connected.execute(query)]
 
 
-def _host(connected: sa.Connection, act: records.Act) -> str | None:
-    return connected.execute(sa.select(_servers.c.host).where(
-        _servers.c.id == act.server_id)).scalar()
+def _hosts(connected: sa.Connection, acts: Collection[records.Act]) -> dict[str, str | None]:
+    found = connected.execute(sa.select(_servers.c.id, _servers.c.host).where(
+        _servers.c.id.in_([act.server_id for act in acts])))
+    return {row.id: row.host for row in found}

@@ -77,8 +77,8 @@ class Store:
             connected.execute(_servers.insert(), [_row(server) for server, _ in drafts])
             if rows:
                 connected.execute(_devices.insert(), rows)
-            return [self._begin(connected, act, server.id, owner, lease_seconds)
-                    for server, _ in drafts]
+            return self._begin(connected, act, [server.id for server, _ in drafts], owner,
+                               lease_seconds)
 
     def server(self, server_id: str) -> records.Server:
         """One server.
@@ -198,7 +198,7 @@ class Store:
                 if not verb.shares:
                     connected.execute(_servers.update().where(
                         _servers.c.id == server_id).values(task_state=verb.task_state))
-                return self._begin(connected, act, server_id, owner, lease_seconds)
+                return self._begin(connected, act, [server_id], owner, lease_seconds)[0]
         except oslo_db_exception.DBDuplicateEntry as exc:
             raise errors.ServerRequestInvalid(reason=(
                 f'Invalid volume: volume {device and device.volume_id} is already attached, or '
@@ -216,16 +216,17 @@ class Store:
             raise errors.ServerStateConflict(action='detach_volume', server_id=server_id,
                                              attribute='volume', state='detaching')
 
-    def _begin(self, connected: sa.Connection, act: records.Act, server_id: str, owner: str,
-               lease_seconds: float) -> records.Act:
-        now = self._clock.utcnow()
-        made = records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
-                           lifecycle.VERBS[act.verb].finishes, _lease(owner))
-        connected.execute(_acts.insert(), {
-            'id': made.id, 'server_id': server_id, 'verb': made.verb,
-            'arguments': json.dumps(made.arguments), 'caller': json.dumps(made.caller),
-            'finishing': made.finishing, 'notes': '{}', 'owner': made.lease, 'created_at': now,
-            'deadline': now + datetime.timedelta(seconds=lease_seconds)})
+    def _begin(self, connected: sa.Connection, act: records.Act, server_ids: Iterable[str],
+               owner: str, lease_seconds: float) -> list[records.Act]:
+        now, finishing = self._clock.utcnow(), lifecycle.VERBS[act.verb].finishes
+        made = [records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
+                            finishing, _lease(owner)) for server_id in server_ids]
+        same = {'verb': act.verb, 'arguments': json.dumps(act.arguments),
+                'caller': json.dumps(act.caller), 'finishing': finishing, 'notes': '{}',
+                'created_at': now, 'deadline': now + datetime.timedelta(seconds=lease_seconds)}
+        connected.execute(_acts.insert(), [
+            {'id': one.id, 'server_id': one.server_id, 'owner': one.lease, **same}
+            for one in made])
         instance_actions.begin(connected, made, now)
         return made
 
@@ -278,24 +279,31 @@ class Store:
                     attachment_id=device.next_attachment_id,
                     next_attachment_id=device.attachment_id, **other))
 
-    def end(self, act: records.Act, fault: str | None, **values: Any) -> bool:
-        """An act has ended, in whatever way.
+    def end(self, acts: Collection[records.Act], fault: str | None,
+            **values: Any) -> tuple[list[records.Act], bool]:
+        """Acts have ended, each on a server of its own, in whatever way.
 
-        :param fault: why it failed; None: it did not
-        :returns: whether one waits for that on its server
-        :raises ActTakenOver: another process is at it, or has ended it
+        :param fault: why they failed; None: they did not
+        :param values: what is written of their servers
+        :returns: those that no other process is at, or has ended; and whether acts wait for that
         """
-        now = self._clock.utcnow()
+        now, leases = self._clock.utcnow(), {act.id: act.lease for act in acts}
         with self._transaction() as connected:
-            if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
-                raise errors.ActTakenOver(act_id=act.id)
-            waiting = connected.execute(sa.select(_acts.c.verb).where(
-                _acts.c.server_id == act.server_id, _acts.c.verb.in_(_WAITING))).scalar()
-            connected.execute(_servers.update().where(_servers.c.id == act.server_id).values(
-                updated_at=now, fault=fault,
-                task_state=waiting and lifecycle.VERBS[waiting].task_state, **values))
-            instance_actions.end(connected, act, fault, now)
-        return waiting is not None
+            held = {row.id for row in connected.execute(
+                sa.select(_acts.c.id, _acts.c.owner).where(
+                    _acts.c.id.in_(leases)).with_for_update()) if row.owner == leases[row.id]}
+            ended = [act for act in acts if act.id in held]
+            server_ids = [act.server_id for act in ended]
+            connected.execute(_acts.delete().where(_acts.c.id.in_(held)))
+            connected.execute(_servers.update().where(_servers.c.id.in_(server_ids)).values(
+                updated_at=now, fault=fault, task_state=None, **values))
+            waiting = connected.execute(sa.select(_acts.c.server_id, _acts.c.verb).where(
+                _acts.c.server_id.in_(server_ids), _acts.c.verb.in_(_WAITING))).all()
+            for row in waiting:
+                connected.execute(_servers.update().where(_servers.c.id == row.server_id).values(
+                    task_state=lifecycle.VERBS[row.verb].task_state))
+            instance_actions.end(connected, ended, fault, now)
+        return ended, bool(waiting)
 
     def drop(self, act: records.Act) -> None:
         """An act whose server is gone is gone, too."""

@@ -7,6 +7,7 @@ import json
 import unittest
 import uuid
 
+import oslo_messaging
 import requests
 import webob
 from requests import adapters
@@ -38,6 +39,8 @@ ACTS = ('spawn', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap',
         'send')
 """Of hosts."""
 ABSENT = object()
+OLD_VERSION = '1.0'
+"""Of the interface of agents that are old."""
 ENDPOINT = 'http://127.0.0.1:8776/v3'
 # The account of the compute API, where it has one, and all that is needed of its Keystone.
 ACCOUNT = {'auth_url': 'http://127.0.0.1:5000', 'username': 'compute', 'password': 'password'}
@@ -143,11 +146,18 @@ class CutClient(bus.RpcClient):
     server, because agents do not know from which process that comes.
     """
 
-    def prepare(self, server=None, fanout=False, **_waiting):
-        return CutClient(self._bus, self._interface, server or self._server,
-                         fanout or self._fanout)
+    _version = OLD_VERSION
+
+    def prepare(self, server=None, fanout=False, version=None, **_waiting):
+        prepared = CutClient(self._bus, self._interface, server or self._server,
+                             fanout or self._fanout)
+        prepared._version = version or self._version
+        return prepared
 
     def call(self, ctxt, method, **arguments):
+        if self._server in self._bus.old and self._version != OLD_VERSION:
+            raise oslo_messaging.RPCVersionCapError(version=self._version,
+                                                    version_cap=OLD_VERSION)
         if method in ACTS and method != 'destroy':
             self._bus.cutting.ahead()
         answer = super().call(ctxt, method, **arguments)
@@ -157,9 +167,9 @@ class CutClient(bus.RpcClient):
 
 class CutBus(bus.DirectBus):
 
-    def __init__(self, cutting, *arguments):
+    def __init__(self, cutting, old, *arguments):
         super().__init__(*arguments)
-        self.cutting = cutting
+        self.cutting, self.old = cutting, old
 
     def client(self, interface, server=None):
         return calling.Client(
@@ -228,7 +238,7 @@ class Cloud:
     def __init__(self, hosts=('host-a', 'host-b'), old=(), transport='http', account=False):
         """
         :param account: whether the compute API has one, as with Keystone
-        :param old: hosts whose agents speak version 1.0
+        :param old: hosts whose agents speak `OLD_VERSION`
         :param transport: how attachments are asked for
         """
         # One clock: a caller's deadline over the bus is by that of both.
@@ -239,7 +249,7 @@ class Cloud:
         self.work = bus.Work()
         self._transport, self._account = transport, account
         conf = self.configuration()
-        self.bus = CutBus(self.cutting, self.work, rpc_conf.settings(conf), self.clock,
+        self.bus = CutBus(self.cutting, old, self.work, rpc_conf.settings(conf), self.clock,
                           acts.Telemetry(self.clock))
         self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
         engine = database.open_engine('sqlite://')
@@ -252,7 +262,7 @@ class Cloud:
         self.fakes = fake.Cloud()
         self.agents = {}
         for name in hosts:
-            self.start_agent(conf, name, '1.0' if name in old else None)
+            self.start_agent(conf, name, OLD_VERSION if name in old else None)
 
     def configuration(self, **changed):
         """That of each process; ``changed`` of compute."""
@@ -278,7 +288,8 @@ class Cloud:
     def start_agent(self, conf, name, version):
         """An agent that has reported itself."""
         host = CutHost(name, self.fakes, self.cutting, self.storage.manager.backend.fake_target)
-        built = compute_agent.build_agent(conf, self.bus, host, name)
+        built = compute_agent.build_agent(conf, self.bus, host, name,
+                                          in_process.AtOnce())
         if version:
             built.reporter._version = version
         built.server.start()

@@ -74,12 +74,14 @@ class InterruptionTestCase(cloud.ComputeTestCase):
         for made in [one['id'] for one in self.asked(200, 'GET', '/servers')['servers']]:
             self.assert_consistent(made)
             self.clean(made)
+        self.assertEqual([], self.attachments(self.shared) + self.attachments(self.other))
         return asked
 
     def assert_consistent(self, made):
         """Rows, block storage and hosts agree on a server, or on that there is none."""
         status, answer = self.ask('GET', f'/servers/{made}')
-        held = {volume: self.attachments(volume) for volume in (self.shared, self.other)}
+        held = {volume: [one for one in self.attachments(volume) if one[0] == made]
+                for volume in (self.shared, self.other)}
         where = [name for name in self.cloud.agents if made in self.hosts[name].servers()]
         if status == 404 or answer['server']['status'] == 'ERROR':
             self.assertEqual(([], []), (held[self.shared], held[self.other]))
@@ -148,6 +150,16 @@ class InterruptionTest(InterruptionTestCase):
 
     def test_evacuate(self):
         self.cut_everywhere(self.boot, self.evacuate)
+
+
+class SeveralTest(InterruptionTestCase):
+    """Servers of one request that their host gets together."""
+
+    HOSTS = ('host-a',)
+
+    def test_build(self):
+        self.cut_everywhere(lambda: None, lambda _none: self.create(
+            {**ROOT, 'uuid': self.shared}, settle=False, max_count=3))
 
 
 class AccountTest(InterruptionTestCase):

@@ -60,6 +60,16 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertNotIn(failed['id'], [one[0] for one in self.attachments(shared)])
         self.assertEqual(3, len(self.attachments(shared)))
 
+    def test_one_has_no_access_and_the_rest_stand(self):
+        shared = self.volume(multiattach=True)
+        self.cloud.storage.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
+        self.create(shared, max_count=4)
+        servers = self.asked(200, 'GET', '/servers/detail')['servers']
+        self.assertEqual(['ACTIVE', 'ACTIVE', 'ACTIVE', 'ERROR'],
+                         sorted(one['status'] for one in servers))
+        self.assertEqual(sorted(one['id'] for one in servers if one['status'] == 'ACTIVE'),
+                         [one[0] for one in self.attachments(shared)])
+
     def test_a_read_only_root(self):
         shared = self.volume(multiattach=True)
         made = self.create({'uuid': shared, 'boot_index': 0, 'attach_mode': 'ro',
