@@ -34,7 +34,7 @@ class Machine:
 
     def state(self):
         """The state, to look at and to change."""
-        return lvm_stand_in.opened(self.folder)
+        return lvm_stand_in.OpenedState(self.folder)
 
     def volumes(self) -> dict[str, dict[str, object]]:
         """The logical volumes by name."""

@@ -70,12 +70,12 @@ class CheckTest(LvmTest):
 
     def test_scanning_every_disk(self):
         with self.machine.state() as state:
-            state['config']['global_filter'] = ['a|.*|']
+            state['config']['global_filter'] = '["a|.*|"]'
         self.check_refuses(r'global_filter = \[ "a\|\^/dev/sdb\$\|", "r\|\.\*\|" \]')
 
     def test_scanning_logical_volumes(self):
         with self.machine.state() as state:
-            state['config']['scan_lvs'] = 1
+            state['config']['scan_lvs'] = '1'
         self.check_refuses('scan_lvs = 0')
 
     def test_lvm_is_not_installed(self):
