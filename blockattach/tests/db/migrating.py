@@ -1,6 +1,7 @@
 """What must hold of the migrations of any database: its own tables from nothing, once."""
-import subprocess
-import sys
+import fcntl
+import pathlib
+import tempfile
 
 import sqlalchemy as sa
 from alembic import autogenerate
@@ -8,20 +9,10 @@ from alembic.runtime import migration
 
 from blockattach import errors
 from blockattach.tests.db import base
+from blockattach.tests.db import upgrading
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import polling
-
-UPGRADE = """
-import importlib
-import sys
-from blockattach.tests.fixtures import database
-migrations = importlib.import_module(sys.argv[1]).MIGRATIONS
-engine = database.open_engine(sys.argv[2])
-print('ready', flush=True)
-sys.stdin.readline()
-migrations.upgrade(engine)
-assert migrations.version(engine) == migrations.expected()
-"""
 
 
 class MigrationTestCase(base.DatabaseTestCase):
@@ -85,25 +76,22 @@ class MigrationTestCase(base.DatabaseTestCase):
         self.assertEqual([], self.differences())
 
     def test_processes_that_start_at_once_migrate_once(self):
-        processes = [self.start_upgrade() for _ in range(4)]
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        with (folder / 'held').open('wb') as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            processes = [self.start_upgrade(folder, number) for number in range(4)]
+            polling.until(lambda: all(upgrading.READY in process.text()
+                                      or process.poll() is not None for process in processes))
         for process in processes:
-            self.assertEqual('ready\n', process.stdout.readline())
-        for process in processes:
-            process.stdin.write('go\n')
-            process.stdin.flush()
-        for process in processes:
-            _, words = process.communicate(timeout=polling.LIMIT)
-            self.assertEqual(0, process.returncode, words)
+            self.assertEqual(0, process.wait(), process.text())
         self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
         self.assertEqual([], self.differences())
 
-    def start_upgrade(self):
-        """A process that has connected and waits for a line to go on."""
-        process = subprocess.Popen(
-            [sys.executable, '-W', 'ignore', '-c', UPGRADE, self.MODULE.__name__,
-             self.fixture.url],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.communicate)
+    def start_upgrade(self, folder, number):
+        """A process that has connected and waits for the others."""
+        process = forks.Fork(
+            [upgrading.__name__, self.MODULE.__name__, self.fixture.url, str(folder / 'held')],
+            folder / f'said-{number}')
         self.addCleanup(process.kill)
         return process
 

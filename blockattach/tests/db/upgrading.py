@@ -1,0 +1,20 @@
+"""A process that makes the tables of a database, begun together with others of its kind."""
+import fcntl
+import importlib
+import sys
+
+from blockattach.tests.fixtures import database
+
+READY = 'ready\n'
+
+
+def main() -> None:
+    """Connect, wait until nobody holds the file alone, and go on."""
+    module, url, path = sys.argv[1:]
+    migrations = importlib.import_module(module).MIGRATIONS
+    engine = database.open_engine(url)
+    print(READY, end='', flush=True)
+    with open(path, 'rb') as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+    migrations.upgrade(engine)
+    assert migrations.version(engine) == migrations.expected()
