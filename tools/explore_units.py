@@ -23,6 +23,7 @@ TEMPEST = (r"'^tempest\.api\.volume\.'", "'^cinder_tempest_plugin'")
 """Patterns of the tests that tools/run-tempest plays."""
 
 _RANDOM = re.compile(r'BLOCKATTACH_TEST_SEED|self\.random\(\)')
+_IN_PARTS = re.compile(r'^from blockattach\.tests\.fixtures import exhaustive$', re.M)
 
 
 class Layer(NamedTuple):
@@ -82,9 +83,19 @@ def gate_layers() -> list[str]:
 
 def random_modules() -> list[str]:
     """The gate's random tests: tools/run-tests gives them the same seed each time."""
+    return _modules_with(_RANDOM)
+
+
+def modules_in_parts() -> list[str]:
+    """The gate's tests of which it plays a part."""
+    return _modules_with(_IN_PARTS)
+
+
+def _modules_with(pattern: re.Pattern[str]) -> list[str]:
+    """Modules of the gate whose text has it."""
     return [name for name in test_modules(*gate_layers())
             if not name.startswith(f'{TESTS}.rules.')
-            and _RANDOM.search((ROOT / f'{name.replace(".", "/")}.py').read_text('utf-8'))]
+            and pattern.search((ROOT / f'{name.replace(".", "/")}.py').read_text('utf-8'))]
 
 
 def bug_batches() -> list[str]:
@@ -105,6 +116,9 @@ LAYERS = (
           'tools/simulate --seed {seed} --steps 15000 --way {unit}', _VIOLATED, '{shows}'),
     Layer('random', random_modules,
           'BLOCKATTACH_TEST_SEED={seed} tools/run-tests {unit}', _FAILED),
+    # The gate plays a part of what these cut off.
+    Layer('exhaustive', modules_in_parts,
+          'BLOCKATTACH_TEST_EXHAUSTIVE=1 tools/run-tests {unit}', _FAILED),
     # The gate plays on the servers what differs between them only.
     Layer('servers', lambda: ['mysql', 'postgresql'],
           f'BLOCKATTACH_TEST_DATABASES={{unit}} tools/run-tests {TESTS}.db.', _FAILED),

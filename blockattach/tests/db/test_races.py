@@ -15,13 +15,14 @@ from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
 S = lifecycle.State
 E = lifecycle.Event
 
-THREADS = 100
+THREADS = 100 if exhaustive.wanted() else 40
 PROCESSES = 2
 JOIN_SECONDS = polling.LIMIT
 

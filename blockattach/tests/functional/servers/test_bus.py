@@ -11,6 +11,7 @@ from blockattach.rpc import contract
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import clock
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
@@ -61,6 +62,8 @@ class MovesTest(OverTheBus, test_servers.MovesTest):
 
 class InterruptionTest(OverTheBus, test_interruptions.InterruptionTest):
     """The compute API dies behind each call."""
+
+    PART = exhaustive.Part(0, 3)
 
 
 class FailuresTest(unittest.TestCase):

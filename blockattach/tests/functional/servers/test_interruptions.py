@@ -11,6 +11,9 @@ MIGRATE = {'host': None, 'block_migration': 'auto'}
 
 
 class InterruptionTestCase(cloud.ComputeTestCase):
+    """``PART``: of the places, where another class plays the same ones; None: all."""
+
+    PART = None
 
     def setUp(self):
         super().setUp()
@@ -51,7 +54,8 @@ class InterruptionTestCase(cloud.ComputeTestCase):
         """Do an act whole, then once for each place to be cut off at."""
         whole = self.cut_off(prepare, begin, None)
         self.assertNotEqual([], whole)
-        for place, behind in enumerate(['nothing', *whole], NOWHERE):
+        places = list(enumerate(['nothing', *whole], NOWHERE))
+        for place, behind in places if self.PART is None else self.PART.chosen(places):
             with self.subTest(behind=f'{place}: {behind}'):
                 self.cut_off(prepare, begin, place)
 

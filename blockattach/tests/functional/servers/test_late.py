@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from blockattach import context
 from blockattach.tests.fixtures import bus
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional.servers import cloud
 from blockattach.tests.functional.servers import test_interruptions
 
@@ -16,6 +17,7 @@ WRITES = re.compile('(UPDATE|INSERT INTO|DELETE FROM) (servers|block_devices|act
 class LateTest(test_interruptions.InterruptionTest):
     """It hangs behind each request."""
 
+    PART = exhaustive.Part(0, 3)
     SHIFT = 0.0
 
     def setUp(self):
@@ -61,11 +63,14 @@ class LateTest(test_interruptions.InterruptionTest):
 class LaterTest(LateTest):
     """It hangs ahead of each request, which it sends then all the same."""
 
+    PART = exhaustive.Part(1, 3)
     SHIFT = -0.5
 
 
 class AheadOfWritesTest(test_interruptions.InterruptionTest):
     """The process ends ahead of each thing that it writes down, too."""
+
+    PART = exhaustive.Part(2, 3)
 
     def setUp(self):
         super().setUp()
