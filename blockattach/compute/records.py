@@ -62,7 +62,7 @@ class BlockDevice:
 
     :ivar attachment_id: of block storage; None: there is none (yet)
     :ivar next_attachment_id: of the host that the server is moving to
-    :ivar state: ``attaching``, ``attached`` or ``detaching``
+    :ivar state: ``attaching``, ``attached`` (also while a server is built with it) or ``detaching``
     """
 
     id: str

@@ -227,7 +227,8 @@ class Work:
         """
         with contextlib.suppress(errors.NotFound):
             self.tools.attachments.complete(self.caller, attachment_id)
-        self.store.change_device(device.id, state='attached')
+        if device.state != 'attached':
+            self.store.change_device(device.id, state='attached')
 
     def complete_all(self) -> None:
         """Say of every volume that it is used."""

@@ -81,7 +81,7 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
         wanted.append(modes(one, call, servers))
         found.append(records.BlockDevice(
             id='', server_id='', volume_id=volume.id, mode=wanted[-1][0],
-            device=_named(one.get('device_name'), found), state='attaching',
+            device=_named(one.get('device_name'), found), state='attached',
             boot_index=_index(one), shared=volume.multiattach, tag=one.get('tag'),
             delete_on_termination=_goes(one)))
     _check_together(found)
