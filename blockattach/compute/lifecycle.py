@@ -103,7 +103,7 @@ def status(vm_state: VmState, task_state: str | None) -> str:
 
 def action(name: str, arguments: Mapping[str, Any]) -> str:
     """What clients see an act as. One that keeps the flavor is a migration to them, no resize."""
-    if name == 'resize' and 'flavor_id' not in arguments:
+    if name == 'resize' and 'flavor' not in arguments:
         return 'migrate'
     return VERBS[name].action
 

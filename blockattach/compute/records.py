@@ -24,7 +24,8 @@ class Server:
     """A server.
 
     :ivar host: where it is; None: nowhere yet, or no more
-    :ivar old_host: where a resize may be reverted to, with ``old_flavor_id``; ``old_state``:
+    :ivar flavor: as it was configured when the server got it
+    :ivar old_host: where a resize may be reverted to, with ``old_flavor``; ``old_state``:
         whether it ran before
     :ivar metadata: what clients have noted about it
     :ivar fault: why it is in error, or why the last act was undone
@@ -34,7 +35,7 @@ class Server:
     project_id: str
     user_id: str
     name: str
-    flavor_id: str
+    flavor: Flavor
     image_ref: str
     host: str | None
     vm_state: lifecycle.VmState
@@ -43,7 +44,7 @@ class Server:
     updated_at: datetime.datetime
     launched_at: datetime.datetime | None = None
     old_host: str | None = None
-    old_flavor_id: str | None = None
+    old_flavor: Flavor | None = None
     old_state: str | None = None
     reservation_id: str | None = None
     fault: str | None = None

@@ -15,7 +15,7 @@ STORAGE_GROUP = 'block_storage'
 class ComputeSettings:
     """What the compute API and the agents have in common. What ends in ``seconds`` is in seconds.
 
-    ``flavors``: ``name:vcpus:MiB of memory:GiB of disk`` each.
+    ``flavors``: ``id:name:vcpus:MiB of memory:GiB of disk`` each.
     """
 
     connection: str | None = groups.option(cfg.StrOpt, secret=True, help=(
@@ -31,10 +31,12 @@ class ComputeSettings:
         name or socket.gethostname()), help=(
         'What the agent calls its host: servers remember it. Empty: the name of the machine.'))
     flavors: tuple[str, ...] = groups.option(
-        cfg.ListOpt, default=['m1.tiny:1:256:0', 'm1.small:1:512:0', 'm1.medium:2:1024:0'],
+        cfg.ListOpt, default=[
+            '1:m1.tiny:1:256:0', '2:m1.small:1:512:0', '3:m1.medium:2:1024:0'],
         read=tuple, help=(
-            'The flavors, each as name:vcpus:memory in MiB:disk in GiB. Their ids are 1, 2, ... '
-            'in this order.'))
+            'The flavors, each as id:name:vcpus:memory in MiB:disk in GiB. No two have the same '
+            'id or name. Without id: one is its number in the list, which is another one once the '
+            'list has changed. Servers keep the flavor that they were made with.'))
     kind: str = groups.option(cfg.StrOpt, default='fake', choices=[
         ('fake', 'Servers in memory: for trials.'),
         ('qemu', 'QEMU guests, which log in to volumes by themselves.'),

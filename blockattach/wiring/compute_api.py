@@ -1,5 +1,6 @@
 """The compute API: a consumer, which stands on the bus and on block storage's API alone."""
 import dataclasses
+import re
 import socket
 import uuid
 from collections.abc import Callable
@@ -42,6 +43,8 @@ from blockattach.wiring import compute_store
 from blockattach.wiring import outside
 from blockattach.wiring import processes
 
+_FLAVOR = re.compile(r'((?P<id>[\w.-]{1,255}):)?(?P<name>[^:]+):(?P<vcpus>\d+):'
+                     r'(?P<memory>\d+):(?P<disk>\d+)', re.ASCII)
 _LOOK_SECONDS = 5.0
 _PARTS_OF_A_LEASE = 3
 
@@ -56,17 +59,24 @@ class Api(NamedTuple):
 
 
 def flavors(settings: compute_conf.ComputeSettings) -> dict[str, records.Flavor]:
-    """The flavors as they are configured, by id.
+    """The flavors as they are configured, by id; one without an id has its number in the list.
 
-    :raises ConfigurationError: one is none
+    :raises ConfigurationError: one is none, or has the id or the name of another one
     """
-    found = {}
+    found: dict[str, records.Flavor] = {}
     for number, text in enumerate(settings.flavors, 1):
-        name, *sizes = text.split(':')
-        if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+        match = _FLAVOR.fullmatch(text)
+        if match is None:
             raise errors.ConfigurationError(
-                reason=f'cannot use flavor {text}: it is name:vcpus:MiB:GiB')
-        found[str(number)] = records.Flavor(str(number), name, *map(int, sizes))
+                reason=f'cannot use flavor {text}: it is id:name:vcpus:MiB:GiB')
+        one = records.Flavor(match['id'] or str(number), match['name'], *(
+            int(match[size]) for size in ('vcpus', 'memory', 'disk')))
+        for other in found.values():
+            if one.id == other.id or one.name == other.name:
+                raise errors.ConfigurationError(reason=(
+                    f'cannot use flavor {text}: its id is {one.id}, and flavor {other.name} '
+                    f'with the id {other.id} has the same id or name'))
+        found[one.id] = one
     return found
 
 
@@ -90,13 +100,15 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
     attachments: storage.Attachments = storage.HttpAttachments(asked, outgoing)
     if asked.transport == 'bus':
         attachments = storage.BusAttachments(attachments_rpc.AttachmentsClient(bus))
-    tools = work.Tools(opened, interface.Agents(bus), attachments, volumes, flavors(settings))
+    with locations.named(conf, compute_conf.GROUP, 'flavors'):
+        offered = flavors(settings)
+    tools = work.Tools(opened, interface.Agents(bus), attachments, volumes)
     acting = conductor.Conductor(
         tools, {'build': simple.build(clock.utcnow), **simple.PLANS, **moves.PLANS}, executor,
         owner, settings.lease_seconds, notices.ServerNotifications(notifier))
     handed = services.ComputeServices(
         database=opened, policy=policy, conductor=acting, attachments=attachments,
-        volumes=volumes, flavors=tools.flavors, clock=clock)
+        volumes=volumes, flavors=offered, clock=clock)
     application = app.build_app(
         handed, authentication.build_authentication(conf, served), settings.public_endpoint,
         telemetry, authentication.build_outer_middleware(conf, served))

@@ -1,8 +1,11 @@
 """Acts by which a server comes to another host, or leaves its own."""
+import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
 from blockattach.compute import lifecycle
+from blockattach.compute import records
 from blockattach.compute.acts import simple
 from blockattach.compute.acts import work
 from blockattach.compute.hosts import base
@@ -10,8 +13,9 @@ from blockattach.compute.hosts import base
 _V = lifecycle.VmState
 _DESTINATION = 'destination'
 _SOURCE = 'source'
+_FLAVOR = 'flavor'
 _RUNNING = base.Power.RUNNING.value
-_FORGOTTEN: dict[str, Any] = {'old_host': None, 'old_flavor_id': None, 'old_state': None}
+_FORGOTTEN: dict[str, Any] = {'old_host': None, 'old_flavor': None, 'old_state': None}
 
 
 def _destination(doing: work.Work) -> str:
@@ -114,30 +118,33 @@ def _moved_cold(doing: work.Work, state: str,
         work.Step('put', put, lambda: doing.leave(doing.noted(_DESTINATION)))))
 
 
-def _with_flavor(doing: work.Work, flavor_id: str | None) -> work.Step:
+def _with_flavor(doing: work.Work, flavor: records.Flavor | None) -> work.Step:
     """The server gets another flavor; None: it keeps its own."""
     def change() -> None:
-        if doing.noted('flavor') is None:
-            doing.note('flavor', doing.server.flavor_id)
-        if flavor_id is not None:
-            doing.store.change(doing.act.server_id, flavor_id=flavor_id)
+        if doing.noted(_FLAVOR) is None:
+            doing.note(_FLAVOR, json.dumps(dataclasses.asdict(doing.server.flavor)))
+        if flavor is not None:
+            doing.store.change(doing.act.server_id, flavor=flavor)
 
     def change_back() -> None:
-        flavor = doing.noted('flavor')
-        if flavor is not None:
-            doing.store.change(doing.act.server_id, flavor_id=flavor)
+        if doing.noted(_FLAVOR) is not None:
+            doing.store.change(doing.act.server_id, flavor=_flavor_before(doing))
 
     return work.Step('change_flavor', change, change_back)
 
 
+def _flavor_before(doing: work.Work) -> records.Flavor:
+    return records.Flavor(**json.loads(str(doing.noted(_FLAVOR))))
+
+
 def resize(doing: work.Work) -> work.Plan:
     """Run a server elsewhere, perhaps with another flavor; it may be reverted until confirmed."""
-    before = doing.server
+    before, wanted = doing.server, doing.act.arguments.get('flavor')
     plan = _moved_cold(doing, before.vm_state, lambda source: {
         'old_host': source, 'old_state': before.vm_state.value,
-        'old_flavor_id': doing.noted('flavor')})
+        'old_flavor': _flavor_before(doing)})
     return plan._replace(undoable=(
-        _with_flavor(doing, doing.act.arguments.get('flavor_id')), *plan.undoable))
+        _with_flavor(doing, records.Flavor(**wanted) if wanted else None), *plan.undoable))
 
 
 def confirm_resize(doing: work.Work) -> work.Plan:
@@ -157,7 +164,7 @@ def revert_resize(doing: work.Work) -> work.Plan:
             doing.note(_DESTINATION, before.old_host)
 
     return plan._replace(
-        undoable=(_with_flavor(doing, before.old_flavor_id),
+        undoable=(_with_flavor(doing, before.old_flavor),
                   work.Step('choose_host', choose), *plan.undoable[1:]),
         done={'vm_state': state})
 

@@ -61,7 +61,6 @@ class Tools:
     agents: interface.Agents
     attachments: storage.Attachments
     volumes: storage.Volumes
-    flavors: Mapping[str, records.Flavor]
 
 
 class Work:
@@ -130,12 +129,8 @@ class Work:
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
         """The server as an agent runs it, with these disks."""
         server = self.server
-        flavor = self.tools.flavors.get(server.flavor_id)
-        if flavor is None:
-            raise errors.HostRefused(
-                reason=f'flavor {server.flavor_id} is not configured any more')
         return interface.guest_values(base.Guest(
-            server.id, server.name, flavor.vcpus, flavor.memory_mb, tuple(disks)))
+            server.id, server.name, server.flavor.vcpus, server.flavor.memory_mb, tuple(disks)))
 
     def disks(self) -> list[base.Disk]:
         """Its disks on its host, with the connections that they have; see `check_modes`."""

@@ -1,4 +1,5 @@
 """What may be done with a server: each action begins an act."""
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,10 +29,11 @@ def resize(services: compute_services.ComputeServices, call: operation.Call) -> 
     if flavor_id not in services.flavors:
         raise errors.ServerRequestInvalid(
             reason=f'Flavor {errors.shortened(flavor_id)} could not be found.')
-    if flavor_id == call.target.flavor_id:
+    if flavor_id == call.target.flavor.id:
         raise errors.ServerRequestInvalid(
             reason='When resizing, instances must change flavor!')
-    services.conductor.begin(call.context, call.target.id, 'resize', {'flavor_id': flavor_id})
+    services.conductor.begin(call.context, call.target.id, 'resize', {
+        'flavor': dataclasses.asdict(services.flavors[flavor_id])})
 
 
 def migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:

@@ -165,7 +165,7 @@ def _draft(services: compute_services.ComputeServices, call: operation.Call, nam
     asked, now = call.body['server'], services.clock.utcnow()
     return records.Server(
         id=str(uuid.uuid4()), project_id=call.context.project_id or '',
-        user_id=call.context.user_id or '', name=name, flavor_id=flavor.id, image_ref=image,
+        user_id=call.context.user_id or '', name=name, flavor=flavor, image_ref=image,
         host=None, vm_state=lifecycle.VmState.BUILDING,
         task_state=lifecycle.VERBS['build'].task_state, created_at=now, updated_at=now,
         reservation_id=reservation_id, description=(

@@ -51,9 +51,6 @@ def links(call: operation.Call, server_id: str) -> list[dict[str, str]]:
 def detail(services: compute_services.ComputeServices, call: operation.Call,
            server: records.Server, devices: Iterable[records.BlockDevice]) -> dict[str, Any]:
     """All that is known of a server."""
-    # One that is not configured any more is known by its id.
-    flavor = services.flavors.get(server.flavor_id) or records.Flavor(
-        server.flavor_id, server.flavor_id, 0, 0, 0)
     shown: dict[str, Any] = {
         **summary(call, server),
         'status': server.status,
@@ -63,7 +60,7 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
         'created': time(server.created_at),
         'updated': time(server.updated_at),
         'image': {'id': server.image_ref} if server.image_ref else '',
-        'flavor': _flavor(call, flavor),
+        'flavor': _flavor(call, server.flavor),
         'addresses': {}, 'metadata': server.metadata, 'accessIPv4': '', 'accessIPv6': '',
         'config_drive': '', 'key_name': None, _DISK_CONFIG: 'MANUAL',
         'OS-EXT-AZ:availability_zone': 'nova' if server.host else '',

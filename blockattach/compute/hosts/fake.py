@@ -48,6 +48,14 @@ class FakeHost(base.Host):
             return {(guest.server_id, disk.volume_id): disk.info
                     for guest in self._guests.values() for disk in guest.disks}
 
+    def guest(self, server_id: str) -> base.Guest:
+        """A server that is here, as it was given.
+
+        :raises HostRefused: it is not here
+        """
+        with self._guard:
+            return self._known(server_id)
+
     def spawn(self, guest: base.Guest) -> None:
         """Keep it."""
         self._fail('spawn')

@@ -1,8 +1,11 @@
 """Tables. They are the consumer's own, in a database of its own or beside others."""
+import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+
+from blockattach.compute import records
 
 metadata = sa.MetaData()
 
@@ -10,6 +13,21 @@ _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 _Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 _NAME = 255
+
+
+class _Flavor(sa.TypeDecorator[records.Flavor]):
+    """All of a flavor: a server keeps what it was built with."""
+
+    impl = sa.JSON(none_as_null=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: records.Flavor | None, dialect: Any) -> Any:
+        """As it is written."""
+        return value and dataclasses.asdict(value)
+
+    def process_result_value(self, value: Any, dialect: Any) -> records.Flavor | None:
+        """As it is read."""
+        return value and records.Flavor(**value)
 
 
 def _id(name: str, *parts: Any, **options: Any) -> sa.Column[str]:
@@ -23,11 +41,11 @@ servers = sa.Table(
     sa.Column('user_id', sa.String(_NAME), nullable=False),
     sa.Column('name', sa.String(_NAME), nullable=False),
     sa.Column('description', sa.String(_NAME)),
-    sa.Column('flavor_id', sa.String(_NAME), nullable=False),
+    sa.Column('flavor', _Flavor, nullable=False),
     sa.Column('image_ref', sa.String(_NAME), nullable=False),
     sa.Column('host', sa.String(_NAME), index=True),
     sa.Column('old_host', sa.String(_NAME)),
-    sa.Column('old_flavor_id', sa.String(_NAME)),
+    sa.Column('old_flavor', _Flavor),
     sa.Column('old_state', sa.String(32)),
     sa.Column('vm_state', sa.String(32), nullable=False),
     sa.Column('task_state', sa.String(32)),

@@ -1,4 +1,4 @@
-"""What is taken away beneath an act: agents, volumes, attachments, flavors, rights. No act stays
+"""What is taken away beneath an act: agents, volumes, attachments, rights. No act stays
 for ever, and none keeps a server from its end.
 """
 import contextlib
@@ -7,7 +7,6 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.functional.servers import cloud
 
 ELSEWHERE = {'host': None, 'block_migration': 'auto'}
-FLAVORS = ['m1.tiny:1:256:0', 'm1.small:1:512:0']
 
 
 class StuckTestCase(cloud.ComputeTestCase):
@@ -303,20 +302,3 @@ class ReadOnlyTest(StuckTestCase):
                 new.report()
                 self.cloud.settle()
                 self.assert_can_be_deleted(made)
-
-
-class FlavorTest(StuckTestCase):
-
-    def test_one_that_is_not_configured_any_more(self):
-        made = self.create(self.root, flavorRef='3')
-        self.cloud.restart_api(flavors=FLAVORS)
-        for version in ('compute 2.1', cloud.LATEST):
-            self.asked(200, 'GET', f'/servers/{made}', version=version)
-            self.asked(200, 'GET', '/servers/detail', version=version)
-        self.act(made, 'reboot', {'type': 'HARD'})
-        self.assert_at_rest(made, 'ERROR', 'ACTIVE')
-        self.act(made, 'rebuild', {'imageRef': ''})
-        self.assert_at_rest(made, 'ERROR', 'ACTIVE')
-        self.assert_can_be_deleted(made)
-
-
