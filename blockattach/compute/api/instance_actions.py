@@ -42,11 +42,9 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
         raise errors.NotFound(
             f"Action {errors.shortened(call.path['request_id'])} not found")
     shown = views.action(call, found)
-    allowed = services.policy.allowed
-    everything = allowed(call.context, policies.ACTIONS_EVENTS, server.project_id)
-    if everything or call.version >= versions.EVENTS_SHOWN:
-        shown['events'] = [views.event(call, server, found, everything, allowed(
-            call.context, policies.ACTIONS_DETAILS, server.project_id))]
+    if call.version >= versions.EVENTS_SHOWN or services.policy.allowed(
+            call.context, policies.ACTIONS_EVENTS, server.project_id):
+        shown['events'] = [views.event(services, call, server, found)]
     return {'instanceAction': shown}
 
 

@@ -44,7 +44,7 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
     if not image and not any(one.boot_index == 0 for one in mapped[0]):
         raise errors.ServerRequestInvalid(
             reason='Invalid imageRef provided: a server needs an image, or a volume to boot from')
-    _check_agents(services, [one for its in mapped for one in its], host)
+    _check_agents(services, call, [one for its in mapped for one in its], host)
     if len(_name(asked['name'], most - 1, most)) > LONGEST_NAME:
         raise errors.ServerRequestInvalid(reason='the name is too long for a number behind it')
     reservation_id = str(uuid.uuid4())
@@ -146,7 +146,7 @@ def _check_networks(asked: Mapping[str, Any], call: operation.Call) -> None:
             reason='servers have no networks here: networks must be none or auto')
 
 
-def _check_agents(services: compute_services.ComputeServices,
+def _check_agents(services: compute_services.ComputeServices, call: operation.Call,
                   mapped: list[records.BlockDevice], host: str | None) -> None:
     """An agent that is too old would let a server write.
 
@@ -157,7 +157,7 @@ def _check_agents(services: compute_services.ComputeServices,
     fit = [agent for agent in services.database.agents() if agent.up and host in (
         None, agent.host)]
     if fit and not any(compute_services.heeds_modes(agent) for agent in fit):
-        raise compute_services.too_old(fit[0])
+        raise compute_services.too_old(services, call, fit[0])
 
 
 def _draft(services: compute_services.ComputeServices, call: operation.Call, name: str,

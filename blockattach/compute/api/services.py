@@ -1,5 +1,6 @@
 """What the handlers of the compute API may use, put together by the wiring."""
 import dataclasses
+import re
 from collections.abc import Mapping
 
 from blockattach import clock
@@ -11,7 +12,12 @@ from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.acts import work
 from blockattach.compute.store import store
+from blockattach.http import operation
 from blockattach.policy import enforcer
+from blockattach.policy import servers as policies
+
+_HIDDEN = '***'
+_ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +50,27 @@ def heeds_modes(agent: records.Agent) -> bool:
     return work.heeds_modes(agent)
 
 
-def too_old(agent: records.Agent) -> errors.AgentTooOld:
+def too_old(services: ComputeServices, call: operation.Call,
+            agent: records.Agent) -> errors.AgentTooOld:
     """An agent does not heed modes."""
-    return errors.AgentTooOld(host=agent.host, version=agent.version,
-                              needed=interface.MODES_SINCE)
+    host = agent.host if _may_see_hosts(services, call, call.context.project_id) else _HIDDEN
+    return errors.AgentTooOld(host=host, version=agent.version, needed=interface.MODES_SINCE)
+
+
+def reason(services: ComputeServices, call: operation.Call, server: records.Server,
+           text: str) -> str:
+    """Why an act on a server failed, as the caller may read it: hosts are named, by name or by
+    address, only to those who may see them.
+    """
+    if _may_see_hosts(services, call, server.project_id):
+        return text
+    # The longest first: one name may be a part of another.
+    for host in sorted((agent.host for agent in services.database.agents()), key=len,
+                       reverse=True):
+        text = text.replace(host, _HIDDEN)
+    return _ADDRESS.sub(_HIDDEN, text)
+
+
+def _may_see_hosts(services: ComputeServices, call: operation.Call,
+                   project_id: str | None) -> bool:
+    return services.policy.allowed(call.context, policies.SEE_HOST, project_id)

@@ -78,7 +78,8 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
         shown['progress'] = 100
     if server.fault is not None and server.vm_state is _V.ERROR:
         shown['fault'] = {'code': 500, 'created': time(server.updated_at),
-                          'message': server.fault}
+                          'message': compute_services.reason(
+                              services, call, server, server.fault)}
     shown |= {key: value for since, key, value in _CONSTANT if call.version >= since}
     if call.version >= versions.DESCRIPTION:
         shown['description'] = server.description
@@ -176,13 +177,12 @@ def action(call: operation.Call, found: records.Action) -> dict[str, Any]:
     return shown
 
 
-def event(call: operation.Call, server: records.Server, found: records.Action, everything: bool,
-          details: bool) -> dict[str, Any]:
-    """The course of an action: it is one event here.
-
-    :param everything: whether the caller may see what is about hosts
-    :param details: and why it failed
-    """
+def event(services: compute_services.ComputeServices, call: operation.Call,
+          server: records.Server, found: records.Action) -> dict[str, Any]:
+    """The course of an action, as far as the caller may see it: it is one event here."""
+    everything, details = (
+        services.policy.allowed(call.context, rule, server.project_id)
+        for rule in (policies.ACTIONS_EVENTS, policies.ACTIONS_DETAILS))
     result = None
     if found.finished_at is not None:
         result = 'Success' if found.fault is None else 'Error'
@@ -195,5 +195,6 @@ def event(call: operation.Call, server: records.Server, found: records.Action, e
         shown |= {'hostId': _host_id(server, found.host),
                   **({'host': found.host} if everything else {})}
     if call.version >= versions.EVENT_DETAILS and details:
-        shown['details'] = found.fault
+        shown['details'] = found.fault and compute_services.reason(
+            services, call, server, found.fault)
     return shown

@@ -42,7 +42,7 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
         raise errors.NotFound(
             f"Volume {errors.shortened(asked['volumeId'])} could not be found.") from None
     device = devices.attached(asked, call, volume, server.id, _of(services, call))
-    _check_server(services, server, volume, device)
+    _check_server(services, call, volume, device)
     services.conductor.attach(call.context, server.id, device)
     if call.version >= versions.LATER:
         return operation.Answer(None, 202)
@@ -103,8 +103,9 @@ def _swap(services: compute_services.ComputeServices, call: operation.Call,
         'volume_id': old.volume_id, 'new_volume_id': volume.id})
 
 
-def _check_server(services: compute_services.ComputeServices, server: records.Server,
+def _check_server(services: compute_services.ComputeServices, call: operation.Call,
                   volume: storage.Volume, device: records.BlockDevice) -> None:
+    server: records.Server = call.target
     if volume.multiattach and server.vm_state is lifecycle.VmState.OFFLOADED:
         raise errors.ServerRequestInvalid(reason=(
             'Attaching multiattach volumes is not supported for shelved-offloaded instances.'))
@@ -112,7 +113,7 @@ def _check_server(services: compute_services.ComputeServices, server: records.Se
         return
     for agent in services.database.agents():
         if agent.host == server.host and not compute_services.heeds_modes(agent):
-            raise compute_services.too_old(agent)
+            raise compute_services.too_old(services, call, agent)
 
 
 def _of(services: compute_services.ComputeServices,

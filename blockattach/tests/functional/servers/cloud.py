@@ -233,7 +233,10 @@ class CutHost(fake.FakeHost):
 
 
 class Cloud:
-    """Everything, from construction until `close`."""
+    """Everything, from construction until `close`.
+
+    :ivar rules: an operator's, which the next compute API reads
+    """
 
     def __init__(self, hosts=('host-a', 'host-b'), old=(), transport='http', account=False):
         """
@@ -248,6 +251,7 @@ class Cloud:
         self.notified = notifications.Heard()
         self.work = bus.Work()
         self._transport, self._account = transport, account
+        self.rules = {}
         conf = self.configuration()
         self.bus = CutBus(self.cutting, old, self.work, rpc_conf.settings(conf), self.clock,
                           acts.Telemetry(self.clock))
@@ -274,7 +278,7 @@ class Cloud:
     def build_api(self, conf, work, owner='compute-api.1', cutting=None):
         """A process of the compute API on the same database; what it does later is in ``work``."""
         return compute_api.build_api(
-            conf, self.bus, self.store, in_process.policy(), in_process.Later(work),
+            conf, self.bus, self.store, in_process.policy(self.rules), in_process.Later(work),
             self.clock, acts.Telemetry(self.clock), 'compute-api', owner,
             self.notified, carrying(self.storage, cutting or self.cutting))
 
