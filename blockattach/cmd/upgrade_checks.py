@@ -114,6 +114,7 @@ Check = Callable[[database_checks.Installation], Result]
 # In the order in which an upgrade goes.
 CHECKS: tuple[tuple[str, Check], ...] = (
     ('Schema', database_checks.schema),
+    ('Schema of servers', database_checks.schema_of_servers),
     ('Text in the database', database_checks.text),
     ('Sealing keys', database_checks.keys),
     ('Names of options', options),

@@ -15,6 +15,7 @@ from blockattach.db.engine import engine
 from blockattach.db.schema import migrate
 from blockattach.db.schema import online_migrations
 from blockattach.db.services import services as db_services
+from blockattach.wiring import compute_store
 from blockattach.wiring import dependencies
 
 Code = upgradecheck.Code
@@ -69,6 +70,15 @@ def schema(at: Installation) -> Result:
     return Result(Code.FAILURE, f'The database is at revision {at.found.expand} and not at '
                                 f'{at.expected.expand}: run blockattach-manage db sync --expand '
                                 'before the first process of this release starts.')
+
+
+def schema_of_servers(at: Installation) -> Result:
+    """Whether compute APIs of this release can work with their tables."""
+    try:
+        compute_store.check(at.conf)
+    except errors.ConfigurationError as exc:
+        return Result(Code.FAILURE, f'{exc}.')
+    return ok()
 
 
 def text(at: Installation) -> Result:

@@ -31,6 +31,16 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[sa.Engine]:
         yield databases.open_engine(conf, group, database_conf.DatabaseSettings(url))
 
 
+def check(conf: cfg.ConfigOpts) -> None:
+    """Return if a database that is configured has the tables of this release.
+
+    :raises ConfigurationError: it cannot be used, or has tables of another release
+    """
+    if compute_conf.settings(conf).connection:
+        with opened(conf) as engine:
+            schema.MIGRATIONS.check(engine)
+
+
 def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
     """The database with the tables of this release. The file in the state folder gets them when it
     is made.

@@ -148,6 +148,14 @@ class FindingsTest(CheckTestCase):
         later = dict.fromkeys(LATER, 'once the schema')
         self.check(2, Schema='newer release: it is at revision 9999', **later)
 
+    def test_the_database_of_servers(self):
+        self.settings['COMPUTE__CONNECTION'] = f'sqlite:///{self.state}/servers.sqlite'
+        self.check(2, Schema_of_servers='run blockattach-manage compute_db sync')
+        self.manage('compute_db', 'sync')
+        self.check(0)
+        self.settings['COMPUTE__CONNECTION'] = f'sqlite:///{self.state}/nowhere/servers.sqlite'
+        self.check(2, Schema_of_servers='[compute] connection')
+
     def test_a_release_that_never_was(self):
         self.settings['RPC__RELEASE'] = '7.0'
         self.check(2, Release_that_is_spoken="'7.0'")
