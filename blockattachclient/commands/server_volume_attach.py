@@ -66,7 +66,9 @@ def _state(service: api.Api, compute: servers.Servers, server_id: str,
     """
     if all(one['volumeId'] != volume_id for one in compute.volumes(server_id)):
         raise exceptions.CommandError(
-            f'Volume {volume_id} was not attached, and is held no more. The log of the compute '
-            f'service says why: look there for the ID of the server, {server_id}.')
+            f'Volume {volume_id} was not attached, and is held no more. See what was done: '
+            f'"openstack server event list {server_id}". For administrators, "openstack '
+            f'--os-compute-api-version 2.84 server event show {server_id} REQUEST" shows why it '
+            'failed.')
     used_by = [one.get('server_id') for one in service.volume(volume_id).attachments]
     return None if server_id in used_by else 'attaching'

@@ -76,9 +76,14 @@ class AttachTest(ServerCommandsTestCase):
         done = self.wait()
         self.assertEqual(1, done.status)
         self.assertRegex(' '.join(done.errors.split()),
-                         rf'Volume {self.shared} was not attached, and is held no more\. The log '
-                         rf'of the compute service .* {self.made}')
+                         rf'Volume {self.shared} was not attached, and is held no more\. See '
+                         rf'.*"openstack server event list {self.made}".* shows why it failed')
         self.assertEqual([], self.attached())
+        [failed] = [row['Request ID'] for row in self.shown('server', 'event', 'list', self.made)
+                    if row['Action'] == 'attach_volume']
+        shown = self.shown('--os-compute-api-version', '2.84', 'server', 'event', 'show',
+                           self.made, failed)
+        self.assertIn('plug fails as planned', str(shown['events']))
 
     def test_waiting_has_an_end(self):
         self.both.held = 1000
