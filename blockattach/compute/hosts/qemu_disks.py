@@ -108,7 +108,7 @@ class Disks:
                        f'{exc.description}') from exc
 
     def connect(self, disk: base.Disk, initiator: str) -> None:
-        """Log in to its target; the guest sees nothing of it.
+        """Log in to its target, by the first way that is open; the guest sees nothing of it.
 
         :raises HostRefused: there is no login
         """
@@ -117,18 +117,21 @@ class Disks:
         self.disconnect(disk.volume_id)
         options: dict[str, Any] = {
             'driver': 'iscsi', 'node-name': node(disk.volume_id), 'transport': 'tcp',
-            'portal': info['target_portal'], 'target': info['target_iqn'],
-            'lun': int(info['target_lun']), 'initiator-name': initiator,
-            'read-only': disk.mode is connection.AccessMode.RO,
+            'initiator-name': initiator, 'read-only': disk.mode is connection.AccessMode.RO,
             'discard': 'unmap' if info.get('discard') else 'ignore',
             'cache': {'direct': True}}
-        try:
-            _check_portal(info['target_portal'])
-            self._log_in(options, info)
-        except (OSError, qmp.Refused) as exc:
-            reason = exc.description if isinstance(exc, qmp.Refused) else str(exc)
-            raise errors.HostRefused(
-                reason=f'cannot connect volume {disk.volume_id}: {reason}') from exc
+        refused = []
+        for portal, target, lun in _ways(info):
+            try:
+                _check_portal(portal)
+                self._log_in({**options, 'portal': portal, 'target': target, 'lun': lun}, info)
+            except (OSError, qmp.Refused) as exc:
+                reason = exc.description if isinstance(exc, qmp.Refused) else str(exc)
+                refused.append(f'{portal}: {reason}')
+            else:
+                return
+        raise errors.HostRefused(
+            reason=f'cannot connect volume {disk.volume_id}: {"; ".join(refused)}')
 
     def _log_in(self, options: dict[str, Any], info: Mapping[str, Any]) -> None:
         """The password is in QEMU's memory only, from where libiscsi takes it for each login."""
@@ -274,6 +277,14 @@ class Disks:
     def _nodes(self) -> dict[str, dict[str, Any]]:
         return {one['node-name']: one for one in self._monitor.call(
             'query-named-block-nodes', {'flat': True})}
+
+
+def _ways(info: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Portal, target and number of each way to a volume."""
+    if 'target_portals' not in info:
+        return [(info['target_portal'], info['target_iqn'], int(info['target_lun']))]
+    return [(portal, target, int(lun)) for portal, target, lun in zip(
+        info['target_portals'], info['target_iqns'], info['target_luns'], strict=True)]
 
 
 def _check_portal(portal: str) -> None:

@@ -16,6 +16,7 @@ from blockattach.compute.hosts import qmp
 from blockattach.domain import connection
 from blockattach.drivers.targets import tgt_socket
 from blockattach.tests.compute import qemu
+from blockattach.tests.conformance import settings
 
 _RO = connection.AccessMode.RO
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
@@ -93,6 +94,27 @@ class GuestsTest(qemu.Backing):
         self.assertEqual({guest.server_id: _RUNNING}, host.servers())
         self.console(host, guest.server_id).wait()
         self.assertEqual(b'kept', self.read(host, guest.server_id, volume_id))
+
+    def test_another_portal_takes_the_place_of_a_dead_one(self):
+        host, server_id = self.make('host-a'), str(uuid.uuid4())
+        guest = base.Guest(server_id, 'server', 1, 256, (
+            self.by_ways(self.disk(host, server_id, '/dev/vdb')),))
+        self.addCleanup(host.destroy, server_id)
+        host.spawn(guest)
+        self.console(host, server_id).wait()
+        plugged = self.by_ways(self.disk(host, server_id, '/dev/vdc'))
+        host.plug(server_id, plugged)
+        for disk in (*guest.disks, plugged):
+            self.assertTrue(self.write(host, server_id, disk.volume_id, b'reached'))
+
+    @staticmethod
+    def by_ways(disk):
+        """The same behind a portal that nobody serves, and one that does not know the target."""
+        portal, target, lun = (disk.info[f'target_{key}'] for key in ('portal', 'iqn', 'lun'))
+        dead = f'127.0.0.1:{settings.free_port()}'
+        return dataclasses.replace(disk, info={
+            **disk.info, 'target_portal': dead, 'target_portals': [dead, portal, portal],
+            'target_iqns': [target, f'{target}-none', target], 'target_luns': [lun] * 3})
 
     def test_a_guest_sees_that_a_disk_has_grown(self):
         host = self.make('host-a')

@@ -35,7 +35,7 @@ class StandIn:
     """A socket as QEMU's: each command has its messages, the answer among them; others succeed."""
 
     def __init__(self, test, folder, name=qemu_process.ACT, **messages):
-        self.asked = []
+        self.asked, self.arguments = [], {}
         self._messages = messages
         self._listening = socket.socket(socket.AF_UNIX)
         test.addCleanup(self._listening.close)
@@ -59,6 +59,7 @@ class StandIn:
                 for line in lines:
                     request = json.loads(line)
                     self.asked.append(request['execute'])
+                    self.arguments[request['execute']] = request['arguments']
                     if not self._answer(lines, request):
                         break
 
@@ -147,6 +148,54 @@ class MonitorTest(Folder):
         StandIn(self, deep)
         with qmp.Monitor(deep, qemu_process.ACT) as monitor:
             self.assertEqual(os.getpid(), monitor.pid)
+
+
+class WaysTest(Folder):
+    """A volume that can be reached by several portals."""
+
+    def setUp(self):
+        super().setUp()
+        self.host = qemu.QemuHost(qemu.QemuSettings(self.folder, 'host'))
+        self.server_id = str(uuid.uuid4())
+        qemu_records.Records(self.folder).write(
+            qemu_records.Record(self.server_id, 'server', 1, 256, ()))
+        self.dead, self.open = self.portal(), self.portal(listens=True)
+
+    def portal(self, listens=False):
+        """One that refuses, or one at which somebody listens."""
+        taken = self.enterContext(socket.socket())
+        taken.bind(('127.0.0.1', 0))
+        if listens:
+            taken.listen()
+        return f'127.0.0.1:{taken.getsockname()[1]}'
+
+    def plug(self, *portals, **messages):
+        stand_in = StandIn(self, os.path.join(self.folder, self.server_id),
+                           query_block=[{'return': []}], **messages)
+        self.host.plug(self.server_id, base.Disk(str(uuid.uuid4()), '/dev/vdb', _RW, True, {
+            'target_portal': portals[0], 'target_iqn': 'iqn.0', 'target_lun': 1,
+            'target_portals': list(portals),
+            'target_iqns': [f'iqn.{number}' for number, _ in enumerate(portals)],
+            'target_luns': [number + 1 for number, _ in enumerate(portals)]}))
+        return stand_in
+
+    def test_the_first_that_is_open_is_used(self):
+        stand_in = self.plug(self.dead, self.open, self.dead)
+        self.assertEqual(1, stand_in.asked.count('blockdev-add'))
+        found = stand_in.arguments['blockdev-add']
+        self.assertEqual((self.open, 'iqn.1', 2),
+                         (found['portal'], found['target'], found['lun']))
+
+    def test_none_is(self):
+        for portals, words, messages in (
+                ((self.dead, self.dead), 'refused; 127.0.0.1:', {}),
+                ((self.dead, self.open), f'{self.open}: no such target',
+                 {'blockdev_add': [refusal('no such target')]})):
+            with self.subTest(portals), self.assertRaises(errors.HostRefused) as caught:
+                self.plug(*portals, **messages)
+            self.assertIn(words, str(caught.exception))
+            self.assertEqual({}, self.host.disks(self.server_id))
+            os.remove(os.path.join(self.folder, self.server_id, qemu_process.ACT))
 
 
 class UnplugTest(Folder):
