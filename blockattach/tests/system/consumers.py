@@ -27,19 +27,21 @@ report_interval = 1
 
 
 class Consumer:
-    """Both processes, on names of their own on RabbitMQ, until `close`.
+    """Both processes, on RabbitMQ, until `close`.
 
     :ivar endpoint: of the compute API
     """
 
-    def __init__(self, port, settings, scheme='http'):
+    def __init__(self, port, settings, scheme='http', broker=None):
         """
         :param port: of the compute API
         :param settings: text of its configuration, besides that of places
+        :param broker: the names there that it shares with block storage; None: its own
         """
         self.endpoint = f'{scheme}://{servers.LOOPBACK}:{port}/v2.1'
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
-        self._broker = rabbit.RabbitFixture()
+        self._closing = contextlib.ExitStack()
+        self._broker = broker or self._closing.enter_context(rabbit.RabbitFixture())
         for topic, host in (('compute', HOST), ('compute-conductor', HOST)):
             self._broker.serves(topic, host)
         parts = [_CONFIGURATION.format(folder=self._folder.name, port=port, host=HOST), settings]
@@ -81,7 +83,7 @@ class Consumer:
         found = {}
         with contextlib.ExitStack() as ending:
             ending.callback(self._folder.cleanup)
-            ending.callback(self._broker.close)
+            ending.push(self._closing)
             for name, process in self._running.items():
                 ending.callback(process.kill)
                 process.send_signal(signal.SIGCONT)

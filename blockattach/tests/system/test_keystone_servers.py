@@ -2,7 +2,10 @@
 compute API once those are gone.
 """
 import json
+import os
+import unittest
 
+import requests
 from openstack import exceptions
 
 from blockattach.tests.fixtures import keystone
@@ -13,11 +16,19 @@ from blockattach.tests.functional import commands
 from blockattach.tests.system import clouds
 from blockattach.tests.system import consumers
 
+STORAGE = 'storage-1'
 MAPPED = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0}
 
 
-class ServersTest(clouds.CloudTestCase):
-    """The compute API is block storage's Nova as well: what it says counts in the detach rule."""
+class ServersTestCase(clouds.CloudTestCase):
+    """The compute API is block storage's Nova as well: what it says counts in the detach rule, and
+    it hears of volumes that become larger.
+
+    ``TRANSPORT`` is the way of attachments.
+    """
+
+    TRANSPORT = 'http'
+    broker = None
 
     @classmethod
     def setUpClass(cls):
@@ -32,7 +43,9 @@ class ServersTest(clouds.CloudTestCase):
     @classmethod
     def settings(cls):
         return (super().settings()
-                + f'[nova]\nendpoint_override = http://{servers.LOOPBACK}:{cls.port}/v2.1\n')
+                + f'[nova]\nendpoint_override = http://{servers.LOOPBACK}:{cls.port}/v2.1\n'
+                f'auth_url = {cls.keystone.url}\nusername = nova\n'
+                f'password = {cls.passwords["nova"]}\n')
 
     def setUp(self):
         super().setUp()
@@ -42,7 +55,8 @@ class ServersTest(clouds.CloudTestCase):
             + self.keystone.authtoken('compute', self.passwords['compute'], 'service')
             + f'[block_storage]\nauth_url = {self.keystone.url}\n'
             f'region_name = {keystone.REGION}\nusername = compute\n'
-            f'password = {self.passwords["compute"]}\n'))
+            f'password = {self.passwords["compute"]}\ntransport = {self.TRANSPORT}\n'),
+            broker=self.broker)
         self.addCleanup(lambda: self.assertEqual({}, self.consumer.close()))
         self.consumer.start(consumers.API, consumers.AGENT)
         self.ann, self.eve = self.cloud('ann', 'shop'), self.cloud('eve', 'elsewhere')
@@ -91,7 +105,8 @@ class ServersTest(clouds.CloudTestCase):
             headers={'OpenStack-API-Version': 'volume 3.71, blockattach 1.4'})
         return [(one['event'], one['user_id']) for one in answer.json()['history']]
 
-    def test_members_share_a_volume_and_others_see_nothing(self):
+    def assert_members_share(self):
+        """Each server of a member's has its mode, and what is done is done by the member."""
         shared = self.volume(self.ann, 'shared')
         made = [self.boot(self.ann, {'uuid': shared, **more})
                 for more in ({'attach_mode': 'ro'}, {})]
@@ -100,6 +115,10 @@ class ServersTest(clouds.CloudTestCase):
                          set(held.values()))
         for one in held:
             self.assertEqual({self.ann.current_user_id}, {who for _, who in self.acted(one)})
+        return made, shared
+
+    def assert_listed(self, made):
+        """The member sees them, and so does the command line."""
         self.assertEqual({one.id for one in made},
                          {one.id for one in self.ann.compute.servers()})
         done = commands.run('openstack', ['server', 'list', '-f', 'json'], {
@@ -110,7 +129,6 @@ class ServersTest(clouds.CloudTestCase):
         self.assertEqual(0, done.status, done.errors)
         self.assertEqual({(one.id, 'ACTIVE') for one in made},
                          {(row['ID'], row['Status']) for row in json.loads(done.output)})
-        self.assert_hidden(made[0].id, shared)
 
     def assert_hidden(self, server_id, shared):
         """A member of another project neither sees the server nor gets the volume."""
@@ -126,6 +144,14 @@ class ServersTest(clouds.CloudTestCase):
         with self.assertRaises(exceptions.NotFoundException):
             compute.create_volume_attachment(hers, shared)
         self.assertEqual(2, len(self.attachments(shared)))
+
+
+class ServersTest(ServersTestCase):
+
+    def test_members_share_a_volume_and_others_see_nothing(self):
+        made, shared = self.assert_members_share()
+        self.assert_listed(made)
+        self.assert_hidden(made[0].id, shared)
 
     def test_a_server_lets_go_of_a_volume_in_the_compute_api_only(self):
         data = self.volume(self.ann)
@@ -161,3 +187,73 @@ class ServersTest(clouds.CloudTestCase):
             self.assertEqual(self.account, acted[-1][1])
         self.assertEqual([stays.id], [one.id for one in self.ann.compute.servers()])
         self.assertEqual(1, len(list(self.ann.compute.volume_attachments(stays))))
+
+    def say_extended(self, token, service_token=None, **event):
+        """Send an external event; status and answer."""
+        headers = {'X-Auth-Token': token, 'OpenStack-API-Version': 'compute 2.51'}
+        if service_token:
+            headers['X-Service-Token'] = service_token
+        answer = requests.post(f'{self.consumer.endpoint}/os-server-external-events', json={
+            'events': [{'name': 'volume-extended', **event}]}, headers=headers,
+            timeout=clouds.SECONDS)
+        return answer.status_code, answer.json()
+
+    def test_a_guest_is_shown_that_a_volume_has_grown(self):
+        """Block storage says so by its account; no user may, and the host is asked once each."""
+        data, made = self.volume(self.ann), self.boot(self.ann, {'uuid': self.volume(self.ann)})
+        self.ann.compute.create_volume_attachment(made, data)
+        self.assertTrue(base.wait_for(lambda: 'attached' in str(self.attachments(data))))
+        event = {'server_uuid': made.id, 'tag': data}
+        service = self.cloud('nova', 'service').auth_token
+        self.secrets.append(service)
+        self.assertEqual(403, self.say_extended(self.ann.auth_token, **event)[0])
+        self.assertEqual(0, self.shown_sizes(data))
+        answer = self.ann.block_storage.post(
+            f'/volumes/{data}/action', json={'os-extend': {'new_size': 2}}, microversion='3.42')
+        exceptions.raise_from_response(answer)
+        self.assertTrue(base.wait_for(lambda: self.shown_sizes(data) == 1, clouds.SECONDS))
+        self.assertEqual(2, self.ann.block_storage.get_volume(data).size)
+        for number, tokens in enumerate(((service, None), (self.ann.auth_token, service)), 2):
+            status, answer = self.say_extended(*tokens, **event)
+            self.assertEqual((200, 'completed'), (status, answer['events'][0]['status']))
+            self.assertEqual(number, self.shown_sizes(data))
+        status, answer = self.say_extended(service, **{**event, 'tag': made.id})
+        self.assertEqual((207, 404), (status, answer['events'][0]['code']))
+
+    def shown_sizes(self, volume_id):
+        """How often the agent has shown a guest the size of a volume."""
+        return sum('Server has changed on its host' in line and 'resize' in line
+                   and volume_id in line for line in self.consumer.text().splitlines())
+
+
+class OverTheBusTest(ServersTestCase):
+    """Attachments are asked for over the message bus, in the name of whom Keystone knows."""
+
+    TRANSPORT = 'bus'
+
+    @classmethod
+    def setUpClass(cls):
+        missing = rabbit.why_missing()
+        if missing is not None and os.environ.get('CI') != 'true':
+            raise unittest.SkipTest(missing)
+        cls.broker = rabbit.RabbitFixture()
+        cls.addClassCleanup(cls.broker.close)
+        for topic, host in (('attachments', STORAGE), ('scheduler', STORAGE),
+                            ('volume', f'{STORAGE}@fake'),
+                            ('process', f'cinder-volume.{STORAGE}'),
+                            ('process', f'cinder-scheduler.{STORAGE}')):
+            cls.broker.serves(topic, host)
+        super().setUpClass()
+
+    @classmethod
+    def settings(cls):
+        return super().settings() + f'[service]\nhost = {STORAGE}\n' + ''.join(
+            f'[{group}]\n{name} = {value}\n'
+            for (group, name), value in cls.broker.options().items())
+
+    def test_members_share_a_volume_and_others_see_nothing(self):
+        made, shared = self.assert_members_share()
+        self.assert_hidden(made[0].id, shared)
+        self.ann.compute.delete_server(made[0])
+        self.ann.compute.wait_for_delete(made[0], wait=clouds.SECONDS)
+        self.assertEqual({(made[1].id, 'rw', 'attached')}, set(self.attachments(shared).values()))
