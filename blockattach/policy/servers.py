@@ -26,8 +26,8 @@ EVACUATE = base.Rule(f'{_PREFIX}:os-evacuate', base.ADMIN,
                      'Run a server of a dead host elsewhere.',
                      'POST /servers/{id}/action (evacuate)')
 SEE_HOST = base.Rule(f'{_PREFIX}:os-extended-server-attributes', base.ADMIN,
-                     'See on which host a server is.', 'GET /servers/{id}',
-                     'GET /servers/detail')
+                     'See on which host a server is, and hosts in the reasons of failures.',
+                     'GET /servers/{id}', 'GET /servers/detail')
 VOLUMES_SHOW = base.Rule(f'{_PREFIX}:os-volumes-attachments:index', base.READER,
                          'List and show the volumes of a server.',
                          'GET /servers/{id}/os-volume_attachments',

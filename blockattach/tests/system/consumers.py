@@ -2,6 +2,7 @@
 import contextlib
 import pathlib
 import signal
+import socket
 import tempfile
 
 from blockattach.tests.fixtures import forks
@@ -42,7 +43,7 @@ class Consumer:
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self._closing = contextlib.ExitStack()
         self._broker = broker or self._closing.enter_context(rabbit.RabbitFixture())
-        for topic, host in (('compute', HOST), ('compute-conductor', HOST)):
+        for topic, host in (('compute', HOST), ('compute-conductor', socket.gethostname())):
             self._broker.serves(topic, host)
         parts = [_CONFIGURATION.format(folder=self._folder.name, port=port, host=HOST), settings]
         parts += [f'[{group}]\n{name} = {value}\n'
