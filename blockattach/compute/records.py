@@ -63,7 +63,8 @@ class BlockDevice:
 
     :ivar attachment_id: of block storage; None: there is none (yet)
     :ivar next_attachment_id: of the host that the server is moving to
-    :ivar state: ``attaching``, ``attached`` (also while a server is built with it) or ``detaching``
+    :ivar state: ``attaching``, ``attached`` (from the first on for those it is built with) or
+        ``detaching``
     """
 
     id: str
