@@ -8,10 +8,10 @@ from typing import Any
 from blockattach import clock as clocks
 from blockattach import errors
 from blockattach import units
+from blockattach.compute import files
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
-from blockattach.compute.hosts.local import files
 from blockattach.domain import connection
 
 LOCKS = '/run/lock/os-brick'

@@ -3,9 +3,9 @@ import os
 from collections.abc import Mapping
 
 from blockattach import errors
+from blockattach.compute import files
 from blockattach.compute.hosts.local import brick
 from blockattach.compute.hosts.local import connectors
-from blockattach.compute.hosts.local import files
 from blockattach.compute.hosts.local import nbd
 
 AUTO = 'auto'

@@ -16,11 +16,11 @@ from blockattach import clock as clocks
 from blockattach import errors
 from blockattach import log
 from blockattach import units
+from blockattach.compute import files
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qmp
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
-from blockattach.compute.hosts.local import files
 from blockattach.compute.hosts.local import processes
 from blockattach.domain import connection
 

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 
 from blockattach import errors
+from blockattach.compute import files
 from blockattach.compute.hosts import base
-from blockattach.compute.hosts.local import files
 from blockattach.domain import connection
 
 _FILE = 'server.json'

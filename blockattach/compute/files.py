@@ -1,4 +1,5 @@
 """What must be found again, as JSON in files that only root reads."""
+import contextlib
 import json
 import os
 from typing import Any
@@ -22,3 +23,9 @@ def read(path: str) -> Any:
             return json.load(file)
     except FileNotFoundError:
         return None
+
+
+def remove(path: str) -> None:
+    """Have no such file."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
