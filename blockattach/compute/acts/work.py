@@ -175,12 +175,15 @@ class Work:
         down: the answer was lost.
 
         :param volume_id: None: of any
+        :raises ActTakenOver: another process is at the act, which may be about to write it down
         """
+        found = self.tools.attachments.of_server(self.caller, self.act.server_id, volume_id)
         known = self._known()
-        for attachment_id in self.tools.attachments.of_server(
-                self.caller, self.act.server_id, volume_id):
-            if attachment_id not in known:
-                self.tools.attachments.delete(self.caller, attachment_id)
+        unknown = [one for one in found if one not in known]
+        if unknown:
+            self.check_lease()
+        for attachment_id in unknown:
+            self.tools.attachments.delete(self.caller, attachment_id)
 
     def _known(self) -> set[str | None]:
         return {attachment_id for device in self.devices

@@ -58,7 +58,7 @@ class Death(BaseException):
 class Cutting:
     """Counts what the compute API asks of others, and ends it behind one of these requests.
 
-    :ivar at: behind which one; None: behind none
+    :ivar at: behind which one, by a half less: ahead of it; None: nowhere
     :ivar asked: what was asked
     """
 
@@ -84,7 +84,7 @@ class Cutting:
         :param answered: False: `wake` is called once it is answered, too
         """
         self.asked.append(what)
-        if self.at is not None and len(self.asked) > self.at:
+        if self.at == len(self.asked) - 1:
             self.at = None
             if self._hang is None:
                 raise Death
