@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.acts import simple
@@ -53,7 +54,7 @@ def live_migrate(doing: work.Work) -> work.Plan:
         _arrive(doing)
 
     def look() -> None:
-        if doing.noted('address') is not None and _runs_on(doing, _destination(doing)):
+        if doing.noted('address') is not None and _has_moved(doing):
             _arrive(doing)
             raise work.WentOn
 
@@ -73,8 +74,22 @@ def _arrive(doing: work.Work) -> None:
     doing.store.commit(doing.act, doing.act.server_id, doing.devices, host=_destination(doing))
 
 
-def _runs_on(doing: work.Work, host: str) -> bool:
-    return doing.agent(host).servers(doing.caller).get(doing.act.server_id) == _RUNNING
+def _has_moved(doing: work.Work) -> bool:
+    """Whether a server that may have been sent has arrived. Where the agent of its destination is
+    down, its source knows: what has been sent is there no more, and to send it once more shows
+    what came of the first time.
+    """
+    server_id, destination = doing.act.server_id, _destination(doing)
+    if doing.is_up(destination):
+        return doing.agent(destination).servers(doing.caller).get(server_id) == _RUNNING
+    source = doing.agent(doing.server.host)
+    if server_id in source.servers(doing.caller):
+        try:
+            source.send(doing.caller, server_id, str(doing.noted('address')))
+        except errors.HostRefused:
+            # It runs there as before.
+            return False
+    return True
 
 
 def _moved_cold(doing: work.Work, state: str,

@@ -234,12 +234,14 @@ class QemuHost(base.Host):
 
         :raises HostRefused: so it is
         """
-        _set_up(monitor)
-        try:
-            monitor.call('migrate', {'uri': address})
-        except qmp.Refused as exc:
-            raise errors.HostRefused(
-                reason=f'cannot move the server: {exc.description}') from exc
+        # An agent may have ended while it was sent, and QEMU goes on with it.
+        if monitor.call('query-migrate').get('status', _OVER[0]) in _OVER:
+            _set_up(monitor)
+            try:
+                monitor.call('migrate', {'uri': address})
+            except qmp.Refused as exc:
+                raise errors.HostRefused(
+                    reason=f'cannot move the server: {exc.description}') from exc
         monitor.wait(_is_over, self._settings.migration_seconds)
         # One that is over is not touched by this.
         monitor.call('migrate_cancel')

@@ -117,6 +117,74 @@ class DeadAgentTest(StuckTestCase):
         self.assert_can_be_deleted(made)
 
 
+class MoveWithoutDestinationTest(StuckTestCase):
+    """A live migration is cut off as it sends, and the agent of its destination is down."""
+
+    def cut_off(self, place, hang=None):
+        made = self.create(self.root, host='host-a')
+        self.cloud.cutting.begin(place, hang)
+        self.act(made, 'os-migrateLive', ELSEWHERE, settle=False)
+        with contextlib.suppress(cloud.Death):
+            self.cloud.settle()
+        return made, self.cloud.cutting.asked[-1]
+
+    def cut_off_ahead_of_send(self):
+        """Its destination waits for it."""
+        made, behind = self.cut_off(self.place_of('receive on host-b') + 0.5, self.die)
+        self.assertEqual('receive on host-b', behind)
+        self.cloud.cutting.begin()
+        return made
+
+    @staticmethod
+    def die():
+        raise cloud.Death
+
+    def assert_runs_on(self, made, host, other):
+        self.assert_at_rest(made, 'ACTIVE')
+        self.assertEqual(host, self.server(made)['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual([(made, host, 'rw', 'attached')], self.attachments(self.root))
+        self.assertEqual((['running'], False), (
+            [self.hosts[host].servers().get(made)], made in self.hosts[other].servers()))
+
+    def place_of(self, what):
+        """Behind which request of a move this is asked."""
+        made = self.create(self.root, host='host-a')
+        self.cloud.cutting.begin()
+        self.act(made, 'os-migrateLive', ELSEWHERE)
+        found = self.cloud.cutting.asked.index(what)
+        self.assert_can_be_deleted(made)
+        return found
+
+    def test_it_was_not_sent(self):
+        """It cannot be any more: it runs where it was."""
+        made = self.cut_off_ahead_of_send()
+        self.hosts['host-a'].failing.append('send')
+        self.kill('host-b')
+        self.cloud.later()
+        self.revive('host-b')
+        self.assert_runs_on(made, 'host-a', 'host-b')
+        self.assert_can_be_deleted(made)
+
+    def test_it_was_not_sent_but_still_can_be(self):
+        made = self.cut_off_ahead_of_send()
+        self.kill('host-b')
+        self.cloud.later()
+        self.assert_runs_on(made, 'host-b', 'host-a')
+        self.revive('host-b')
+        self.assert_runs_on(made, 'host-b', 'host-a')
+        self.assert_can_be_deleted(made)
+
+    def test_it_has_been_sent(self):
+        made, behind = self.cut_off(self.place_of('send on host-a'))
+        self.assertEqual('send on host-a', behind)
+        self.cloud.cutting.begin()
+        self.kill('host-b')
+        self.cloud.later()
+        self.assert_runs_on(made, 'host-b', 'host-a')
+        self.revive('host-b')
+        self.assert_can_be_deleted(made)
+
+
 class TakenAwayTest(StuckTestCase):
 
     def test_attachments(self):
