@@ -1,7 +1,6 @@
 """Rows of the consumer in and out. Each function is one transaction: all of it, or nothing."""
 import contextlib
 import copy
-import datetime
 import json
 import threading
 import uuid
@@ -21,6 +20,7 @@ from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.store import instance_actions
 from blockattach.compute.store import models
+from blockattach.db.engine import clock as db_clock
 from blockattach.db.engine import engine
 from blockattach.domain import connection
 
@@ -33,7 +33,10 @@ _WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 
 
 class Store:
-    """The database, opened; safe to use from several threads."""
+    """The database, opened; safe to use from several threads. What processes compare, which is
+    deadlines and reports, is by the database's clock; what is only shown is by that
+    of the process.
+    """
 
     def __init__(self, opened: sa.Engine, clock: clocks.Clock, down_after: float) -> None:
         """
@@ -221,9 +224,11 @@ class Store:
         now, finishing = self._clock.utcnow(), lifecycle.VERBS[act.verb].finishes
         made = [records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
                             finishing, _lease(owner)) for server_id in server_ids]
+        # Read once: some drivers send rows that hold an expression one by one.
+        deadline = connected.execute(sa.select(db_clock.now(lease_seconds))).scalar_one()
         same = {'verb': act.verb, 'arguments': json.dumps(act.arguments),
                 'caller': json.dumps(act.caller), 'finishing': finishing, 'notes': '{}',
-                'created_at': now, 'deadline': now + datetime.timedelta(seconds=lease_seconds)}
+                'created_at': now, 'deadline': deadline}
         connected.execute(_acts.insert(), [
             {'id': one.id, 'server_id': one.server_id, 'owner': one.lease, **same}
             for one in made])
@@ -363,46 +368,43 @@ class Store:
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.owner.startswith(
                 _lease(owner, ''), autoescape=True)).values(
-                deadline=self._clock.utcnow() + datetime.timedelta(seconds=lease_seconds)))
+                deadline=db_clock.now(lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
         """An act that cannot go on now is taken up again by the next look."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(*_is_held(act)).values(
-                owner=None, deadline=self._clock.utcnow()))
+                owner=None, deadline=db_clock.now()))
 
     def take_over(self, owner: str, lease_seconds: float) -> list[records.Act]:
         """Acts that nobody is at any more; they are this process's from now on."""
-        now = self._clock.utcnow()
         taken = []
         with self._transaction() as connected:
             due = connected.execute(sa.select(_acts).where(
-                _acts.c.deadline <= now).order_by(_acts.c.created_at)).all()
+                _acts.c.deadline <= db_clock.now()).order_by(_acts.c.created_at)).all()
             for row in due:
                 lease = _lease(owner)
                 is_mine = connected.execute(_acts.update().where(
                     _acts.c.id == row.id, _acts.c.deadline == row.deadline).values(
-                        owner=lease,
-                        deadline=now + datetime.timedelta(seconds=lease_seconds))).rowcount
+                        owner=lease, deadline=db_clock.now(lease_seconds))).rowcount
                 if is_mine:
                     taken.append(_act_of(row, lease))
         return taken
 
     def report(self, host: str, kind: str, version: str) -> None:
         """An agent is there."""
-        values = {'kind': kind, 'version': version, 'reported_at': self._clock.utcnow()}
+        values = {'kind': kind, 'version': version, 'reported_at': db_clock.now()}
         with self._transaction() as connected:
             if not connected.execute(_agents.update().where(
                     _agents.c.host == host).values(**values)).rowcount:
-                connected.execute(_agents.insert(), {'host': host, **values})
+                connected.execute(_agents.insert().values(host=host, **values))
 
     def agents(self) -> list[records.Agent]:
         """All that have ever reported, by host."""
-        since = self._clock.utcnow() - datetime.timedelta(seconds=self._down_after)
+        query = sa.select(_agents, (_agents.c.reported_at >= db_clock.now(
+            -self._down_after)).label('up')).order_by(_agents.c.host)
         with self._engine.connect() as connected:
-            return [records.Agent(row.host, row.kind, row.version, row.reported_at,
-                                  row.reported_at >= since)
-                    for row in connected.execute(sa.select(_agents).order_by(_agents.c.host))]
+            return [records.Agent(**_values(row)) for row in connected.execute(query)]
 
     @staticmethod
     def _get(connected: sa.Connection, server_id: str) -> sa.Row[Any]:

@@ -257,6 +257,7 @@ class Cloud:
                           acts.Telemetry(self.clock))
         self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
         engine = database.open_engine('sqlite://')
+        clock.of_sqlite(engine, self.clock)
         # Not by the revisions, which take longer than most tests; they make the same.
         models.metadata.create_all(engine)
         self.store = store.Store(engine, self.clock, compute_conf.settings(conf).down_seconds)

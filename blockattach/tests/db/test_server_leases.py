@@ -1,0 +1,67 @@
+"""Leases of acts on servers, and reports of agents, whatever time compute APIs believe it is."""
+import datetime
+import uuid
+
+from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.store import schema
+from blockattach.compute.store import store
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import clock
+
+PAST, FUTURE = datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1)
+CALLER = dict.fromkeys(('request_id', 'project_id', 'user_id'), 'x')
+FLAVOR = records.Flavor('1', 'm1.tiny', 1, 256, 0)
+LEASE_SECONDS = DOWN_SECONDS = 3600.0
+OVER = 0.0
+
+
+@base.on_every_database
+class ServerLeasesTest(base.DatabaseTestCase):
+
+    MIGRATED = False
+
+    def setUp(self):
+        super().setUp()
+        schema.MIGRATIONS.upgrade(self.database.engine)
+        self.past, self.future = (
+            store.Store(self.database.engine, clock.ManualClock(when), DOWN_SECONDS)
+            for when in (PAST, FUTURE))
+
+    @staticmethod
+    def draft(verb):
+        return records.Act('', '', verb, {}, CALLER, lifecycle.VERBS[verb].finishes)
+
+    def build(self, rows, lease_seconds):
+        """An act of a new server."""
+        server = records.Server(
+            str(uuid.uuid4()), 'project', 'user', 'web', FLAVOR, '', None,
+            lifecycle.VmState.BUILDING, 'spawning', PAST, PAST)
+        [act] = rows.create([(server, ())], self.draft('build'), 'one', lease_seconds)
+        return act
+
+    def test_a_lease_lasts_as_long_by_every_clock(self):
+        for mine, other in ((self.past, self.future), (self.future, self.past)):
+            act = self.build(mine, LEASE_SECONDS)
+            self.assertEqual([], other.take_over('two', LEASE_SECONDS))
+            mine.renew('one', OVER)
+            [taken] = other.take_over('two', LEASE_SECONDS)
+            self.assertEqual((act.id, True), (taken.id, other.is_current(taken)))
+            self.assertFalse(mine.is_current(act))
+            other.leave(taken)
+            [again] = mine.take_over('three', LEASE_SECONDS)
+            self.assertEqual(act.id, again.id)
+            mine.end([again], None)
+
+    def test_an_agent_that_reports_is_up_by_every_clock(self):
+        for rows in (self.past, self.future):
+            for _ in range(2):
+                rows.report('host', 'fake', '1.2')
+            for reader in (self.past, self.future):
+                self.assertEqual([('host', True)], [
+                    (agent.host, agent.up) for agent in reader.agents()])
+
+    def test_one_that_does_not_report_is_down(self):
+        self.past.report('host', 'fake', '1.2')
+        late = store.Store(self.database.engine, clock.ManualClock(PAST), -LEASE_SECONDS)
+        self.assertEqual([False], [agent.up for agent in late.agents()])
