@@ -11,23 +11,28 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach import log
+from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base
 from blockattach.rpc import contract
 
 LOG = logging.getLogger(__name__)
 
+_FENCED = frozenset(contract.methods(interface.AgentInterface)) - {'fenced', 'spawn_all'}
+
 
 class AgentEndpoint(interface.AgentInterface):
     """Answers for one host. Acts on one server are done one after the other."""
 
-    def __init__(self, host: base.Host, executor: futures.Executor) -> None:
+    def __init__(self, host: base.Host, executor: futures.Executor,
+                 fence: fencing.Fence) -> None:
         """
         :param executor: does several acts side by side
         """
         self._host = host
         self._executor = executor
-        self._locks: dict[str, threading.Lock] = {}
+        self._fence = fence
+        self._locks: dict[str, threading.RLock] = {}
         self._guard = threading.Lock()
 
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
@@ -45,10 +50,11 @@ class AgentEndpoint(interface.AgentInterface):
         return {server_id: self._host.connector(server_id) for server_id in server_ids}
 
     def spawn_all(self, ctxt: context.RequestContext,
-                  guests: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+                  guests: Sequence[Mapping[str, Any]],
+                  generations: Mapping[str, int]) -> Mapping[str, str]:
         """Run several servers."""
-        spawned = {guest['server_id']: self._executor.submit(self._spawn, ctxt, guest)
-                   for guest in guests}
+        spawned = {guest['server_id']: self._executor.submit(
+            self._spawn, ctxt, guest, generations[guest['server_id']]) for guest in guests}
         failed = {}
         for server_id, one in spawned.items():
             try:
@@ -57,10 +63,21 @@ class AgentEndpoint(interface.AgentInterface):
                 failed[server_id] = str(exc)
         return failed
 
-    def _spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+    def _spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any],
+               generation: int) -> None:
         """`spawn` on another thread, which logs by the same request."""
         ctxt.update_store()
-        self.spawn(ctxt, guest)
+        self.fenced(ctxt, guest['server_id'], generation, 'spawn', [guest])
+
+    def fenced(self, ctxt: context.RequestContext, server_id: str, generation: int, name: str,
+               arguments: Sequence[Any]) -> Any:
+        """Do another one by a lease."""
+        if name not in _FENCED:
+            raise errors.InvalidInput(reason=f'cannot do {name} by a lease')
+        # What an older one has begun comes to its end first.
+        with self._lock(server_id):
+            self._fence.admit(server_id, generation)
+            return getattr(self, name)(ctxt, *arguments)
 
     def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
         """Run one that was stopped."""
@@ -81,6 +98,7 @@ class AgentEndpoint(interface.AgentInterface):
         """Stop one, disconnect its disks, forget it."""
         with self._acting('destroy', server_id):
             self._host.destroy(server_id)
+            self._fence.forget(server_id)
 
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
         """Give a server a disk."""
@@ -113,6 +131,7 @@ class AgentEndpoint(interface.AgentInterface):
         """Move a server to where it is received."""
         with self._acting('send', server_id):
             self._host.send(server_id, address)
+            self._fence.forget(server_id)
 
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
         """What is here."""
@@ -122,15 +141,17 @@ class AgentEndpoint(interface.AgentInterface):
         """The volumes of a server."""
         return {volume_id: mode.value for volume_id, mode in self._host.disks(server_id).items()}
 
+    def _lock(self, server_id: str) -> threading.RLock:
+        with self._guard:
+            return self._locks.setdefault(server_id, threading.RLock())
+
     @contextlib.contextmanager
     def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
         """One act on a server. What the host did not foresee is uncertain.
 
         :raises HostError: it failed
         """
-        with self._guard:
-            lock = self._locks.setdefault(server_id, threading.Lock())
-        with lock:
+        with self._lock(server_id):
             try:
                 yield
             except errors.BlockattachError:

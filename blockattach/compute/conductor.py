@@ -5,6 +5,7 @@ cannot be undone now, or be finished, is left with its row, and taken up by the 
 compute API.
 """
 import collections
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -169,7 +170,7 @@ class Conductor(interface.ConductorInterface):
             if self._is_stray(host, server_id):
                 LOG.warning('Server is not to run on this host and is ended%s', log.fields(
                     server_id=server_id, host=host))
-                self._executor.submit(self._end_stray, ctxt, host, server_id)
+                self._executor.submit(self._end_stray, ctxt, host, version, server_id)
             elif power != 'running' and store.has_stopped(server_id):
                 LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
 
@@ -183,12 +184,19 @@ class Conductor(interface.ConductorInterface):
             return True
         return host not in (server.host, server.old_host)
 
-    def _end_stray(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
+    def _end_stray(self, ctxt: context.RequestContext, host: str, version: str,
+                   server_id: str) -> None:
+        agent = self._tools.agents.on(host)
+        if work.knows_leases(version):
+            with contextlib.suppress(errors.ServerNotFound):
+                # By the lease of before the look: the agent spares what comes (back) after it.
+                agent = interface.by_lease(
+                    agent, server_id, self._tools.store.server(server_id).generation)
         if not self._is_stray(host, server_id):
             # It has come (back) since its host was asked.
             return
         try:
-            self._tools.agents.on(host).destroy(ctxt, server_id)
+            agent.destroy(ctxt, server_id)
         except errors.BlockattachError as exc:
             LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
                 server_id=server_id, host=host, reason=exc))
@@ -203,7 +211,10 @@ class Conductor(interface.ConductorInterface):
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
         """Go on with an act: to its end if it cannot be undone any more, else back."""
-        self._guarded(act, caller, self._finish if act.finishing else self._undo)
+        def go_on(doing: work.Work, plan: work.Plan) -> None:
+            doing.fence()
+            (self._finish if act.finishing else self._undo)(doing, plan)
+        self._guarded(act, caller, go_on)
 
     def _guarded(self, act: records.Act, caller: context.RequestContext,
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
@@ -221,6 +232,8 @@ class Conductor(interface.ConductorInterface):
         except errors.ActTakenOver as exc:
             LOG.warning('Act is left to the process that has taken it over%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
+            # If only an agent says so: an act that shares the server was taken over meanwhile.
+            self._tools.store.leave(act)
         except Exception as exc:
             if self._tools.store.is_current(act) and self._tools.store.is_waited_for(act):
                 # The server is to be deleted: that gives back whatever is left of this act.

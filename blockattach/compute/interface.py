@@ -1,5 +1,6 @@
 """The RPC interfaces between the compute API and its agents, and their clients."""
 import abc
+import typing
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,8 @@ MODES_SINCE = '1.1'
 """From this version on an agent heeds the mode of a disk: with an older one a server may write."""
 TOGETHER_SINCE = '1.2'
 """From this version on an agent is asked for several servers at once."""
+FENCED_SINCE = '1.2'
+"""From this version on an agent knows leases: an older one does what a process that hung asks."""
 
 
 class AgentInterface(contract.Interface):
@@ -98,8 +101,19 @@ class AgentInterface(contract.Interface):
     @contract.call(since='1.2')
     @abc.abstractmethod
     def spawn_all(self, ctxt: context.RequestContext,
-                  guests: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-        """`spawn` several servers side by side; why those failed that did, by id."""
+                  guests: Sequence[Mapping[str, Any]],
+                  generations: Mapping[str, int]) -> Mapping[str, str]:
+        """`spawn` several servers at once, as by `fenced`; why those failed that did, by id."""
+
+    @contract.call(since='1.2')
+    @abc.abstractmethod
+    def fenced(self, ctxt: context.RequestContext, server_id: str, generation: int, name: str,
+               arguments: Sequence[Any]) -> Any:
+        """Do another one of these methods by a lease on a server (`blockattach.compute.fencing`).
+        What is under way on the server is over then.
+
+        :raises ActTakenOver: it was asked by a newer one before
+        """
 
     @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
@@ -140,6 +154,24 @@ class Agents:
             client = calling.stub(AgentInterface, self._bus.client(AgentInterface, host))
             self._clients[host] = client
         return client
+
+
+class _ByLease:
+    """Asks an agent by a lease."""
+
+    def __init__(self, agent: AgentInterface, server_id: str, generation: int) -> None:
+        self._agent = agent
+        self._lease = server_id, generation
+
+    def __getattr__(self, name: str) -> Any:
+        def ask(ctxt: context.RequestContext, *arguments: Any) -> Any:
+            return self._agent.fenced(ctxt, *self._lease, name, arguments)
+        return ask
+
+
+def by_lease(agent: AgentInterface, server_id: str, generation: int) -> AgentInterface:
+    """An agent that is asked by a lease on a server."""
+    return typing.cast(AgentInterface, _ByLease(agent, server_id, generation))
 
 
 def conductor(bus: transport.Bus) -> ConductorInterface:

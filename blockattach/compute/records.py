@@ -29,6 +29,7 @@ class Server:
         whether it ran before
     :ivar metadata: what clients have noted about it
     :ivar fault: why it is in error, or why the last act was undone
+    :ivar generation: the number of the newest lease on it (`blockattach.compute.fencing`)
     """
 
     id: str
@@ -50,6 +51,7 @@ class Server:
     fault: str | None = None
     description: str | None = None
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    generation: int = 1
 
     @property
     def status(self) -> str:
@@ -90,6 +92,7 @@ class Act:
     :ivar finishing: it cannot be undone any more: it is done to its end
     :ivar lease: by which a process is at it; nobody else has the same, and who takes the act over
         has another one
+    :ivar generation: that of its server when this process began the act, or took it over
     """
 
     id: str
@@ -99,6 +102,7 @@ class Act:
     caller: Mapping[str, Any]
     finishing: bool
     lease: str = ''
+    generation: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

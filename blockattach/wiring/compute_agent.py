@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from blockattach import periodic
 from blockattach.compute import agent
+from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base as hosts
 from blockattach.compute.hosts import fake
@@ -37,7 +38,8 @@ def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name
     :param executor: does several acts side by side
     """
     settings = compute_conf.settings(conf)
-    return Agent(bus.server(agent.AgentEndpoint(host, executor), name),
+    leases = None if settings.kind == 'fake' else f'{_folder(conf, name)}.leases.json'
+    return Agent(bus.server(agent.AgentEndpoint(host, executor, fencing.Fence(leases)), name),
                  agent.Reporter(name, settings.kind, host, interface.conductor(bus),
                                 settings.agent_version))
 
@@ -65,7 +67,7 @@ def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> 
     """
     if settings.kind == 'fake':
         return fake.FakeHost(settings.name)
-    folder = os.path.join(core_conf.settings(conf).state_path, 'compute', settings.name)
+    folder = _folder(conf, settings.name)
     # Each kind is loaded only where it is used.
     if settings.kind == 'qemu':
         from blockattach.compute.hosts import qemu
@@ -79,3 +81,8 @@ def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> 
 
     return host.LocalHost(settings.name, folder, choice.connector(
         settings.connector, settings.name, folder))
+
+
+def _folder(conf: cfg.ConfigOpts, name: str) -> str:
+    """Where a host keeps what it must find again."""
+    return os.path.join(core_conf.settings(conf).state_path, 'compute', name)

@@ -2,8 +2,10 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -73,14 +75,19 @@ class Work:
         self.store = tools.store.of_act(act)
         self.asked: str | None = None
         """The host whose agent was asked last."""
+        self.generation = act.generation
+        """By which agents are asked."""
 
     def check_lease(self) -> None:
         """Return if this process is still the one that is at the act.
 
         :raises ActTakenOver: another one is
         """
-        if not self.tools.store.is_current(self.act):
+        generation = self.tools.store.generation(self.act)
+        if generation is None:
             raise errors.ActTakenOver(act_id=self.act.id)
+        # Another one, if an act that shares the server was taken over.
+        self.generation = generation
 
     @property
     def server(self) -> records.Server:
@@ -93,10 +100,31 @@ class Work:
         return self.tools.store.devices([self.act.server_id])[self.act.server_id]
 
     def agent(self, host: str | None) -> interface.AgentInterface:
-        """The agent of a host.
+        """The agent of a host, which is asked by the act's lease if it knows leases.
 
         :raises HostRefused: there is no host
         """
+        found = self.plain_agent(host)
+        if host not in self._fencing:
+            return found
+        return interface.by_lease(found, self.act.server_id, self.generation)
+
+    @functools.cached_property
+    def _fencing(self) -> Collection[str]:
+        """The hosts whose agents know leases."""
+        return {agent.host for agent in self.tools.store.agents() if knows_leases(agent.version)}
+
+    def fence(self) -> None:
+        """Have the hosts of the server do no more of what a process before asks for: only then
+        what they say of the server stays true. One that is down is locked out of its volumes.
+        """
+        server = self.server
+        for host in {server.host, server.old_host} & set(self._fencing):
+            if self.is_up(host):
+                self.agent(host).servers(self.caller)
+
+    def plain_agent(self, host: str | None) -> interface.AgentInterface:
+        """The agent of a host, for what changes no server or names its lease; see `agent`."""
         if host is None:
             raise errors.HostRefused(reason=f'server {self.act.server_id} is on no host')
         self.asked = host
@@ -197,7 +225,7 @@ class Work:
     def connector(self, host: str | None) -> dict[str, Any]:
         """What a host says of itself for the server; see `check_modes`."""
         self.check_modes(host)
-        return dict(self.agent(host).connector(self.caller, self.act.server_id))
+        return dict(self.plain_agent(host).connector(self.caller, self.act.server_id))
 
     def check_modes(self, host: str | None) -> None:
         """Return if a host keeps the server from writing to what is read-only for it.
@@ -213,20 +241,33 @@ class Work:
 
     def connect(self, connector: Mapping[str, Any],
                 device: records.BlockDevice) -> storage.Attachment:
-        """Let a host in to a volume, which is held from then on if it was not before."""
+        """Let a host in to a volume, which is held from then on if it was not before.
+
+        :raises ActTakenOver: another process is at the act
+        """
         own = self.of_device(connector, device)
         if device.attachment_id is None:
             return self._hold(device, own)
-        return self.tools.attachments.update(self.caller, device.attachment_id, own)
+        found = self.tools.attachments.update(self.caller, device.attachment_id, own)
+        try:
+            self.check_lease()
+        except errors.ActTakenOver:
+            # The other one may have said already that it is used, which this has taken back.
+            self._complete(device.attachment_id)
+            raise
+        return found
 
     def complete(self, device: records.BlockDevice, attachment_id: str) -> None:
         """Say of a volume that it is used. Where somebody has removed the attachment meanwhile,
         there is nothing to say.
         """
-        with contextlib.suppress(errors.NotFound):
-            self.tools.attachments.complete(self.caller, attachment_id)
+        self._complete(attachment_id)
         if device.state != 'attached':
             self.store.change_device(device.id, state='attached')
+
+    def _complete(self, attachment_id: str) -> None:
+        with contextlib.suppress(errors.NotFound):
+            self.tools.attachments.complete(self.caller, attachment_id)
 
     def complete_all(self) -> None:
         """Say of every volume that it is used."""
@@ -301,7 +342,7 @@ def put_all(doings: Sequence[Work], host: str | None) -> dict[str, Exception]:
             guests.append(doing.guest(doing.disk(device, attachment.info)
                                       for device, attachment in connected[server_id]))
     if guests:
-        failed |= _spawn(doings[0], host, guests)
+        failed |= _spawn(by_id, host, guests)
     for server_id in [one for one in by_id if one not in failed]:
         with _noting(failed, server_id):
             for device, attachment in connected[server_id]:
@@ -315,20 +356,23 @@ def _connectors(doings: Sequence[Work], host: str | None,
     first, ids = doings[0], [doing.act.server_id for doing in doings]
     _check_modes(first.tools.store, host, devices)
     if len(ids) == 1:
-        return {ids[0]: first.agent(host).connector(first.caller, ids[0])}
-    return first.agent(host).connectors(first.caller, ids)
+        return {ids[0]: first.plain_agent(host).connector(first.caller, ids[0])}
+    return first.plain_agent(host).connectors(first.caller, ids)
 
 
-def _spawn(doing: Work, host: str | None,
+def _spawn(doings: Mapping[str, Work], host: str | None,
            guests: Sequence[Mapping[str, Any]]) -> dict[str, Exception]:
     """Spawn guests on a host; why those failed that did, by the ids of their servers."""
+    doing = doings[guests[0]['server_id']]
     try:
         if len(guests) == 1:
             doing.agent(host).spawn(doing.caller, guests[0])
             return {}
         # Whatever it was: it is undone.
-        return {server_id: errors.HostRefused(reason=text) for server_id, text in doing.agent(
-            host).spawn_all(doing.caller, guests).items()}
+        return {server_id: errors.HostRefused(reason=text)
+                for server_id, text in doing.plain_agent(host).spawn_all(
+                    doing.caller, guests, {one.act.server_id: one.generation
+                                           for one in doings.values()}).items()}
     except Exception as exc:
         return {guest['server_id']: exc for guest in guests}
 
@@ -383,6 +427,11 @@ def heeds_modes(agent: records.Agent) -> bool:
 def spawns_several(agent: records.Agent) -> bool:
     """Whether an agent is asked for several servers at once."""
     return _number(agent.version) >= _number(interface.TOGETHER_SINCE)
+
+
+def knows_leases(version: str) -> bool:
+    """Whether an agent of this version refuses what is asked for by a lease that is over."""
+    return _number(version) >= _number(interface.FENCED_SINCE)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -55,6 +55,8 @@ servers = sa.Table(
     sa.Column('created_at', _Timestamp, nullable=False),
     sa.Column('updated_at', _Timestamp, nullable=False),
     sa.Column('launched_at', _Timestamp),
+    # The number of the newest lease on it.
+    sa.Column('generation', sa.BigInteger, nullable=False, server_default='1'),
     sa.Index('ix_servers_project', 'project_id', 'created_at', 'id'),
     **_OPTIONS)
 

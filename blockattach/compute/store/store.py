@@ -33,9 +33,10 @@ _WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 
 
 class Store:
-    """The database, opened; safe to use from several threads. What processes compare, which is
-    deadlines and reports, is by the database's clock; what is only shown is by that
-    of the process.
+    """The database, opened; safe to use from several threads.
+
+    Deadlines and reports, which processes compare, are by the database's clock; what is only shown
+    is by that of the process.
     """
 
     def __init__(self, opened: sa.Engine, clock: clocks.Clock, down_after: float) -> None:
@@ -198,10 +199,13 @@ class Store:
                     connected.execute(_devices.insert(), _row(device))
                 if act.verb == 'detach':
                     self._detaching(connected, server_id, act.arguments['volume_id'])
+                generation = server.generation
                 if not verb.shares:
-                    connected.execute(_servers.update().where(
-                        _servers.c.id == server_id).values(task_state=verb.task_state))
-                return self._begin(connected, act, [server_id], owner, lease_seconds)[0]
+                    generation += 1
+                    connected.execute(_servers.update().where(_servers.c.id == server_id).values(
+                        task_state=verb.task_state, generation=generation))
+                return self._begin(connected, act, [server_id], owner, lease_seconds,
+                                   generation)[0]
         except oslo_db_exception.DBDuplicateEntry as exc:
             raise errors.ServerRequestInvalid(reason=(
                 f'Invalid volume: volume {device and device.volume_id} is already attached, or '
@@ -220,10 +224,10 @@ class Store:
                                              attribute='volume', state='detaching')
 
     def _begin(self, connected: sa.Connection, act: records.Act, server_ids: Iterable[str],
-               owner: str, lease_seconds: float) -> list[records.Act]:
+               owner: str, lease_seconds: float, generation: int = 1) -> list[records.Act]:
         now, finishing = self._clock.utcnow(), lifecycle.VERBS[act.verb].finishes
         made = [records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
-                            finishing, _lease(owner)) for server_id in server_ids]
+                            finishing, _lease(owner), generation) for server_id in server_ids]
         # Read once: some drivers send rows that hold an expression one by one.
         deadline = connected.execute(sa.select(db_clock.now(lease_seconds))).scalar_one()
         same = {'verb': act.verb, 'arguments': json.dumps(act.arguments),
@@ -363,6 +367,13 @@ class Store:
             return connected.execute(sa.select(_acts.c.id).where(
                 *_is_held(act))).first() is not None
 
+    def generation(self, act: records.Act) -> int | None:
+        """That of an act's server; None: another process has taken the act over."""
+        with self._engine.connect() as connected:
+            return connected.execute(sa.select(_servers.c.generation).join(
+                _acts, _acts.c.server_id == _servers.c.id).where(
+                    *_is_held(act))).scalar_one_or_none()
+
     def renew(self, owner: str, lease_seconds: float) -> None:
         """What this process does is still done by it."""
         with self._transaction() as connected:
@@ -378,7 +389,7 @@ class Store:
 
     def take_over(self, owner: str, lease_seconds: float) -> list[records.Act]:
         """Acts that nobody is at any more; they are this process's from now on."""
-        taken = []
+        taken: list[tuple[sa.Row[Any], str]] = []
         with self._transaction() as connected:
             due = connected.execute(sa.select(_acts).where(
                 _acts.c.deadline <= db_clock.now()).order_by(_acts.c.created_at)).all()
@@ -388,8 +399,11 @@ class Store:
                     _acts.c.id == row.id, _acts.c.deadline == row.deadline).values(
                         owner=lease, deadline=db_clock.now(lease_seconds))).rowcount
                 if is_mine:
-                    taken.append(_act_of(row, lease))
-        return taken
+                    taken.append((row, lease))
+            # Servers after acts, as in `end`.
+            generations = _next(connected, {row.server_id for row, _ in taken})
+        # An act may have been begun as its server was removed.
+        return [_act_of(row, lease, generations.get(row.server_id, 0)) for row, lease in taken]
 
     def report(self, host: str, kind: str, version: str) -> None:
         """An agent is there."""
@@ -441,7 +455,18 @@ def _is_held(act: records.Act) -> tuple[sa.ColumnElement[bool], sa.ColumnElement
     return _acts.c.id == act.id, _acts.c.owner == act.lease
 
 
-def _act_of(row: sa.Row[Any], lease: str) -> records.Act:
+def _next(connected: sa.Connection, server_ids: Collection[str]) -> dict[str, int]:
+    """New leases on servers, newer than all before."""
+    if not server_ids:
+        return {}
+    chosen = _servers.c.id.in_(server_ids)
+    connected.execute(_servers.update().where(chosen).values(
+        generation=_servers.c.generation + 1))
+    return {row.id: row.generation for row in connected.execute(
+        sa.select(_servers.c.id, _servers.c.generation).where(chosen))}
+
+
+def _act_of(row: sa.Row[Any], lease: str, generation: int) -> records.Act:
     arguments: Mapping[str, Any] = json.loads(row.arguments)
     return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
-                       row.finishing, lease)
+                       row.finishing, lease, generation)

@@ -65,3 +65,25 @@ class ServerLeasesTest(base.DatabaseTestCase):
         self.past.report('host', 'fake', '1.2')
         late = store.Store(self.database.engine, clock.ManualClock(PAST), -LEASE_SECONDS)
         self.assertEqual([False], [agent.up for agent in late.agents()])
+
+    def test_who_takes_an_act_over_has_a_later_lease(self):
+        made = self.build(self.past, OVER)
+        self.assertEqual((1, 1), (made.generation, self.past.generation(made)))
+        [taken] = self.past.take_over('two', OVER)
+        self.assertEqual((2, 2), (taken.generation, self.past.generation(taken)))
+        self.assertIsNone(self.past.generation(made))
+        self.past.end([taken], None, vm_state='active')
+        begun = self.past.begin(made.server_id, self.draft('stop'), 'one', LEASE_SECONDS)
+        self.assertEqual(3, begun.generation)
+
+    def test_acts_that_share_a_server_have_the_same_lease(self):
+        made = self.build(self.past, LEASE_SECONDS)
+        self.past.end([made], None, vm_state='active')
+        one, two = (self.past.begin(made.server_id, self.draft('attach'), owner, LEASE_SECONDS)
+                    for owner in ('one', 'two'))
+        self.assertEqual(one.generation, two.generation)
+        self.past.renew('one', OVER)
+        [taken] = self.past.take_over('three', LEASE_SECONDS)
+        self.assertEqual((one.id, one.generation + 1), (taken.id, taken.generation))
+        self.assertEqual([None, taken.generation], [
+            self.past.generation(act) for act in (one, two)])

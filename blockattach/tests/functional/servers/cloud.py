@@ -142,9 +142,7 @@ def carrying(application, cutting):
 
 
 class CutClient(bus.RpcClient):
-    """Asks agents. The compute API may hang before, and after their answer; not before it ends a
-    server, because agents do not know from which process that comes.
-    """
+    """Asks agents. The compute API may hang before, and after their answer."""
 
     _version = OLD_VERSION
 
@@ -158,7 +156,7 @@ class CutClient(bus.RpcClient):
         if self._server in self._bus.old and self._version != OLD_VERSION:
             raise oslo_messaging.RPCVersionCapError(version=self._version,
                                                     version_cap=OLD_VERSION)
-        if method in ACTS and method != 'destroy':
+        if arguments.get('name', method) in (*ACTS, 'spawn_all'):
             self._bus.cutting.ahead()
         answer = super().call(ctxt, method, **arguments)
         self._bus.cutting.wake()

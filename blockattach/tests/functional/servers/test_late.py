@@ -1,16 +1,20 @@
 """A process of the compute API hangs longer than its lease; another one takes its act up, and then
 the first one wakes up. Whatever it goes on with, the act has happened once or not at all.
 """
+import functools
 import re
 
 import sqlalchemy as sa
 
 from blockattach import context
+from blockattach.compute import interface
+from blockattach.rpc import contract
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional.servers import cloud
 from blockattach.tests.functional.servers import test_interruptions
 
+VERSION = contract.version(interface.AgentInterface)
 WRITES = re.compile('(UPDATE|INSERT INTO|DELETE FROM) (servers|block_devices|acts) ')
 
 
@@ -37,7 +41,7 @@ class LateTest(test_interruptions.InterruptionTest):
     def report(self, api):
         """Agents report to a process that does not hang."""
         for name in self.cloud.agents:
-            api.conductor.report(context.admin_context(), name, 'fake', '1.1', {})
+            api.conductor.report(context.admin_context(), name, 'fake', VERSION, {})
 
     def cut_off(self, prepare, begin, place):
         made = prepare()
@@ -110,44 +114,120 @@ class AheadOfWritesTest(test_interruptions.InterruptionTest):
 class OverlapTest(cloud.ComputeTestCase):
     """The server has gone on to another act when the late process wakes up."""
 
+    def setUp(self):
+        super().setUp()
+        self.others = bus.Work()
+        self.other_api = self.cloud.build_api(self.cloud.configuration(), self.others,
+                                              'compute-api.other', cloud.Cutting())
+
+    def take_over(self):
+        """Another process does what there is to do."""
+        self.cloud.clock.advance(120)
+        for name in self.cloud.agents:
+            self.report(name, {})
+        self.other_api.conductor.look()
+        self.others.settle()
+
+    def report(self, host, servers):
+        self.other_api.conductor.report(context.admin_context(), host, 'fake', VERSION, servers)
+
+    def move(self, made):
+        """The other process begins to move it."""
+        kept, self.cloud.api = self.cloud.api, self.other_api
+        self.act(made, 'os-migrateLive', test_interruptions.MIGRATE, settle=False)
+        self.cloud.api = kept
+
+    def assert_runs_on(self, made, host):
+        self.assertIsNone(self.cloud.cutting.at)
+        self.cloud.later()
+        shown = self.server(made)
+        self.assertEqual(('ACTIVE', host), (shown['status'], shown['OS-EXT-SRV-ATTR:host']))
+        self.assertEqual([host], [
+            name for name in self.cloud.agents if made in self.hosts[name].servers()])
+
     def test_a_late_migration_spares_the_next_one(self):
         shared = self.volume(multiattach=True)
         made = self.create(shared, host='host-a')
-        others = bus.Work()
-        other = self.cloud.build_api(self.cloud.configuration(), others, 'compute-api.other',
-                                     cloud.Cutting())
 
         def hang():
-            self.cloud.clock.advance(120)
-            for name in self.cloud.agents:
-                other.conductor.report(context.admin_context(), name, 'fake', '1.1', {})
-            other.conductor.look()
-            others.settle()
+            self.take_over()
             self.assertEqual('ACTIVE', self.server(made)['status'])
-            self.moved(other, made)
-            others.step()
+            self.move(made)
+            self.others.step()
 
         self.cloud.cutting.begin(1, hang)
-        self.act(made, 'os-migrateLive', {'host': None, 'block_migration': 'auto'})
-        others.settle()
+        self.act(made, 'os-migrateLive', test_interruptions.MIGRATE)
+        self.others.settle()
         self.cloud.later()
         self.assertEqual([(made, self.server(made)['OS-EXT-SRV-ATTR:host'], 'rw', 'attached')],
                          self.attachments(shared))
 
-    def moved(self, other, made):
-        kept, self.cloud.api = self.cloud.api, other
-        self.asked(202, 'POST', f'/servers/{made}/action', {
-            'os-migrateLive': {'host': None, 'block_migration': 'auto'}})
-        self.cloud.api = kept
+    def test_a_late_end_spares_a_server_that_came_back(self):
+        """The act was done by another process, and the server was moved away and back since."""
+        made = self.create(self.volume(multiattach=True), host='host-a')
+
+        def hang():
+            self.take_over()
+            for _ in range(2):
+                self.move(made)
+                self.others.settle()
+
+        self.cloud.cutting.begin(-0.5, hang)
+        self.act(made, 'rebuild', {'imageRef': ''})
+        self.assert_runs_on(made, 'host-a')
+
+    def test_servers_that_are_built_together(self):
+        """They are undone before their host is asked for them."""
+        self.cloud.cutting.begin(-0.5, self.take_over)
+        self.create(host='host-a', max_count=3)
+        self.assertIsNone(self.cloud.cutting.at)
+        self.assertEqual(['ERROR'] * 3, [
+            one['status'] for one in self.asked(200, 'GET', '/servers/detail')['servers']])
+        self.assertEqual({}, self.hosts['host-a'].servers())
 
     def test_a_report_that_is_late_ends_no_server_that_came_back(self):
         made = self.create(host='host-a')
-        others = bus.Work()
-        other = self.cloud.build_api(self.cloud.configuration(), others, 'compute-api.other',
-                                     cloud.Cutting())
-        other.conductor.report(context.admin_context(), 'host-b', 'fake', '1.1',
-                               {made: 'running'})
+        self.report('host-b', {made: 'running'})
         self.act(made, 'os-migrateLive', {'host': 'host-b', 'block_migration': 'auto'})
-        others.settle()
-        self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
-        self.assertIn(made, self.hosts['host-b'].servers())
+        self.others.settle()
+        self.assert_runs_on(made, 'host-b')
+
+    def test_a_report_that_is_late_ends_no_server_that_comes_back(self):
+        """It does so when it was looked for already."""
+        made = self.create(host='host-a')
+
+        def hang():
+            self.act(made, 'os-migrateLive', {'host': 'host-b', 'block_migration': 'auto'})
+
+        self.cloud.cutting.begin(-0.5, hang)
+        self.report('host-b', {made: 'running'})
+        self.others.settle()
+        self.assert_runs_on(made, 'host-b')
+
+    def test_attachments_of_one_server_do_not_shut_each_other_out(self):
+        """One waits, ahead of each request, until another one is done."""
+        for place in range(5):
+            with self.subTest(place):
+                one, two = self.volume(), self.volume()
+                made = self.create(host='host-a')
+                self.cloud.cutting.begin(place - 0.5, functools.partial(self.attach, made, two))
+                self.attach(made, one)
+                self.assertIsNone(self.cloud.cutting.at)
+                self.assertEqual({one: 'rw', two: 'rw'}, self.volumes(made))
+                self.assertEqual({one, two}, set(self.hosts['host-a'].disks(made)))
+
+    def test_an_agent_that_knows_no_leases(self):
+        """It is asked without."""
+        reporter = self.cloud.agents['host-a'].reporter
+        reporter._version = '1.1'
+        reporter.report()
+        self.cloud.settle()
+        made, volume = self.create(host='host-a'), self.volume()
+        self.cloud.bus.sent.clear()
+        self.attach(made, volume)
+        self.act(made, 'reboot', {'type': 'HARD'})
+        self.asked(204, 'DELETE', f'/servers/{made}')
+        self.cloud.settle()
+        self.asked(404, 'GET', f'/servers/{made}')
+        self.assertEqual(['compute connector', 'compute plug', 'compute reboot',
+                          'compute destroy'], self.cloud.bus.sent)
