@@ -57,6 +57,8 @@ class Conductor(interface.ConductorInterface):
         self._owner = owner
         self._lease_seconds = lease_seconds
         self._notifications = notifications
+        self._under_way: set[str] = set()
+        """The leases of the acts that this process is at."""
 
     def create(self, caller: context.RequestContext,
                drafts: Sequence[tuple[records.Server, Sequence[records.BlockDevice]]],
@@ -76,9 +78,9 @@ class Conductor(interface.ConductorInterface):
                                         self._owner, self._lease_seconds)
         for host, group in self._groups(zip(hosts, acts, strict=True)):
             if len(group) == 1:
-                self._submit(group[0], caller)
+                self._submit(self._run, group[0], caller)
             else:
-                self._executor.submit(self._build, host, group, caller)
+                self._submitted(group, self._build, host, group, caller)
 
     def _groups(self, placed: Iterable[tuple[str | None, records.Act]],
                 ) -> Iterator[tuple[str | None, list[records.Act]]]:
@@ -101,7 +103,7 @@ class Conductor(interface.ConductorInterface):
         """
         act = self._tools.store.begin(server_id, _draft(caller, verb, arguments or {}),
                                       self._owner, self._lease_seconds, device)
-        return self._submit(act, caller)
+        return self._submit(self._run, act, caller)
 
     def attach(self, caller: context.RequestContext, server_id: str,
                device: records.BlockDevice) -> None:
@@ -113,17 +115,25 @@ class Conductor(interface.ConductorInterface):
             server_id, _draft(caller, 'attach', {'volume_id': device.volume_id}), self._owner,
             self._lease_seconds, device)
         try:
-            work.Work(self._tools, act, caller).reserve(device)
+            self._reserve(act, caller, device)
         except errors.ActTakenOver:
             raise
         except errors.BlockattachError as exc:
             if not exc.final:
                 # It may be held: what undoes the act finds out.
-                self._executor.submit(self._take_up, act, caller)
+                self._submit(self._take_up, act, caller)
                 raise
             self._tools.store.withdraw(act, device.id)
             raise
-        self._submit(act, caller)
+        self._submit(self._run, act, caller)
+
+    def _reserve(self, act: records.Act, caller: context.RequestContext,
+                 device: records.BlockDevice) -> None:
+        self._under_way.add(act.lease)
+        try:
+            work.Work(self._tools, act, caller).reserve(device)
+        finally:
+            self._under_way.discard(act.lease)
 
     def detach(self, caller: context.RequestContext, server_id: str,
                device: records.BlockDevice) -> None:
@@ -154,12 +164,14 @@ class Conductor(interface.ConductorInterface):
         for act in taken:
             LOG.warning('Act was interrupted and is taken up%s', log.fields(
                 server_id=act.server_id, work=act.verb))
-            self._executor.submit(self._take_up, act, _caller(act))
+            self._submit(self._take_up, act, _caller(act))
         return len(taken)
 
     def renew(self) -> None:
-        """What this process is at is still done by it."""
-        self._tools.store.renew(self._owner, self._lease_seconds)
+        """What this process is at is still done by it. What a thread had to leave without a word,
+        as the database was gone, is not: it is taken up once its lease is over.
+        """
+        self._tools.store.renew(self._under_way.copy(), self._lease_seconds)
 
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
                servers: Mapping[str, str]) -> None:
@@ -201,9 +213,17 @@ class Conductor(interface.ConductorInterface):
             LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
                 server_id=server_id, host=host, reason=exc))
 
-    def _submit(self, act: records.Act,
-                caller: context.RequestContext) -> 'futures.Future[None]':
-        return self._executor.submit(self._run, act, caller)
+    def _submit(self, go_on: Callable[[records.Act, context.RequestContext], None],
+                act: records.Act, caller: context.RequestContext) -> 'futures.Future[None]':
+        return self._submitted([act], go_on, act, caller)
+
+    def _submitted(self, acts: Iterable[records.Act], go_on: Callable[..., None],
+                   *arguments: Any) -> 'futures.Future[None]':
+        leases = {act.lease for act in acts}
+        self._under_way |= leases
+        begun = self._executor.submit(go_on, *arguments)
+        begun.add_done_callback(lambda _done: self._under_way.difference_update(leases))
+        return begun
 
     def _run(self, act: records.Act, caller: context.RequestContext) -> None:
         """Do an act that has just begun."""

@@ -374,11 +374,10 @@ class Store:
                 _acts, _acts.c.server_id == _servers.c.id).where(
                     *_is_held(act))).scalar_one_or_none()
 
-    def renew(self, owner: str, lease_seconds: float) -> None:
-        """What this process does is still done by it."""
+    def renew(self, leases: Collection[str], lease_seconds: float) -> None:
+        """Acts are still done by those who have these leases."""
         with self._transaction() as connected:
-            connected.execute(_acts.update().where(_acts.c.owner.startswith(
-                _lease(owner, ''), autoescape=True)).values(
+            connected.execute(_acts.update().where(_acts.c.owner.in_(leases)).values(
                 deadline=db_clock.now(lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
@@ -445,9 +444,9 @@ def _device_of(row: sa.Row[Any]) -> records.BlockDevice:
     return records.BlockDevice(**{**_values(row), 'mode': connection.AccessMode(row.mode)})
 
 
-def _lease(owner: str, number: str | None = None) -> str:
-    """A new one of a process; without a number what all of them begin with."""
-    return f'{owner}/{uuid.uuid4() if number is None else number}'
+def _lease(owner: str) -> str:
+    """A new one of a process."""
+    return f'{owner}/{uuid.uuid4()}'
 
 
 def _is_held(act: records.Act) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:

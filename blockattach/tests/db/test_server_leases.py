@@ -44,7 +44,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
         for mine, other in ((self.past, self.future), (self.future, self.past)):
             act = self.build(mine, LEASE_SECONDS)
             self.assertEqual([], other.take_over('two', LEASE_SECONDS))
-            mine.renew('one', OVER)
+            mine.renew([act.lease], OVER)
             [taken] = other.take_over('two', LEASE_SECONDS)
             self.assertEqual((act.id, True), (taken.id, other.is_current(taken)))
             self.assertFalse(mine.is_current(act))
@@ -82,7 +82,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
         one, two = (self.past.begin(made.server_id, self.draft('attach'), owner, LEASE_SECONDS)
                     for owner in ('one', 'two'))
         self.assertEqual(one.generation, two.generation)
-        self.past.renew('one', OVER)
+        self.past.renew([one.lease], OVER)
         [taken] = self.past.take_over('three', LEASE_SECONDS)
         self.assertEqual((one.id, one.generation + 1), (taken.id, taken.generation))
         self.assertEqual([None, taken.generation], [

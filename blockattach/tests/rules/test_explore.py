@@ -60,7 +60,8 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual({'blockattach.tests.db.test_races',
                           'blockattach.tests.simulation.test_kills',
                           'blockattach.tests.functional.servers.test_bus',
-                          'blockattach.tests.functional.servers.test_late'}, names)
+                          'blockattach.tests.functional.servers.test_late',
+                          'blockattach.tests.functional.servers.test_stuck'}, names)
 
     def test_every_bug_is_planted_once(self):
         done = subprocess.run(

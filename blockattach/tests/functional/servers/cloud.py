@@ -254,7 +254,7 @@ class Cloud:
         self.bus = CutBus(self.cutting, old, self.work, rpc_conf.settings(conf), self.clock,
                           acts.Telemetry(self.clock))
         self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
-        engine = database.open_engine('sqlite://')
+        self.engine = engine = database.open_engine('sqlite://')
         clock.of_sqlite(engine, self.clock)
         # Not by the revisions, which take longer than most tests; they make the same.
         models.metadata.create_all(engine)

@@ -2,7 +2,11 @@
 for ever, and none keeps a server from its end.
 """
 import contextlib
+import itertools
 
+import sqlalchemy as sa
+
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import http
 from blockattach.tests.functional.servers import cloud
 
@@ -32,12 +36,14 @@ class StuckTestCase(cloud.ComputeTestCase):
         self.assertIsNone(shown['OS-EXT-STS:task_state'])
         self.assertIn(shown['status'], statuses)
 
-    def assert_can_be_deleted(self, made):
-        self.ask('DELETE', f'/servers/{made}')
+    def assert_can_be_deleted(self, *servers):
+        for made in servers:
+            self.ask('DELETE', f'/servers/{made}')
         self.cloud.settle()
         for _ in range(2):
             self.cloud.later()
-        self.asked(404, 'GET', f'/servers/{made}')
+        for made in servers:
+            self.asked(404, 'GET', f'/servers/{made}')
         self.assertEqual(([], []), (self.attachments(self.root), self.attachments(self.other)))
 
     def remove_attachments(self, volume):
@@ -46,6 +52,67 @@ class StuckTestCase(cloud.ComputeTestCase):
         for one in storage.get(f'/attachments?volume_id={volume}&all_tenants=1').body[
                 'attachments']:
             self.assertEqual(200, storage.delete(f'/attachments/{one["id"]}').status)
+
+
+class GoneDatabaseTest(StuckTestCase):
+    """The database of servers goes in the middle of an act, and comes back while the process
+    lives, which cannot even write that it has left the act.
+    """
+
+    def gone(self, after):
+        """From so many statements on; called again, it is back."""
+        statements = itertools.count()
+
+        def fail(*_arguments):
+            if next(statements) >= after:
+                raise sa.exc.OperationalError('SELECT', {}, Exception('the database is gone'))
+
+        sa.event.listen(self.cloud.engine, 'before_cursor_execute', fail)
+        return lambda: sa.event.remove(self.cloud.engine, 'before_cursor_execute', fail)
+
+    def go_on(self):
+        """Whether the acts under way have failed by it."""
+        try:
+            self.cloud.settle()
+        except sa.exc.OperationalError:
+            with contextlib.suppress(sa.exc.OperationalError):
+                self.cloud.settle()
+            return True
+        return False
+
+    def play(self, begin):
+        """An act, and the database gone from each of its statements on; in the gate from each
+        third one.
+        """
+        for after in itertools.count(0, 1 if exhaustive.wanted() else 3):
+            with self.subTest(after=after):
+                made = begin()
+                back = self.gone(after)
+                failed = self.go_on()
+                back()
+                for _ in range(4):
+                    self.cloud.clock.advance(20)
+                    self.cloud.conductor.renew()
+                    self.cloud.conductor.look()
+                    self.cloud.settle()
+                for one in made:
+                    self.assert_at_rest(one, 'ACTIVE', 'ERROR')
+                self.assert_can_be_deleted(*made)
+                if not failed:
+                    return
+
+    def test_build_of_several(self):
+        def begin():
+            self.create(self.root, max_count=3, host='host-a', settle=False)
+            return [one['id'] for one in self.asked(200, 'GET', '/servers')['servers']]
+        self.play(begin)
+
+    def test_attach(self):
+        def begin():
+            made = self.create(self.root, host='host-a')
+            self.attach(made, self.other, settle=False)
+            return [made]
+        self.play(begin)
 
 
 class DeadAgentTest(StuckTestCase):
