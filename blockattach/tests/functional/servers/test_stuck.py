@@ -56,7 +56,7 @@ class StuckTestCase(cloud.ComputeTestCase):
 
 class GoneDatabaseTest(StuckTestCase):
     """The database of servers goes in the middle of an act, and comes back while the process
-    lives, which cannot even write that it has left the act.
+    goes on, which cannot even write that it has left the act.
     """
 
     def gone(self, after):
