@@ -118,6 +118,10 @@ class InterruptionTest(InterruptionTestCase):
     def test_build(self):
         self.cut_everywhere(lambda: None, lambda _none: self.boot(settle=False))
 
+    def test_build_of_several(self):
+        self.cut_everywhere(lambda: None, lambda _none: self.create(
+            {**ROOT, 'uuid': self.shared}, settle=False, max_count=4))
+
     def test_attach(self):
         self.cut_everywhere(self.boot, lambda made: self.attach(made, self.other, settle=False))
 
@@ -154,16 +158,6 @@ class InterruptionTest(InterruptionTestCase):
 
     def test_evacuate(self):
         self.cut_everywhere(self.boot, self.evacuate)
-
-
-class SeveralTest(InterruptionTestCase):
-    """Servers of one request that their host gets together."""
-
-    HOSTS = ('host-a',)
-
-    def test_build(self):
-        self.cut_everywhere(lambda: None, lambda _none: self.create(
-            {**ROOT, 'uuid': self.shared}, settle=False, max_count=3))
 
 
 class AccountTest(InterruptionTestCase):
