@@ -88,7 +88,8 @@ class Conductor(interface.ConductorInterface):
         acts = collections.defaultdict(list)
         for host, act in placed:
             acts[host].append(act)
-        able = {agent.host for agent in self._tools.store.agents() if work.spawns_several(agent)}
+        able = {agent.host for agent in self._tools.store.agents()
+                if work.knows_leases(agent.version)}
         for host, its in acts.items():
             size = _TOGETHER if host in able else 1
             for first in range(0, len(its), size):
@@ -255,7 +256,7 @@ class Conductor(interface.ConductorInterface):
             # If only an agent says so: an act that shares the server was taken over meanwhile.
             self._tools.store.leave(act)
         except Exception as exc:
-            if self._tools.store.is_current(act) and self._tools.store.is_waited_for(act):
+            if self._tools.store.generation(act) and self._tools.store.is_waited_for(act):
                 # The server is to be deleted: that gives back whatever is left of this act.
                 self._end([doing], {'vm_state': _V.ERROR.value}, str(exc))
                 return

@@ -14,10 +14,10 @@ from blockattach.rpc import transport
 
 MODES_SINCE = '1.1'
 """From this version on an agent heeds the mode of a disk: with an older one a server may write."""
-TOGETHER_SINCE = '1.2'
-"""From this version on an agent is asked for several servers at once."""
 FENCED_SINCE = '1.2'
-"""From this version on an agent knows leases: an older one does what a process that hung asks."""
+"""From this version on an agent knows leases (an older one does what a process that hung asks),
+and is asked for several servers at once.
+"""
 
 
 class AgentInterface(contract.Interface):

@@ -424,13 +424,10 @@ def heeds_modes(agent: records.Agent) -> bool:
     return _number(agent.version) >= _number(interface.MODES_SINCE)
 
 
-def spawns_several(agent: records.Agent) -> bool:
-    """Whether an agent is asked for several servers at once."""
-    return _number(agent.version) >= _number(interface.TOGETHER_SINCE)
-
-
 def knows_leases(version: str) -> bool:
-    """Whether an agent of this version refuses what is asked for by a lease that is over."""
+    """Whether an agent of this version refuses what is asked for by a lease that is over, and
+    spawns several servers at once.
+    """
     return _number(version) >= _number(interface.FENCED_SINCE)
 
 

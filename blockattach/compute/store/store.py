@@ -361,12 +361,6 @@ class Store:
                 _acts.c.server_id == act.server_id, _acts.c.id != act.id,
                 _acts.c.verb.in_(_WAITING))).first() is not None
 
-    def is_current(self, act: records.Act) -> bool:
-        """Whether it is under way, and no other process has taken it over."""
-        with self._engine.connect() as connected:
-            return connected.execute(sa.select(_acts.c.id).where(
-                *_is_held(act))).first() is not None
-
     def generation(self, act: records.Act) -> int | None:
         """That of an act's server; None: another process has taken the act over."""
         with self._engine.connect() as connected:

@@ -18,17 +18,21 @@ VERSION = contract.version(interface.AgentInterface)
 WRITES = re.compile('(UPDATE|INSERT INTO|DELETE FROM) (servers|block_devices|acts) ')
 
 
-class LateTest(test_interruptions.InterruptionTest):
-    """It hangs behind each request."""
-
-    PART = exhaustive.Part(0, 3)
-    SHIFT = 0.0
+class TwoApis(cloud.ComputeTestCase):
+    """There is another compute API, which does not hang; what it does later is in ``others``."""
 
     def setUp(self):
         super().setUp()
         self.others = bus.Work()
         self.other_api = self.cloud.build_api(self.cloud.configuration(), self.others,
                                               'compute-api.other', cloud.Cutting())
+
+
+class LateTest(TwoApis, test_interruptions.InterruptionTest):
+    """It hangs behind each request."""
+
+    PART = exhaustive.Part(0, 3)
+    SHIFT = 0.0
 
     def hang(self):
         """Another process does what there is to do."""
@@ -111,14 +115,8 @@ class AheadOfWritesTest(test_interruptions.InterruptionTest):
         connected.info.pop('writes', None)
 
 
-class OverlapTest(cloud.ComputeTestCase):
+class OverlapTest(TwoApis):
     """The server has gone on to another act when the late process wakes up."""
-
-    def setUp(self):
-        super().setUp()
-        self.others = bus.Work()
-        self.other_api = self.cloud.build_api(self.cloud.configuration(), self.others,
-                                              'compute-api.other', cloud.Cutting())
 
     def take_over(self):
         """Another process does what there is to do."""
