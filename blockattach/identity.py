@@ -1,5 +1,7 @@
 """How other services of the cloud are asked: with a caller's token, or by an account of ours."""
+import os
 from typing import Any
+from urllib import request
 
 import requests
 from keystoneauth1 import exceptions
@@ -23,9 +25,20 @@ def open_session(settings: account.AccountSettings, timeout: float,
     :param timeout: seconds for each read
     :param outgoing: what carries the requests; None: connections of its own
     """
-    return session.Session(
+    # What the environment says is looked up once, not in each request.
+    bundle = os.environ.get('REQUESTS_CA_BUNDLE') or os.environ.get('CURL_CA_BUNDLE')
+    opened = session.Session(
         session=outgoing, timeout=timeout, redirect=False,
-        verify=False if settings.insecure else settings.cafile or True)
+        verify=False if settings.insecure else settings.cafile or bundle or True)
+    if outgoing is None:
+        opened.session.trust_env = bool(request.getproxies())
+        opened.session.auth = _unchanged
+    return opened
+
+
+def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
+    """In place of an account of a netrc, which is not this service's."""
+    return prepared
 
 
 def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:

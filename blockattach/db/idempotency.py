@@ -13,10 +13,17 @@ from blockattach import errors
 from blockattach.db import models
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
+from blockattach.db.engine import statements
 
 LONGEST_KEY = 255
 
 _keys = models.idempotency_keys
+_OF_SCOPE = _keys.c.scope == statements.value('scope')
+_FIND = statements.Statement(lambda dialect: _keys.select().where(
+    _OF_SCOPE, _keys.c.expires_at > clock.now()))
+_FORGET = statements.Statement(lambda dialect: _keys.delete().where(
+    _OF_SCOPE, sa.or_(_keys.c.expires_at <= clock.now(),
+                      _keys.c.resource_id == statements.value('instead_of'))))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,9 +52,7 @@ def find(database: engine.Database, request: Request) -> str | None:
 
     :raises IdempotencyKeyReused: the name was given to another body
     """
-    with database.reader() as connection:
-        row = connection.execute(_keys.select().where(
-            _keys.c.scope == request.scope, _keys.c.expires_at > clock.now())).one_or_none()
+    row = _FIND.first(database, scope=request.scope)
     if row is None:
         return None
     if row.body_digest != request.body_digest:
@@ -62,13 +67,13 @@ def remember(connection: sa.Connection, database: engine.Database, request: Requ
     :param instead_of: what it made before, which failed
     :raises IdempotencyKeyTaken: a copy of the request is doing so elsewhere, or just has
     """
-    connection.execute(_keys.delete().where(
-        _keys.c.scope == request.scope,
-        sa.or_(_keys.c.expires_at <= clock.now(), _keys.c.resource_id == instead_of)))
+    # No resource has an empty id.
+    _FORGET.change(connection, scope=request.scope, instead_of=instead_of or '')
+    step = statements.inserting(_keys, {
+        'scope': request.scope, 'body_digest': request.body_digest, 'resource_id': resource_id,
+        'expires_at': clock.Later(seconds), 'created_at': database.clock.utcnow()})
     try:
-        connection.execute(_keys.insert().values(
-            scope=request.scope, body_digest=request.body_digest, resource_id=resource_id,
-            expires_at=clock.now(seconds), created_at=database.clock.utcnow()))
+        step.statement.change(connection, **step.values)
     except db_exception.DBDuplicateEntry:
         raise errors.IdempotencyKeyTaken() from None
 

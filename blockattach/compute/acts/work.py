@@ -143,22 +143,23 @@ class Work:
         :raises ActTakenOver: another process is at the act, which may have looked for attachments
             before this one was there: it is removed
         """
-        made = self.tools.attachments.create(
+        made = self._make(device, connector, key, volume_id)
+        self._keep(device, made, kept_as)
+        return made
+
+    def _make(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
+              volume_id: str | None = None) -> storage.Attachment:
+        return self.tools.attachments.create(
             self.caller, volume_id or device.volume_id, self.act.server_id, device.mode.value,
             connector, f'{self.act.id}-{key}')
-        try:
-            self.store.change_device(device.id, **{kept_as: made.id})
-        except errors.ActTakenOver:
-            if made.id not in self._known():
-                self.tools.attachments.delete(self.caller, made.id)
-            raise
-        return made
+
+    def _keep(self, device: records.BlockDevice, made: storage.Attachment, kept_as: str) -> None:
+        for exc in _keep_all([_Connected(self, device, made)], kept_as).values():
+            raise exc
 
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
         """The server as an agent runs it, with these disks."""
-        server = self.server
-        return interface.guest_values(base.Guest(
-            server.id, server.name, server.flavor.vcpus, server.flavor.memory_mb, tuple(disks)))
+        return _guest(self.server, disks)
 
     def disks(self) -> list[base.Disk]:
         """Its disks on its host, with the connections that they have; see `check_modes`."""
@@ -175,11 +176,7 @@ class Work:
     def reserve(self, device: records.BlockDevice) -> None:
         """Hold a volume for the server, unless it is held."""
         if device.attachment_id is None:
-            self._hold(device, None)
-
-    def _hold(self, device: records.BlockDevice,
-              connector: Mapping[str, Any] | None) -> storage.Attachment:
-        return self.create(device, connector, device.id, 'attachment_id')
+            self.create(device, None, device.id, 'attachment_id')
 
     def release(self, device: records.BlockDevice) -> None:
         """Give back what is held of a volume, the next attachment too."""
@@ -206,14 +203,15 @@ class Work:
         :raises ActTakenOver: another process is at the act, which may be about to write it down
         """
         found = self.tools.attachments.of_server(self.caller, self.act.server_id, volume_id)
-        known = self._known()
+        known = self.known()
         unknown = [one for one in found if one not in known]
         if unknown:
             self.check_lease()
         for attachment_id in unknown:
             self.tools.attachments.delete(self.caller, attachment_id)
 
-    def _known(self) -> set[str | None]:
+    def known(self) -> set[str | None]:
+        """The attachments of the server that are written down."""
         return {attachment_id for device in self.devices
                 for attachment_id in (device.attachment_id, device.next_attachment_id)}
 
@@ -245,9 +243,17 @@ class Work:
 
         :raises ActTakenOver: another process is at the act
         """
+        found = self.connect_unkept(connector, device)
+        if device.attachment_id is None:
+            self._keep(device, found, 'attachment_id')
+        return found
+
+    def connect_unkept(self, connector: Mapping[str, Any],
+                       device: records.BlockDevice) -> storage.Attachment:
+        """As `connect`; where the attachment is new it is to be written down."""
         own = self.of_device(connector, device)
         if device.attachment_id is None:
-            return self._hold(device, own)
+            return self._make(device, own, device.id)
         found = self.tools.attachments.update(self.caller, device.attachment_id, own)
         try:
             self.check_lease()
@@ -326,28 +332,72 @@ def put_all(doings: Sequence[Work], host: str | None) -> dict[str, Exception]:
     :returns: why those failed that did, by their ids: what is left of them is to be undone
     """
     by_id = {doing.act.server_id: doing for doing in doings}
+    rows = doings[0].tools.store
     failed: dict[str, Exception] = {}
-    connected: dict[str, list[tuple[records.BlockDevice, storage.Attachment]]] = {}
-    guests = []
+    connected: dict[str, list[_Connected]] = {server_id: [] for server_id in by_id}
     try:
-        found = doings[0].tools.store.devices(by_id)
+        found = rows.devices(by_id)
         devices = [device for its in found.values() for device in its]
         connectors = _connectors(doings, host, devices) if devices else {}
+        servers = {server.id: server for server in rows.servers(None, ids=by_id)}
     except Exception as exc:
         return dict.fromkeys(by_id, exc)
     for server_id, doing in by_id.items():
         with _noting(failed, server_id):
-            connected[server_id] = [(device, doing.connect(connectors[server_id], device))
-                                    for device in found[server_id]]
-            guests.append(doing.guest(doing.disk(device, attachment.info)
-                                      for device, attachment in connected[server_id]))
+            if server_id not in servers:
+                raise errors.ServerNotFound(server_id=server_id)
+            for device in found[server_id]:
+                connected[server_id].append(_Connected(
+                    doing, device, doing.connect_unkept(connectors[server_id], device)))
+    failed |= _keep_all([one for its in connected.values() for one in its
+                         if one.device.attachment_id is None], 'attachment_id')
+    guests = [_guest(servers[server_id], (Work.disk(one.device, one.attachment.info)
+                                          for one in its))
+              for server_id, its in connected.items() if server_id not in failed]
     if guests:
         failed |= _spawn(by_id, host, guests)
     for server_id in [one for one in by_id if one not in failed]:
         with _noting(failed, server_id):
-            for device, attachment in connected[server_id]:
-                by_id[server_id].complete(device, attachment.id)
+            for doing, device, attachment in connected[server_id]:
+                doing.complete(device, attachment.id)
     return failed
+
+
+class _Connected(NamedTuple):
+    """A volume of a server, and the attachment by which its host may use it."""
+
+    doing: Work
+    device: records.BlockDevice
+    attachment: storage.Attachment
+
+
+def _keep_all(made: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
+    """Write new attachments down, in one transaction. What was made in an act that another process
+    is at, which may have looked for attachments before this one was there, is removed.
+
+    :param kept_as: what they are of the devices
+    :returns: why those servers failed that did, by their ids
+    """
+    failed: dict[str, Exception] = {}
+    if not made:
+        return failed
+    try:
+        lost = made[0].doing.tools.store.keep(
+            [(one.doing.act, one.device.id, one.attachment.id) for one in made], kept_as)
+    except Exception as exc:
+        return {one.doing.act.server_id: exc for one in made}
+    for doing, _, attachment in made:
+        if doing.act.id in lost:
+            with _noting(failed, doing.act.server_id):
+                if attachment.id not in doing.known():
+                    doing.tools.attachments.delete(doing.caller, attachment.id)
+                raise errors.ActTakenOver(act_id=doing.act.id)
+    return failed
+
+
+def _guest(server: records.Server, disks: Iterable[base.Disk]) -> dict[str, Any]:
+    return interface.guest_values(base.Guest(
+        server.id, server.name, server.flavor.vcpus, server.flavor.memory_mb, tuple(disks)))
 
 
 def _connectors(doings: Sequence[Work], host: str | None,

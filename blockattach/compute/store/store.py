@@ -93,16 +93,20 @@ class Store:
             return _server_of(self._get(connected, server_id))
 
     def servers(self, project_id: str | None, host: str | None = None,
-                reservation_id: str | None = None) -> list[records.Server]:
+                reservation_id: str | None = None,
+                ids: Collection[str] | None = None) -> list[records.Server]:
         """Servers, the newest first.
 
         :param project_id: of which project; None: of all
+        :param ids: which of them; None: all
         """
         query = sa.select(_servers).order_by(_servers.c.created_at.desc(), _servers.c.id.desc())
         for column, value in ((_servers.c.project_id, project_id), (_servers.c.host, host),
                               (_servers.c.reservation_id, reservation_id)):
             if value is not None:
                 query = query.where(column == value)
+        if ids is not None:
+            query = query.where(_servers.c.id.in_(list(ids)))
         with self._engine.connect() as connected:
             return [_server_of(row) for row in connected.execute(query)]
 
@@ -167,6 +171,23 @@ class Store:
         """Write what has become of a volume of a server."""
         with self._transaction() as connected:
             connected.execute(_CHANGE_DEVICE, {'device_id': device_id, **values})
+
+    def keep(self, attachments: Collection[tuple[records.Act, str, str]],
+             kept_as: str) -> Collection[str]:
+        """Write down attachments that acts have made.
+
+        :param attachments: the act, the id of the device, the id
+        :param kept_as: what they are of the devices
+        :returns: the acts, by id, that another process is at: nothing is written of theirs
+        """
+        acts = {act.id: act for act, _, _ in attachments}
+        with self._transaction() as connected:
+            held = _held(connected, acts.values())
+            rows = [{'device_id': device_id, kept_as: attachment_id}
+                    for act, device_id, attachment_id in attachments if act.id in held]
+            if rows:
+                connected.execute(_CHANGE_DEVICE, rows)
+        return acts.keys() - held
 
     def remove_device(self, device_id: str) -> None:
         """The server has not got it any more."""
@@ -296,11 +317,9 @@ class Store:
         :param values: what is written of their servers
         :returns: those that no other process is at, or has ended; and whether acts wait for that
         """
-        now, leases = self._clock.utcnow(), {act.id: act.lease for act in acts}
+        now = self._clock.utcnow()
         with self._transaction() as connected:
-            held = {row.id for row in connected.execute(
-                sa.select(_acts.c.id, _acts.c.owner).where(
-                    _acts.c.id.in_(leases)).with_for_update()) if row.owner == leases[row.id]}
+            held = _held(connected, acts)
             ended = [act for act in acts if act.id in held]
             server_ids = [act.server_id for act in ended]
             connected.execute(_acts.delete().where(_acts.c.id.in_(held)))
@@ -446,6 +465,14 @@ def _lease(owner: str) -> str:
 def _is_held(act: records.Act) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     """Where an act's row is that of a process still."""
     return _acts.c.id == act.id, _acts.c.owner == act.lease
+
+
+def _held(connected: sa.Connection, acts: Iterable[records.Act]) -> set[str]:
+    """Those that no other process is at, by id; their rows are locked."""
+    leases = {act.id: act.lease for act in acts}
+    return {row.id for row in connected.execute(
+        sa.select(_acts.c.id, _acts.c.owner).where(
+            _acts.c.id.in_(leases)).with_for_update()) if row.owner == leases[row.id]}
 
 
 def _next(connected: sa.Connection, server_ids: Collection[str]) -> dict[str, int]:

@@ -1,5 +1,9 @@
 """Nova is asked as it expects to be, and nothing but a clear answer counts as one."""
+import contextlib
 import logging
+import os
+import pathlib
+import tempfile
 import unittest
 import uuid
 
@@ -151,3 +155,31 @@ class RequestTest(ClientTestCase):
             with self.subTest(status=status, body=body):
                 self.nova.answer = nova.Reply(status, body)
                 self.assert_nothing_is_learnt(**here)
+
+
+class EnvironmentTest(ClientTestCase):
+    """What the environment of the process changes."""
+
+    def setUp(self):
+        super().setUp()
+        self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
+        kept = dict(os.environ)
+        self.addCleanup(os.environ.update, kept)
+        self.addCleanup(os.environ.clear)
+        for name in ('http_proxy', 'HTTP_PROXY', 'no_proxy', 'NO_PROXY', 'all_proxy', 'ALL_PROXY'):
+            os.environ.pop(name, None)
+        file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / 'netrc'
+        file.write_text('machine 127.0.0.1 login somebody password secret\n', 'utf-8')
+        os.environ['NETRC'] = str(file)
+
+    def test_accounts_of_a_netrc_are_not_sent(self):
+        self.assertEqual(samples.ATTACHMENT, self.ask())
+        self.assertNotIn('authorization', self.nova.requests[-1].headers)
+
+    def test_a_proxy_is_asked(self):
+        os.environ['http_proxy'] = self.nova.keystone_url
+        with contextlib.closing(nova.NovaStandIn()) as elsewhere:
+            self.ask(endpoint_override=elsewhere.url)
+        self.assertEqual([], elsewhere.requests)
+        self.assertIn(elsewhere.url, self.nova.requests[-1].path)
+        self.assertNotIn('authorization', self.nova.requests[-1].headers)
