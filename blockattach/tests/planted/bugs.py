@@ -7,6 +7,7 @@ client reads, or takes more to meet than they have, the named test of the gate c
 from blockattach.tests.planted import bug
 from blockattach.tests.planted import of_bytes
 from blockattach.tests.planted import of_messages
+from blockattach.tests.planted import of_servers
 
 Bug = bug.Bug
 
@@ -338,6 +339,7 @@ BUGS = (
 
     *of_bytes.BUGS,
     *of_messages.BUGS,
+    *of_servers.BUGS,
 
     # Transfers.
     Bug('offered_and_still_available', 'db/transfers.py',

@@ -1,6 +1,7 @@
 """A process of the compute API hangs longer than its lease; another one takes its act up, and then
 the first one wakes up. Whatever it goes on with, the act has happened once or not at all.
 """
+import contextlib
 import functools
 import re
 
@@ -129,11 +130,17 @@ class OverlapTest(TwoApis):
     def report(self, host, servers):
         self.other_api.conductor.report(context.admin_context(), host, 'fake', VERSION, servers)
 
+    @contextlib.contextmanager
+    def by_the_other(self):
+        """Clients reach the other process."""
+        kept, self.cloud.api = self.cloud.api, self.other_api
+        yield
+        self.cloud.api = kept
+
     def move(self, made):
         """The other process begins to move it."""
-        kept, self.cloud.api = self.cloud.api, self.other_api
-        self.act(made, 'os-migrateLive', test_interruptions.MIGRATE, settle=False)
-        self.cloud.api = kept
+        with self.by_the_other():
+            self.act(made, 'os-migrateLive', test_interruptions.MIGRATE, settle=False)
 
     def assert_runs_on(self, made, host):
         self.assertIsNone(self.cloud.cutting.at)
@@ -201,6 +208,35 @@ class OverlapTest(TwoApis):
         self.report('host-b', {made: 'running'})
         self.others.settle()
         self.assert_runs_on(made, 'host-b')
+
+    def test_what_a_process_is_at_is_not_taken_over(self):
+        def look():
+            self.assertEqual(0, self.other_api.conductor.look())
+
+        self.cloud.cutting.begin(2, look)
+        made = self.create(self.volume())
+        self.assertIsNone(self.cloud.cutting.at)
+        self.assertEqual('ACTIVE', self.server(made)['status'])
+
+    def test_a_server_is_deleted_in_the_middle_of_another_act(self):
+        """Else what that act makes meanwhile would be left over. First the volume is looked at."""
+        for place in range(1, 5):
+            with self.subTest(place):
+                volume = self.volume()
+                made = self.create(host='host-a')
+
+                def delete(made=made):
+                    with self.by_the_other():
+                        self.asked(204, 'DELETE', f'/servers/{made}')
+                    self.others.settle()
+
+                self.cloud.cutting.begin(place - 0.5, delete)
+                self.attach(made, volume)
+                self.assertIsNone(self.cloud.cutting.at)
+                self.cloud.later()
+                self.asked(404, 'GET', f'/servers/{made}')
+                self.assertEqual([], self.attachments(volume))
+                self.assertEqual({}, self.hosts['host-a'].servers())
 
     def test_attachments_of_one_server_do_not_shut_each_other_out(self):
         """One waits, ahead of each request, until another one is done."""
