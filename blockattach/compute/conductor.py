@@ -253,7 +253,7 @@ class Conductor(interface.ConductorInterface):
         except errors.ActTakenOver as exc:
             LOG.warning('Act is left to the process that has taken it over%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
-            # If only an agent says so: an act that shares the server was taken over meanwhile.
+            # If only an agent says so: acts that share the server were taken over, twice.
             self._tools.store.leave(act)
         except Exception as exc:
             if self._tools.store.generation(act) and self._tools.store.is_waited_for(act):

@@ -1,11 +1,13 @@
 """The RPC interfaces between the compute API and its agents, and their clients."""
 import abc
 import typing
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from blockattach import context
+from blockattach import errors
 from blockattach.compute.hosts import base
 from blockattach.domain import connection
 from blockattach.rpc import calling
@@ -159,19 +161,35 @@ class Agents:
 class _ByLease:
     """Asks an agent by a lease."""
 
-    def __init__(self, agent: AgentInterface, server_id: str, generation: int) -> None:
+    def __init__(self, agent: AgentInterface, server_id: str, generation: int,
+                 renewed: Callable[[], int] | None) -> None:
         self._agent = agent
-        self._lease = server_id, generation
+        self._server_id = server_id
+        self._generation = generation
+        self._renewed = renewed
 
     def __getattr__(self, name: str) -> Any:
         def ask(ctxt: context.RequestContext, *arguments: Any) -> Any:
-            return self._agent.fenced(ctxt, *self._lease, name, arguments)
+            def by(generation: int) -> Any:
+                return self._agent.fenced(ctxt, self._server_id, generation, name, arguments)
+            try:
+                return by(self._generation)
+            except errors.ActTakenOver:
+                if self._renewed is None:
+                    raise
+                # Nothing was done. It may have been an act that shares the server.
+                return by(self._renewed())
         return ask
 
 
-def by_lease(agent: AgentInterface, server_id: str, generation: int) -> AgentInterface:
-    """An agent that is asked by a lease on a server."""
-    return typing.cast(AgentInterface, _ByLease(agent, server_id, generation))
+def by_lease(agent: AgentInterface, server_id: str, generation: int,
+             renewed: Callable[[], int] | None = None) -> AgentInterface:
+    """An agent that is asked by a lease on a server.
+
+    :param renewed: gives the number of the newest lease, by which it is asked once more when it
+        refuses the older one; raises `errors.ActTakenOver` if that is another process's
+    """
+    return typing.cast(AgentInterface, _ByLease(agent, server_id, generation, renewed))
 
 
 def conductor(bus: transport.Bus) -> ConductorInterface:

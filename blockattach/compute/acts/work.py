@@ -78,8 +78,9 @@ class Work:
         self.generation = act.generation
         """By which agents are asked."""
 
-    def check_lease(self) -> None:
-        """Return if this process is still the one that is at the act.
+    def check_lease(self) -> int:
+        """The number of the lease on the server, if this process is still the one that is at the
+        act.
 
         :raises ActTakenOver: another one is
         """
@@ -88,6 +89,7 @@ class Work:
             raise errors.ActTakenOver(act_id=self.act.id)
         # Another one, if an act that shares the server was taken over.
         self.generation = generation
+        return generation
 
     @property
     def server(self) -> records.Server:
@@ -107,7 +109,7 @@ class Work:
         found = self.plain_agent(host)
         if host not in self._fencing:
             return found
-        return interface.by_lease(found, self.act.server_id, self.generation)
+        return interface.by_lease(found, self.act.server_id, self.generation, self.check_lease)
 
     @functools.cached_property
     def _fencing(self) -> Collection[str]:

@@ -250,6 +250,32 @@ class OverlapTest(TwoApis):
                 self.assertEqual({one: 'rw', two: 'rw'}, self.volumes(made))
                 self.assertEqual({one, two}, set(self.hosts['host-a'].disks(made)))
 
+    def test_an_act_goes_on_while_another_of_its_server_is_taken_over(self):
+        """The other one's process has hung; this one waits, ahead of each request."""
+        for place in range(1, 5):
+            with self.subTest(place):
+                one, two = self.volume(), self.volume()
+                made = self.create(host='host-a')
+
+                def hang(made=made, two=two):
+                    with self.by_the_other():
+                        self.attach(made, two, settle=False)
+                    self.cloud.clock.advance(120)
+                    self.cloud.conductor.renew()
+                    for name in self.cloud.agents:
+                        self.cloud.conductor.report(
+                            context.admin_context(), name, 'fake', VERSION, {})
+                    self.assertEqual(1, self.cloud.conductor.look())
+                    self.cloud.settle()
+
+                self.cloud.cutting.begin(place - 0.5, hang)
+                self.attach(made, one)
+                self.assertIsNone(self.cloud.cutting.at)
+                self.assertEqual({one: 'rw'}, self.volumes(made))
+                self.assertEqual([one], list(self.hosts['host-a'].disks(made)))
+                self.assertEqual([], self.attachments(two))
+                self.others.settle()
+
     def test_an_agent_that_knows_no_leases(self):
         """It is asked without."""
         reporter = self.cloud.agents['host-a'].reporter
