@@ -3,7 +3,7 @@ is interrupted, and nothing is orphaned.
 
 In a cluster it does not come back: the other member goes on with what it had begun.
 
-The gate plays every second place in the first operation that comes by, and each in those of
+The gate plays every third place in the first operation that comes by, and each in those of
 attachments; the layer ``exhaustive`` of ``tools/explore`` plays it in every operation that the
 promises are about.
 """
@@ -31,7 +31,7 @@ def chosen(places):
         names = {(one.process, one.place), (one.process, one.operation)}
         if not names <= known:
             new[one.operation] += 1
-        first = not names <= known and new[one.operation] % 2 == 1
+        first = not names <= known and new[one.operation] % 3 == 1
         if exhaustive.wanted() or one.operation in ALWAYS or first:
             yield one
         known |= names
