@@ -5,7 +5,6 @@ cannot be undone now, or be finished, is left with its row, and taken up by the 
 compute API.
 """
 import collections
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -29,6 +28,7 @@ from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import notices
 from blockattach.compute import records
+from blockattach.compute import strays
 from blockattach.compute.acts import work
 
 LOG = logging.getLogger(__name__)
@@ -57,6 +57,10 @@ class Conductor(interface.ConductorInterface):
         self._owner = owner
         self._lease_seconds = lease_seconds
         self._notifications = notifications
+        self._strays = strays.Strays(
+            tools.store, tools.agents, executor,
+            lambda caller, server_id, device: self.begin(
+                caller, server_id, 'detach', {'volume_id': device.volume_id}, device))
         self._under_way: set[str] = set()
         """The leases of the acts that this process is at."""
 
@@ -166,6 +170,7 @@ class Conductor(interface.ConductorInterface):
             LOG.warning('Act was interrupted and is taken up%s', log.fields(
                 server_id=act.server_id, work=act.verb))
             self._submit(self._take_up, act, _caller(act))
+        self._strays.look()
         return len(taken)
 
     def renew(self) -> None:
@@ -177,42 +182,10 @@ class Conductor(interface.ConductorInterface):
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
                servers: Mapping[str, str]) -> None:
         """An agent is there: what it runs is compared with what it should."""
-        store = self._tools.store
-        store.report(host, kind, version)
-        for server_id, power in servers.items():
-            if self._is_stray(host, server_id):
-                LOG.warning('Server is not to run on this host and is ended%s', log.fields(
-                    server_id=server_id, host=host))
-                self._executor.submit(self._end_stray, ctxt, host, version, server_id)
-            elif power != 'running' and store.has_stopped(server_id):
+        returned = self._tools.store.report(host, kind, version)
+        for server_id in self._strays.report(ctxt, host, version, servers, returned):
+            if servers[server_id] != 'running' and self._tools.store.has_stopped(server_id):
                 LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
-
-    def _is_stray(self, host: str, server_id: str) -> bool:
-        # First whether it is at work, then where it is: an act may end in between.
-        if self._tools.store.is_at_work(server_id):
-            return False
-        try:
-            server = self._tools.store.server(server_id)
-        except errors.ServerNotFound:
-            return True
-        return host not in (server.host, server.old_host)
-
-    def _end_stray(self, ctxt: context.RequestContext, host: str, version: str,
-                   server_id: str) -> None:
-        agent = self._tools.agents.on(host)
-        if work.knows_leases(version):
-            with contextlib.suppress(errors.ServerNotFound):
-                # By the lease of before the look: the agent spares what comes (back) after it.
-                agent = interface.by_lease(
-                    agent, server_id, self._tools.store.server(server_id).generation)
-        if not self._is_stray(host, server_id):
-            # It has come (back) since its host was asked.
-            return
-        try:
-            agent.destroy(ctxt, server_id)
-        except errors.BlockattachError as exc:
-            LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
-                server_id=server_id, host=host, reason=exc))
 
     def _submit(self, go_on: Callable[[records.Act, context.RequestContext], None],
                 act: records.Act, caller: context.RequestContext) -> 'futures.Future[None]':

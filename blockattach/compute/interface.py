@@ -117,12 +117,12 @@ class AgentInterface(contract.Interface):
         :raises ActTakenOver: it was asked by a newer one before
         """
 
-    @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
         """What is here, by id, and whether it runs."""
 
-    @contract.call(since='1.1', timeout=contract.Timeout.SHORT)
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
         """The volumes that a server has here, by id, and their modes."""

@@ -417,18 +417,23 @@ class Store:
         # An act may have been begun as its server was removed.
         return [_act_of(row, lease, generations.get(row.server_id, 0)) for row, lease in taken]
 
-    def report(self, host: str, kind: str, version: str) -> None:
-        """An agent is there."""
+    def report(self, host: str, kind: str, version: str) -> bool:
+        """An agent is there; whether it counted as down until now."""
         values = {'kind': kind, 'version': version, 'reported_at': db_clock.now()}
         with self._transaction() as connected:
+            was_up = connected.execute(sa.select(_agents.c.host).where(
+                _agents.c.host == host, self._is_up())).first() is not None
             if not connected.execute(_agents.update().where(
                     _agents.c.host == host).values(**values)).rowcount:
                 connected.execute(_agents.insert().values(host=host, **values))
+        return not was_up
+
+    def _is_up(self) -> sa.ColumnElement[bool]:
+        return _agents.c.reported_at >= db_clock.now(-self._down_after)
 
     def agents(self) -> list[records.Agent]:
         """All that have ever reported, by host."""
-        query = sa.select(_agents, (_agents.c.reported_at >= db_clock.now(
-            -self._down_after)).label('up')).order_by(_agents.c.host)
+        query = sa.select(_agents, self._is_up().label('up')).order_by(_agents.c.host)
         with self._engine.connect() as connected:
             return [records.Agent(**_values(row)) for row in connected.execute(query)]
 

@@ -47,12 +47,17 @@ ACCOUNT = {'auth_url': 'http://127.0.0.1:5000', 'username': 'compute', 'password
 ACCOUNT_TOKEN = 'compute:service:admin,service'
 KEYSTONE_PATH = '/v3/auth/tokens'
 ISSUED = {'token': {'methods': ['password'], 'expires_at': '9999-01-01T00:00:00.000000Z'}}
+REFUSAL = b'{"badRequest": {"code": 400, "message": "the test says so"}}'
 MOST = 1000
 """Attachments of a page of a list over the bus."""
 
 
 class Death(BaseException):
     """The process of the compute API is no more: nothing in it catches this."""
+
+
+class Refused(Exception):
+    """What was asked for is not done: raised by what `Cutting` calls ahead of it."""
 
 
 class Cutting:
@@ -116,7 +121,10 @@ class Direct(adapters.BaseAdapter):
         if request.path_url == KEYSTONE_PATH:
             return self._answer(request, 201, json.dumps(ISSUED).encode(),
                                 {'X-Subject-Token': ACCOUNT_TOKEN})
-        self._cutting.ahead()
+        try:
+            self._cutting.ahead()
+        except Refused:
+            return self._answer(request, 400, REFUSAL, {'Content-Type': 'application/json'})
         answered = asked.get_response(self._application)
         found = self._answer(request, answered.status_code, answered.body, answered.headers)
         self._cutting.behind(f'{request.method} {request.path_url}')
@@ -157,7 +165,10 @@ class CutClient(bus.RpcClient):
             raise oslo_messaging.RPCVersionCapError(version=self._version,
                                                     version_cap=OLD_VERSION)
         if arguments.get('name', method) in (*ACTS, 'spawn_all'):
-            self._bus.cutting.ahead()
+            try:
+                self._bus.cutting.ahead()
+            except Refused as exc:
+                raise errors.HostRefused(reason='the test says so') from exc
         answer = super().call(ctxt, method, **arguments)
         self._bus.cutting.wake()
         return answer

@@ -148,6 +148,29 @@ class DeadAgentTest(StuckTestCase):
         self.act(made, 'evacuate', {'host': None}, 200)
         self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
 
+    def test_a_disk_that_was_given_back_meanwhile(self):
+        """The compute API ends when the agent has given it to the server, and then the agent."""
+        made = self.create(self.root, host='host-a')
+        self.cloud.cutting.begin()
+        self.attach(made, self.other)
+        asked = list(self.cloud.cutting.asked)
+        self.detach(made, self.other)
+        for place, behind in enumerate(asked):
+            with self.subTest(behind):
+                self.cloud.cutting.begin(place)
+                with contextlib.suppress(cloud.Death):
+                    self.attach(made, self.other)
+                self.assertIsNone(self.cloud.cutting.at)
+                self.kill('host-a')
+                self.cloud.later()
+                self.assertEqual([], self.attachments(self.other))
+                self.revive('host-a')
+                self.cloud.later()
+                self.assertEqual({self.root: 'rw'}, self.volumes(made))
+                self.assertEqual([self.root], list(self.hosts['host-a'].disks(made)))
+        self.attach(made, self.other)
+        self.assert_can_be_deleted(made)
+
     def test_a_detachment_whose_host_dies(self):
         made = self.create(self.root, host='host-a')
         self.attach(made, self.other)

@@ -29,9 +29,8 @@ INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
 # a row to blockattach/rpc/history.py.
 FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
-    ('compute', '1.0'): '5bd67947bc9776f3',
-    ('compute', '1.1'): '8a379753e2223b9d',
-    ('compute', '1.2'): '23ef18e694b5b201',
+    ('compute', '1.0'): 'ff720224d74268b7',
+    ('compute', '1.2'): 'ff3a59830a400e50',
     ('compute-conductor', '1.0'): '0c7b986c3f4f9319',
     ('process', '1.0'): 'fa9e15303938f4ee',
     ('scheduler', '1.0'): '1d02a4ec115d0968',

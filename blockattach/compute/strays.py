@@ -1,0 +1,115 @@
+"""What a host has that it should not: a server that is elsewhere or gone, and a disk that was
+given back while the agent could not be asked for it.
+"""
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable
+from collections.abc import Mapping
+from concurrent import futures
+
+from blockattach import context
+from blockattach import errors
+from blockattach import log
+from blockattach.compute import interface
+from blockattach.compute import records
+from blockattach.compute.acts import work
+from blockattach.compute.store import store
+from blockattach.domain import connection
+
+LOG = logging.getLogger(__name__)
+
+
+class Strays:
+    """Compares what agents report with what is written down."""
+
+    def __init__(self, rows: store.Store, agents: interface.Agents, executor: futures.Executor,
+                 detach: Callable[[context.RequestContext, str, records.BlockDevice],
+                                  object]) -> None:
+        """
+        :param executor: asks agents
+        :param detach: begins to take a disk from a server, which it is written down for then
+        """
+        self._store = rows
+        self._agents = agents
+        self._executor = executor
+        self._detach = detach
+        self._returned: set[tuple[str, str]] = set()
+        """Hosts whose agents were down, and servers there whose disks are to be looked at."""
+
+    def report(self, ctxt: context.RequestContext, host: str, version: str,
+               servers: Mapping[str, str], returned: bool) -> set[str]:
+        """An agent has these servers; those that should be there.
+
+        :param returned: it counted as down
+        """
+        theirs = {server_id for server_id in servers if not self._is_stray(host, server_id)}
+        for server_id in servers.keys() - theirs:
+            LOG.warning('Server is not to run on this host and is ended%s', log.fields(
+                server_id=server_id, host=host))
+            self._executor.submit(self._end, ctxt, host, version, server_id)
+        if returned:
+            self._returned |= {(host, server_id) for server_id in theirs}
+        return theirs
+
+    def look(self) -> None:
+        """Look at the disks of servers whose agents have returned."""
+        for host, server_id in self._returned.copy():
+            self._executor.submit(self._compare_disks, host, server_id)
+
+    def _is_stray(self, host: str, server_id: str) -> bool:
+        # First whether it is at work, then where it is: an act may end in between.
+        if self._store.is_at_work(server_id):
+            return False
+        try:
+            server = self._store.server(server_id)
+        except errors.ServerNotFound:
+            return True
+        return host not in (server.host, server.old_host)
+
+    def _end(self, ctxt: context.RequestContext, host: str, version: str,
+             server_id: str) -> None:
+        agent = self._agents.on(host)
+        if work.knows_leases(version):
+            with contextlib.suppress(errors.ServerNotFound):
+                # By the lease of before the look: the agent spares what comes (back) after it.
+                agent = interface.by_lease(
+                    agent, server_id, self._store.server(server_id).generation)
+        if not self._is_stray(host, server_id):
+            # It has come (back) since its host was asked.
+            return
+        try:
+            agent.destroy(ctxt, server_id)
+        except errors.BlockattachError as exc:
+            LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
+                server_id=server_id, host=host, reason=exc))
+
+    def _compare_disks(self, host: str, server_id: str) -> None:
+        """An act that is under way may not have heard that the agent is back: it is waited for."""
+        if self._store.is_at_work(server_id):
+            return
+        try:
+            server = self._store.server(server_id)
+            if server.host == host:
+                self._detach_strays(server, self._agents.on(host).disks(
+                    context.admin_context(), server_id))
+        except errors.NotFound:
+            # It is gone, or has a volume no more: there is nothing to detach.
+            pass
+        except errors.BlockattachError as exc:
+            LOG.warning('Cannot compare the disks of a server; it is tried again%s', log.fields(
+                server_id=server_id, host=host, reason=exc))
+            return
+        self._returned.discard((host, server_id))
+
+    def _detach_strays(self, server: records.Server, disks: Mapping[str, str]) -> None:
+        known = {one.volume_id for one in self._store.devices([server.id])[server.id]}
+        caller = context.RequestContext(project_id=server.project_id, user_id=server.user_id,
+                                        is_admin=True, overwrite=False)
+        for volume_id in disks.keys() - known:
+            LOG.warning('Server has a disk that was given back; it is detached%s', log.fields(
+                server_id=server.id, volume_id=volume_id, host=server.host))
+            # As one of its volumes until then: nobody gives it the same one anew meanwhile.
+            self._detach(caller, server.id, records.BlockDevice(
+                str(uuid.uuid4()), server.id, volume_id, f'/dev/disk/by-id/{volume_id}',
+                connection.AccessMode(disks[volume_id]), 'attached'))
