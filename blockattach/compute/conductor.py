@@ -334,20 +334,27 @@ class Conductor(interface.ConductorInterface):
 
 
 def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
-    """The same, whose steps are taken only as long as no other process has taken the act over:
-    who hung for too long must not go on with it.
+    """The same, whose steps are taken only as long as no other process has taken the act over, as
+    what hung for too long must not go on with it, and undone only where it is not committed.
     """
-    def guarded(act: Callable[[], None] | None) -> Callable[[], None] | None:
-        if act is None:
-            return None
-
+    def guarded(act: Callable[[], None]) -> Callable[[], None]:
         def checked() -> None:
             doing.check_lease()
             act()
         return checked
 
+    def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None]:
+        def checked() -> None:
+            doing.check_lease()
+            if doing.tools.store.is_committed(doing.act):
+                # The answer was lost, or came when the act was taken over already.
+                raise work.WentOn
+            if undo is not None:
+                undo()
+        return checked
+
     def fenced(steps: Sequence[work.Step]) -> list[work.Step]:
-        return [work.Step(step.name, guarded(step.do) or step.do, guarded(step.undo))
+        return [work.Step(step.name, guarded(step.do), uncommitted(step.undo))
                 for step in steps]
 
     return plan._replace(undoable=fenced(plan.undoable), finishing=fenced(plan.finishing))

@@ -115,7 +115,11 @@ def detach(doing: work.Work) -> work.Plan:
     def release() -> None:
         found = _there(doing, volume_id)
         if found is not None:
-            doing.release(found)
+            try:
+                doing.release(found)
+            except errors.ServerRequestInvalid as exc:
+                # The guest has given it back: this is tried until it is done.
+                raise errors.StorageUnavailable(reason=str(exc)) from exc
             doing.store.remove_device(found.id)
 
     def stays(_reason: errors.BlockattachError) -> None:

@@ -18,6 +18,7 @@ from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
+from blockattach.compute.store import agents
 from blockattach.compute.store import instance_actions
 from blockattach.compute.store import models
 from blockattach.db.engine import clock as db_clock
@@ -25,7 +26,7 @@ from blockattach.db.engine import engine
 from blockattach.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
-_acts, _agents = models.acts, models.agents
+_acts = models.acts
 # Of every act, so they are built once.
 _SERVER = sa.select(_servers).where(_servers.c.id == sa.bindparam('server_id'))
 _CHANGE_DEVICE = sa.update(_devices).where(_devices.c.id == sa.bindparam('device_id'))
@@ -293,7 +294,8 @@ class Store:
 
     def commit(self, act: records.Act, server_id: str, moved: Iterable[records.BlockDevice] = (),
                volume_id: str | None = None, **values: Any) -> None:
-        """The point of no return of an act: from here on it is done to its end.
+        """The point of no return of an act: from here on it is done to its end. A repeat, as the
+        answer was lost, changes nothing.
 
         :param moved: volumes whose next attachment becomes the one that counts; the one before is
             kept as the next, until it is deleted
@@ -301,7 +303,10 @@ class Store:
         """
         other = {} if volume_id is None else {'volume_id': volume_id}
         with self._transaction() as connected:
-            connected.execute(_acts.update().where(_acts.c.id == act.id).values(finishing=True))
+            if not connected.execute(_acts.update().where(
+                    _acts.c.id == act.id, _acts.c.finishing.is_(False)).values(
+                        finishing=True)).rowcount:
+                return
             connected.execute(_servers.update().where(_servers.c.id == server_id).values(
                 updated_at=self._clock.utcnow(), **values))
             for device in moved:
@@ -380,6 +385,12 @@ class Store:
                 _acts.c.server_id == act.server_id, _acts.c.id != act.id,
                 _acts.c.verb.in_(_WAITING))).first() is not None
 
+    def is_committed(self, act: records.Act) -> bool:
+        """Whether it has passed its point of no return."""
+        with self._engine.connect() as connected:
+            return bool(connected.execute(sa.select(_acts.c.finishing).where(
+                _acts.c.id == act.id)).scalar_one_or_none())
+
     def generation(self, act: records.Act) -> int | None:
         """That of an act's server; None: another process has taken the act over."""
         with self._engine.connect() as connected:
@@ -419,23 +430,13 @@ class Store:
 
     def report(self, host: str, kind: str, version: str) -> bool:
         """An agent is there; whether it counted as down until now."""
-        values = {'kind': kind, 'version': version, 'reported_at': db_clock.now()}
         with self._transaction() as connected:
-            was_up = connected.execute(sa.select(_agents.c.host).where(
-                _agents.c.host == host, self._is_up())).first() is not None
-            if not connected.execute(_agents.update().where(
-                    _agents.c.host == host).values(**values)).rowcount:
-                connected.execute(_agents.insert().values(host=host, **values))
-        return not was_up
-
-    def _is_up(self) -> sa.ColumnElement[bool]:
-        return _agents.c.reported_at >= db_clock.now(-self._down_after)
+            return agents.report(connected, host, kind, version, self._down_after)
 
     def agents(self) -> list[records.Agent]:
         """All that have ever reported, by host."""
-        query = sa.select(_agents, self._is_up().label('up')).order_by(_agents.c.host)
         with self._engine.connect() as connected:
-            return [records.Agent(**_values(row)) for row in connected.execute(query)]
+            return agents.find(connected, self._down_after)
 
     @staticmethod
     def _get(connected: sa.Connection, server_id: str) -> sa.Row[Any]:

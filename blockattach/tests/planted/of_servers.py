@@ -46,6 +46,12 @@ BUGS = (
         'an act that a thread had to leave is taken up again', 'P9',
         f'{_TESTS}.test_stuck.GoneDatabaseTest'),
 
+    Bug('a_committed_move_is_undone', 'compute/conductor.py',
+        '            if doing.tools.store.is_committed(doing.act):\n',
+        '            if False:\n',
+        'an act whose commit was written, and its answer lost, is done to its end', 'P4',
+        f'{_TESTS}.test_failures.LostAnswerTest'),
+
     # What is left over.
     Bug('a_lost_answer_is_lost', 'compute/acts/work.py',
         '        unknown = [one for one in found if one not in known]\n',

@@ -43,6 +43,9 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
             self.other_api.conductor.look()
             self.others.settle()
 
+    def settle(self):
+        self.cloud.settle()
+
     def report(self, api):
         """Agents report to a process that does not hang."""
         for name in self.cloud.agents:
@@ -52,7 +55,7 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
         made = prepare()
         self.cloud.cutting.begin(None if place is None else place + self.SHIFT, self.hang)
         made = begin(made) or made
-        self.cloud.settle()
+        self.settle()
         asked = self.cloud.cutting.asked
         self.cloud.cutting.begin()
         for _ in range(2):
