@@ -21,6 +21,7 @@ INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
 _OPTIONS = {
     contract.Timeout.SHORT: 'short_call_timeout',
     contract.Timeout.NORMAL: 'call_timeout',
+    contract.Timeout.LONG: 'long_call_timeout',
 }
 
 

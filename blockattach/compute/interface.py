@@ -37,37 +37,37 @@ class AgentInterface(contract.Interface):
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
         """What block storage is to know of the host, for a server."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
         """Run a server."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
         """Run one that was stopped."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
         """Stop one."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def reboot(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
         """Stop and start one."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
         """Stop one, disconnect its disks, forget it."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
         """Give a server a disk."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def unplug(self, ctxt: context.RequestContext, server_id: str, volume_id: str) -> None:
         """Take a disk from a server."""
@@ -78,18 +78,18 @@ class AgentInterface(contract.Interface):
                size_gb: int) -> None:
         """Show a server that a disk is larger."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def swap(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
              disk: Mapping[str, Any]) -> None:
         """Copy a disk to another one, which takes its place."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
         """Wait for a server from another host; where it is to be sent."""
 
-    @contract.call(since='1.0')
+    @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
         """Move a server to where it is received."""
@@ -100,14 +100,14 @@ class AgentInterface(contract.Interface):
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
         """`connector` of several servers, by id."""
 
-    @contract.call(since='1.2')
+    @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def spawn_all(self, ctxt: context.RequestContext,
                   guests: Sequence[Mapping[str, Any]],
                   generations: Mapping[str, int]) -> Mapping[str, str]:
         """`spawn` several servers at once, as by `fenced`; why those failed that did, by id."""
 
-    @contract.call(since='1.2')
+    @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def fenced(self, ctxt: context.RequestContext, server_id: str, generation: int, name: str,
                arguments: Sequence[Any]) -> Any:

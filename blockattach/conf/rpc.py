@@ -21,6 +21,9 @@ class RpcSettings:
         'Seconds to wait for an answer from another process.'))
     short_call_timeout: float = groups.option(cfg.IntOpt, default=15, min=1, help=(
         'Seconds to wait where the answer only says that the work was taken on.'))
+    long_call_timeout: float = groups.option(cfg.IntOpt, default=4000, min=1, help=(
+        'Seconds to wait where the answer comes when a server was moved, or a disk was '
+        'copied. More than a live migration may take, which is an hour.'))
     repeat_interval: int = groups.option(cfg.IntOpt, default=5, min=2, help=(
         'Seconds without a heartbeat from the server of a call, after which it '
         'is sent again, if it may be done twice: a process has ended with it.'))

@@ -82,7 +82,9 @@ class Client:
         self._seconds: dict[contract.Timeout | None, float | None] = {
             contract.Timeout.SHORT: settings.short_call_timeout,
             contract.Timeout.NORMAL: settings.call_timeout,
+            contract.Timeout.LONG: settings.long_call_timeout,
             None: None}
+        self._begins = {**self._seconds, contract.Timeout.LONG: settings.call_timeout}
         self._prepared = {name: self._prepare(rpc_client, method)
                           for name, method in self._methods.items()}
         self._direct = {} if direct is None else {
@@ -119,8 +121,11 @@ class Client:
             seconds = min(seconds, deadline - begun)
         if seconds is not None and seconds <= 0:
             raise errors.DeadlinePassed(method=name)
+        expires = self._begins[method.timeout]
+        if expires is not None and seconds is not None:
+            expires = min(expires, seconds)
         try:
-            return self._send(method, serializing.Outgoing(ctxt, seconds), arguments)
+            return self._send(method, serializing.Outgoing(ctxt, expires), seconds, arguments)
         except errors.BlockattachError as error:
             raise contract.portable(error) from error
         except ends.RAISED as error:
@@ -135,7 +140,7 @@ class Client:
         }, topic=self._server_name(), seconds=round(seconds))
 
     def _send(self, method: contract.Method, outgoing: serializing.Outgoing,
-              arguments: Mapping[str, Any]) -> Any:
+              seconds: float | None, arguments: Mapping[str, Any]) -> Any:
         prepared = self._prepared[method.name]
         before, after = self._points[method.name]
         effect = failpoints.point(before)
@@ -149,18 +154,17 @@ class Client:
         answer = None
         if effect is not failpoints.Effect.DROP:
             with self._while_waiting():
-                answer = self._wait_for(method, outgoing, arguments)
+                answer = self._wait_for(method, outgoing, seconds, arguments)
             effect = failpoints.point(after)
         if effect is failpoints.Effect.DROP:
             raise oslo_messaging.MessagingTimeout(f'{method.name} or its answer is dropped')
         return answer
 
     def _wait_for(self, method: contract.Method, outgoing: serializing.Outgoing,
-                  arguments: Mapping[str, Any]) -> Any:
-        if method.repeated and outgoing.seconds is not None:
-            return self._resend(method.name, outgoing.caller, outgoing.seconds, arguments)
-        changed = ({} if outgoing.seconds == self._seconds[method.timeout]
-                   else {'timeout': outgoing.seconds})
+                  seconds: float | None, arguments: Mapping[str, Any]) -> Any:
+        if method.repeated and seconds is not None:
+            return self._resend(method.name, outgoing.caller, seconds, arguments)
+        changed = {} if seconds == self._seconds[method.timeout] else {'timeout': seconds}
         return self._call(method.name, outgoing, changed, arguments)
 
     def _call(self, name: str, outgoing: serializing.Outgoing, changed: Mapping[str, Any],

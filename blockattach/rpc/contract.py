@@ -49,6 +49,8 @@ class Timeout(enum.StrEnum):
 
     SHORT = 'short'
     NORMAL = 'normal'
+    LONG = 'long'
+    """It is begun in time as others are, and may go on for long; heartbeats show that it does."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ ENDS = (
     End('late', 'its caller waits no longer when it is to be sent, or when its server reads it',
         (), (), errors.DeadlinePassed, Work.NOT_BEGUN),
     End('unanswered', 'no answer comes in time, no heartbeat, or the connection ends before them',
-        ('call_timeout', 'short_call_timeout', 'silence_timeout'),
+        ('call_timeout', 'short_call_timeout', 'long_call_timeout', 'silence_timeout'),
         (oslo_messaging.MessagingTimeout,), errors.ServiceUnreachable, Work.UNKNOWN, then=_AGAIN),
     End('not reached', 'over HTTP: its server listens at no address that is known, cannot be '
         'connected to, has ended, or does not accept the key of its caller',

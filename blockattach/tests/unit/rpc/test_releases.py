@@ -219,7 +219,8 @@ class HistoryTest(BusTestCase):
     def test_a_pin_holds_back_exactly_what_the_release_does_not_know(self) -> None:
         for release in history.RELEASES:
             # Nobody listens: what is sent at all is not answered.
-            bus = self.bus(pin=release.name, call_timeout=0.01, short_call_timeout=0.01)
+            bus = self.bus(pin=release.name, call_timeout=0.01, short_call_timeout=0.01,
+                           long_call_timeout=0.01)
             for interface in INTERFACES:
                 known = release.interfaces.get(interface.TOPIC, '0.0')
                 invoke = bus.client(interface)
