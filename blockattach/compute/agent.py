@@ -44,6 +44,11 @@ class AgentEndpoint(interface.AgentInterface):
         with self._acting('spawn', guest['server_id']):
             self._host.spawn(interface.guest_of(guest))
 
+    def define(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Have one that is stopped."""
+        with self._acting('define', guest['server_id']):
+            self._host.define(interface.guest_of(guest))
+
     def connectors(self, ctxt: context.RequestContext,
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
         """What block storage is to know of the host, for each server."""

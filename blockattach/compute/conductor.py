@@ -27,8 +27,9 @@ from blockattach import log
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import notices
+from blockattach.compute import placement
 from blockattach.compute import records
-from blockattach.compute import strays
+from blockattach.compute import reports
 from blockattach.compute.acts import work
 
 LOG = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Conductor(interface.ConductorInterface):
         self._owner = owner
         self._lease_seconds = lease_seconds
         self._notifications = notifications
-        self._strays = strays.Strays(
+        self._reports = reports.Reports(
             tools.store, tools.agents, executor,
             lambda caller, server_id, device: self.begin(
                 caller, server_id, 'detach', {'volume_id': device.volume_id}, device))
@@ -70,7 +71,7 @@ class Conductor(interface.ConductorInterface):
         """Write new servers down, each with a host, and begin to build them."""
         hosts: Sequence[str | None]
         try:
-            hosts = work.choose_hosts(
+            hosts = placement.choose_hosts(
                 self._tools.store, [devices for _, devices in drafts],
                 wanted=arguments.get('host'))
         except errors.ServerRequestInvalid:
@@ -93,7 +94,7 @@ class Conductor(interface.ConductorInterface):
         for host, act in placed:
             acts[host].append(act)
         able = {agent.host for agent in self._tools.store.agents()
-                if work.knows_leases(agent.version)}
+                if placement.knows_leases(agent.version)}
         for host, its in acts.items():
             size = _TOGETHER if host in able else 1
             for first in range(0, len(its), size):
@@ -170,7 +171,7 @@ class Conductor(interface.ConductorInterface):
             LOG.warning('Act was interrupted and is taken up%s', log.fields(
                 server_id=act.server_id, work=act.verb))
             self._submit(self._take_up, act, _caller(act))
-        self._strays.look()
+        self._reports.look()
         return len(taken)
 
     def renew(self) -> None:
@@ -183,9 +184,7 @@ class Conductor(interface.ConductorInterface):
                servers: Mapping[str, str]) -> None:
         """An agent is there: what it runs is compared with what it should."""
         returned = self._tools.store.report(host, kind, version)
-        for server_id in self._strays.report(ctxt, host, version, servers, returned):
-            if servers[server_id] != 'running' and self._tools.store.has_stopped(server_id):
-                LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
+        self._reports.hear(ctxt, host, version, servers, returned)
 
     def _submit(self, go_on: Callable[[records.Act, context.RequestContext], None],
                 act: records.Act, caller: context.RequestContext) -> 'futures.Future[None]':

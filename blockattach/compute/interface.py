@@ -17,8 +17,8 @@ from blockattach.rpc import transport
 MODES_SINCE = '1.1'
 """From this version on an agent heeds the mode of a disk: with an older one a server may write."""
 FENCED_SINCE = '1.2'
-"""From this version on an agent knows leases (an older one does what a process that hung asks),
-and is asked for several servers at once.
+"""From this version on an agent knows leases (an older one does what a process that hung asks), is
+asked for several servers at once, and has servers that never ran there.
 """
 
 
@@ -93,6 +93,11 @@ class AgentInterface(contract.Interface):
     @abc.abstractmethod
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
         """Move a server to where it is received."""
+
+    @contract.call(since='1.2', timeout=contract.Timeout.LONG)
+    @abc.abstractmethod
+    def define(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
+        """Have a server that is stopped."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod

@@ -118,6 +118,19 @@ class HostContract(unittest.TestCase):
         self.host.reboot(guest)
         self.assert_has(self.host, guest.server_id, *guest.disks)
 
+    def test_one_that_is_stopped_from_the_beginning(self) -> None:
+        server_id = str(uuid.uuid4())
+        guest = self.guest([self.disk(self.host, server_id)], server_id)
+        self.addCleanup(self.host.destroy, server_id)
+        for _ in range(2):
+            self.host.define(guest)
+            self.assertEqual({server_id: _STOPPED}, self.host.servers())
+        self.host.start(guest)
+        self.assertEqual({server_id: _RUNNING}, self.host.servers())
+        self.assert_has(self.host, server_id, *guest.disks)
+        self.host.define(guest)
+        self.assertEqual({server_id: _RUNNING}, self.host.servers())
+
     def test_a_disk_of_a_stopped_server_is_taken_and_given(self) -> None:
         guest = self.spawned('/dev/vdb')
         self.host.stop(guest.server_id)

@@ -100,12 +100,11 @@ def _moved_cold(doing: work.Work, state: str,
     :param done: what is written of the server then, given its former host
     """
     def put_on(host: str) -> None:
-        doing.put(host)
-        if state == _V.STOPPED:
-            doing.agent(host).stop(doing.caller, doing.act.server_id)
+        doing.put(host, running=state != _V.STOPPED)
 
     def leave() -> None:
         doing.note(_SOURCE, doing.server.host)
+        doing.shut_down(doing.server.host)
         doing.leave(doing.server.host)
 
     def come_back() -> None:
@@ -213,7 +212,10 @@ def unshelve(doing: work.Work) -> work.Plan:
         def start() -> None:
             doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
 
-        return work.Plan(undoable=(work.Step('start', start),))
+        def stop() -> None:
+            doing.shut_down(doing.server.host)
+
+        return work.Plan(undoable=(work.Step('start', start, stop),))
 
     def put() -> None:
         destination = _destination(doing)
@@ -234,6 +236,7 @@ def rebuild(doing: work.Work) -> work.Plan:
     def anew() -> None:
         # One that is on no host is refused before its volumes are held.
         doing.agent(doing.server.host)
+        doing.shut_down(doing.server.host)
         doing.leave(doing.server.host)
         doing.hold_anew()
         doing.put(doing.server.host)

@@ -55,9 +55,15 @@ def stop(doing: work.Work) -> work.Plan:
 
 
 def reboot(doing: work.Work) -> work.Plan:
-    """Stop and start its guest."""
+    """Stop and start its guest; a hard one does not wait for it."""
     def do() -> None:
-        doing.agent(doing.server.host).reboot(doing.caller, doing.guest(doing.disks()))
+        host = doing.server.host
+        guest = doing.guest(doing.disks())
+        if doing.act.arguments.get('type') == 'HARD':
+            doing.agent(host).destroy(doing.caller, doing.act.server_id)
+            doing.agent(host).spawn(doing.caller, guest)
+        else:
+            doing.agent(host).reboot(doing.caller, guest)
 
     return work.Plan(finishing=(work.Step('reboot', do),), refused=ends_in_error(doing))
 

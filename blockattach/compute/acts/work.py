@@ -1,5 +1,4 @@
 """One act under way, and the pieces that acts are made of. Each piece may be repeated."""
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -17,6 +16,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.compute import interface
+from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.hosts import base
@@ -114,7 +114,8 @@ class Work:
     @functools.cached_property
     def _fencing(self) -> Collection[str]:
         """The hosts whose agents know leases."""
-        return {agent.host for agent in self.tools.store.agents() if knows_leases(agent.version)}
+        return {agent.host for agent in self.tools.store.agents()
+                if placement.knows_leases(agent.version)}
 
     def fence(self) -> None:
         """Have the hosts of the server do no more of what a process before asks for: only then
@@ -283,10 +284,29 @@ class Work:
             if device.attachment_id is not None:
                 self.complete(device, device.attachment_id)
 
-    def put(self, host: str | None) -> None:
-        """Run the server on a host: connect its volumes there, spawn it, complete."""
-        for exc in put_all([self], host).values():
+    def put(self, host: str | None, running: bool = True) -> None:
+        """Run the server on a host: connect its volumes there, spawn it, complete.
+
+        :param running: False: it is there, stopped
+        """
+        for exc in put_all([self], host, running).values():
             raise exc
+
+    def spawn(self, host: str | None, guest: Mapping[str, Any], running: bool) -> None:
+        """Have a host run a guest, or have it there without running it."""
+        agent = self.agent(host)
+        if not running and host in self._fencing:
+            agent.define(self.caller, guest)
+            return
+        agent.spawn(self.caller, guest)
+        if not running:
+            agent.stop(self.caller, self.act.server_id)
+
+    def shut_down(self, host: str | None) -> None:
+        """Let the guest on a host, if it is there, write what it has not written yet, and end."""
+        if self.is_up(host):
+            with contextlib.suppress(errors.HostRefused):
+                self.agent(host).stop(self.caller, self.act.server_id)
 
     def leave(self, host: str | None) -> None:
         """The server is on a host no more. An agent that is down ends it when it returns: until
@@ -312,8 +332,8 @@ class Work:
             self.release_unknown(device.volume_id)
 
     def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
-        """A host for the server; see `choose_hosts`."""
-        return choose_hosts(self.store, [self.devices], without, wanted)[0]
+        """A host for the server; see `placement.choose_hosts`."""
+        return placement.choose_hosts(self.store, [self.devices], without, wanted)[0]
 
     def noted(self, key: str) -> str | None:
         """What this act has noted for itself, over restarts."""
@@ -326,7 +346,8 @@ class Work:
                  reason=f'{key} is {value}')
 
 
-def put_all(doings: Sequence[Work], host: str | None) -> dict[str, Exception]:
+def put_all(doings: Sequence[Work], host: str | None,
+            running: bool = True) -> dict[str, Exception]:
     """Run servers on a host: connect their volumes there, spawn them, complete.
 
     :param doings: an act for each, in the name of one caller; of several only where the host's
@@ -357,7 +378,7 @@ def put_all(doings: Sequence[Work], host: str | None) -> dict[str, Exception]:
                                           for one in its))
               for server_id, its in connected.items() if server_id not in failed]
     if guests:
-        failed |= _spawn(by_id, host, guests)
+        failed |= _spawn(by_id, host, guests, running)
     for server_id in [one for one in by_id if one not in failed]:
         with _noting(failed, server_id):
             for doing, device, attachment in connected[server_id]:
@@ -413,12 +434,12 @@ def _connectors(doings: Sequence[Work], host: str | None,
 
 
 def _spawn(doings: Mapping[str, Work], host: str | None,
-           guests: Sequence[Mapping[str, Any]]) -> dict[str, Exception]:
+           guests: Sequence[Mapping[str, Any]], running: bool) -> dict[str, Exception]:
     """Spawn guests on a host; why those failed that did, by the ids of their servers."""
     doing = doings[guests[0]['server_id']]
     try:
         if len(guests) == 1:
-            doing.agent(host).spawn(doing.caller, guests[0])
+            doing.spawn(host, guests[0], running)
             return {}
         # Whatever it was: it is undone.
         return {server_id: errors.HostRefused(reason=text)
@@ -432,7 +453,7 @@ def _spawn(doings: Mapping[str, Work], host: str | None,
 def _check_modes(rows: store.Store, host: str | None,
                  devices: Iterable[records.BlockDevice]) -> None:
     if any(device.mode == 'ro' for device in devices) and any(
-            agent.host == host and not heeds_modes(agent) for agent in rows.agents()):
+            agent.host == host and not placement.heeds_modes(agent) for agent in rows.agents()):
         raise errors.HostRefused(
             reason=f'the agent of host {host} is too old for a volume that is read-only')
 
@@ -444,44 +465,3 @@ def _noting(failed: dict[str, Exception], server_id: str) -> Iterator[None]:
         yield
     except Exception as exc:
         failed[server_id] = exc
-
-
-def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
-                 without: Iterable[str] = (), wanted: str | None = None) -> list[str]:
-    """A host for each of these servers: the one with the fewest, of those whose agents are up and
-    can do it.
-
-    :param servers: the volumes of each
-    :param wanted: the only host in question
-    :raises ServerRequestInvalid: there is none for one of them
-    """
-    busy = collections.Counter(rows.load())
-    up = [agent for agent in rows.agents() if agent.up and agent.host not in set(without)
-          and wanted in (None, agent.host)]
-    chosen = []
-    for devices in servers:
-        read_only = any(device.mode == 'ro' for device in devices)
-        fit = [agent.host for agent in up if not read_only or heeds_modes(agent)]
-        if not fit:
-            raise errors.ServerRequestInvalid(reason=(
-                'No valid host was found. ' + (f'Host {wanted} is not up, or too old.' if wanted
-                                               else 'No agent is up that could run it.')))
-        chosen.append(min(fit, key=lambda host: (busy[host], host)))
-        busy[chosen[-1]] += 1
-    return chosen
-
-
-def heeds_modes(agent: records.Agent) -> bool:
-    """Whether an agent keeps a server from writing to a volume that is read-only for it."""
-    return _number(agent.version) >= _number(interface.MODES_SINCE)
-
-
-def knows_leases(version: str) -> bool:
-    """Whether an agent of this version refuses what is asked for by a lease that is over, and
-    spawns several servers at once.
-    """
-    return _number(version) >= _number(interface.FENCED_SINCE)
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split('.'))

@@ -15,6 +15,12 @@ def begin(verb: str, services: compute_services.ComputeServices, call: operation
     services.conductor.begin(call.context, call.target.id, verb)
 
 
+def reboot(services: compute_services.ComputeServices, call: operation.Call) -> None:
+    """Stop and start a server; a hard reboot does not wait for its guest."""
+    services.conductor.begin(call.context, call.target.id, 'reboot',
+                             {'type': call.body['reboot']['type'].upper()})
+
+
 def unshelve(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Run a shelved server, on a host of the caller's choice if it names one."""
     asked = call.body['unshelve'] or {}

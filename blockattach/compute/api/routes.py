@@ -76,7 +76,7 @@ _ACTIONS = (
             summary='Run a server that is stopped.'),
     _action('os-stop', functools.partial(actions.begin, 'stop'), _NOTHING,
             summary='Stop a server.'),
-    _action('reboot', functools.partial(actions.begin, 'reboot'), schema.obj(
+    _action('reboot', actions.reboot, schema.obj(
         {'type': {'enum': ['SOFT', 'HARD', 'soft', 'hard']}}, required=['type']),
         summary='Stop and start a server.'),
     _action('shelve', functools.partial(actions.begin, 'shelve'), _NOTHING,

@@ -8,9 +8,9 @@ from blockattach import context
 from blockattach import errors
 from blockattach.compute import conductor
 from blockattach.compute import interface
+from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute import storage
-from blockattach.compute.acts import work
 from blockattach.compute.store import store
 from blockattach.http import operation
 from blockattach.policy import enforcer
@@ -47,7 +47,7 @@ def server(caller: context.RequestContext, database: store.Store,
 
 def heeds_modes(agent: records.Agent) -> bool:
     """Whether an agent keeps a server from writing to what is read-only for it."""
-    return work.heeds_modes(agent)
+    return placement.heeds_modes(agent)
 
 
 def too_old(services: ComputeServices, call: operation.Call,

@@ -84,6 +84,13 @@ class Host(abc.ABC):
         """
 
     @abc.abstractmethod
+    def define(self, guest: Guest) -> None:
+        """Make the server as one that is stopped: its guest runs once it is started.
+
+        :raises HostRefused: nothing is left of it
+        """
+
+    @abc.abstractmethod
     def stop(self, server_id: str) -> None:
         """Stop its guest; its disks stay connected."""
 

@@ -63,6 +63,13 @@ class FakeHost(base.Host):
             self._guests.setdefault(guest.server_id, guest)
             self._power[guest.server_id] = base.Power.RUNNING
 
+    def define(self, guest: base.Guest) -> None:
+        """Keep it; it does not run."""
+        self._fail('define')
+        with self._guard:
+            self._guests.setdefault(guest.server_id, guest)
+            self._power.setdefault(guest.server_id, base.Power.STOPPED)
+
     def stop(self, server_id: str) -> None:
         """It stops at once."""
         self._fail('stop')

@@ -72,6 +72,12 @@ class QemuHost(base.Host):
             with _or_back(lambda: self.destroy(guest.server_id)):
                 self._run(guest)
 
+    def define(self, guest: base.Guest) -> None:
+        """See `base.Host`."""
+        with self._locked(guest.server_id):
+            if not self._runs(guest.server_id):
+                self._records.write(qemu_records.record_of(guest))
+
     def stop(self, server_id: str) -> None:
         """Let its guest shut down; end it if it does not."""
         with self._locked(server_id):
@@ -163,8 +169,14 @@ class QemuHost(base.Host):
 
     def servers(self) -> dict[str, base.Power]:
         """All that are remembered, as their QEMUs say."""
-        return {server_id: base.Power.RUNNING if self._runs(server_id) else base.Power.STOPPED
-                for server_id in self._records.ids()}
+        return {server_id: self._power(server_id) for server_id in self._records.ids()}
+
+    def _power(self, server_id: str) -> base.Power:
+        try:
+            return base.Power.RUNNING if self._runs(server_id) else base.Power.STOPPED
+        except qmp.NoAnswer:
+            # It hangs, and is there. The others are not to be missed for that.
+            return base.Power.RUNNING
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
         """What its QEMU has given to the guest; what it is to have, where none runs."""

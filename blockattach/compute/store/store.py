@@ -343,12 +343,13 @@ class Store:
         with self._transaction() as connected:
             connected.execute(_acts.delete().where(_acts.c.id == act.id))
 
-    def has_stopped(self, server_id: str) -> bool:
-        """A server that was active, and nothing is done with, is stopped; whether it was so."""
+    def has_stopped(self, server: records.Server) -> bool:
+        """An active server is stopped, if nothing was done with it since; whether it was so."""
         with self._transaction() as connected:
             return bool(connected.execute(_servers.update().where(
-                _servers.c.id == server_id, _servers.c.vm_state == lifecycle.VmState.ACTIVE.value,
-                ~sa.exists().where(_acts.c.server_id == server_id)).values(
+                _servers.c.id == server.id, _servers.c.vm_state == lifecycle.VmState.ACTIVE.value,
+                _servers.c.generation == server.generation,
+                ~sa.exists().where(_acts.c.server_id == server.id)).values(
                     vm_state=lifecycle.VmState.STOPPED.value,
                     updated_at=self._clock.utcnow())).rowcount)
 

@@ -80,7 +80,7 @@ BUGS = (
         f'{_TESTS}.test_late.OverlapTest'),
 
     # Who may write, and see.
-    Bug('an_old_agent_lets_write', 'compute/acts/work.py',
+    Bug('an_old_agent_lets_write', 'compute/placement.py',
         '    return _number(agent.version) >= _number(interface.MODES_SINCE)\n',
         '    return True\n',
         'a read-only volume comes only to a host whose agent heeds modes', 'P3',

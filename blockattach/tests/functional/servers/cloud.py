@@ -35,8 +35,8 @@ from blockattach.wiring import compute_api
 
 MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
-ACTS = ('spawn', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap', 'receive',
-        'send')
+ACTS = ('spawn', 'define', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap',
+        'receive', 'send')
 """Of hosts."""
 ABSENT = object()
 OLD_VERSION = '1.0'

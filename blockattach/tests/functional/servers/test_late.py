@@ -288,7 +288,7 @@ class OverlapTest(TwoApis):
         made, volume = self.create(host='host-a'), self.volume()
         self.cloud.bus.sent.clear()
         self.attach(made, volume)
-        self.act(made, 'reboot', {'type': 'HARD'})
+        self.act(made, 'reboot', {'type': 'SOFT'})
         self.asked(204, 'DELETE', f'/servers/{made}')
         self.cloud.settle()
         self.asked(404, 'GET', f'/servers/{made}')

@@ -30,7 +30,7 @@ INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
 FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
     ('compute', '1.0'): 'ff720224d74268b7',
-    ('compute', '1.2'): 'ff3a59830a400e50',
+    ('compute', '1.2'): 'f5b39aae9ad9415e',
     ('compute-conductor', '1.0'): '0c7b986c3f4f9319',
     ('process', '1.0'): 'fa9e15303938f4ee',
     ('scheduler', '1.0'): '1d02a4ec115d0968',

@@ -1,5 +1,5 @@
-"""What a host has that it should not: a server that is elsewhere or gone, and a disk that was
-given back while the agent could not be asked for it.
+"""What agents report, compared with what is written down: servers that are elsewhere or gone,
+guests that have stopped by themselves, and disks that were given back while an agent was away.
 """
 import contextlib
 import logging
@@ -12,15 +12,17 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.compute import interface
+from blockattach.compute import lifecycle
+from blockattach.compute import placement
 from blockattach.compute import records
-from blockattach.compute.acts import work
+from blockattach.compute.hosts import base
 from blockattach.compute.store import store
 from blockattach.domain import connection
 
 LOG = logging.getLogger(__name__)
 
 
-class Strays:
+class Reports:
     """Compares what agents report with what is written down."""
 
     def __init__(self, rows: store.Store, agents: interface.Agents, executor: futures.Executor,
@@ -37,20 +39,23 @@ class Strays:
         self._returned: set[tuple[str, str]] = set()
         """Hosts whose agents were down, and servers there whose disks are to be looked at."""
 
-    def report(self, ctxt: context.RequestContext, host: str, version: str,
-               servers: Mapping[str, str], returned: bool) -> set[str]:
-        """An agent has these servers; those that should be there.
+    def hear(self, ctxt: context.RequestContext, host: str, version: str,
+             servers: Mapping[str, str], returned: bool) -> None:
+        """An agent has these servers.
 
-        :param returned: it counted as down
+        :param servers: by id, and whether they run
+        :param returned: it counted as down until now
         """
-        theirs = {server_id for server_id in servers if not self._is_stray(host, server_id)}
-        for server_id in servers.keys() - theirs:
-            LOG.warning('Server is not to run on this host and is ended%s', log.fields(
-                server_id=server_id, host=host))
-            self._executor.submit(self._end, ctxt, host, version, server_id)
-        if returned:
-            self._returned |= {(host, server_id) for server_id in theirs}
-        return theirs
+        for server_id, power in servers.items():
+            if self._is_stray(host, server_id):
+                LOG.warning('Server is not to run on this host and is ended%s', log.fields(
+                    server_id=server_id, host=host))
+                self._executor.submit(self._end, ctxt, host, version, server_id)
+                continue
+            if returned:
+                self._returned.add((host, server_id))
+            if power == base.Power.STOPPED:
+                self._executor.submit(self._compare_power, ctxt, host, server_id)
 
     def look(self) -> None:
         """Look at the disks of servers whose agents have returned."""
@@ -70,7 +75,7 @@ class Strays:
     def _end(self, ctxt: context.RequestContext, host: str, version: str,
              server_id: str) -> None:
         agent = self._agents.on(host)
-        if work.knows_leases(version):
+        if placement.knows_leases(version):
             with contextlib.suppress(errors.ServerNotFound):
                 # By the lease of before the look: the agent spares what comes (back) after it.
                 agent = interface.by_lease(
@@ -82,6 +87,18 @@ class Strays:
             agent.destroy(ctxt, server_id)
         except errors.BlockattachError as exc:
             LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
+                server_id=server_id, host=host, reason=exc))
+
+    def _compare_power(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
+        """Its host is asked once more: what it has reported may be older than the last act."""
+        try:
+            server = self._store.server(server_id)
+            if (server.vm_state is lifecycle.VmState.ACTIVE and server.host == host
+                    and self._agents.on(host).servers(ctxt).get(server_id) == base.Power.STOPPED
+                    and self._store.has_stopped(server)):
+                LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
+        except errors.BlockattachError as exc:
+            LOG.warning('Cannot compare the state of a server; it is tried again%s', log.fields(
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_disks(self, host: str, server_id: str) -> None:
