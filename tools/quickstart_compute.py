@@ -1,5 +1,5 @@
-"""`tools/quickstart --compute`, once everything is installed: servers that share a volume, on two
-hosts of this machine, as real QEMU guests.
+"""`tools/quickstart --compute`, once everything is installed: servers that share a volume, on
+three hosts of this machine, as real QEMU guests.
 
 Everything is a process of its own: blockattach-all, RabbitMQ, the compute API, an agent for each
 host, a QEMU for each guest. They end with the story, or on Ctrl-C.

@@ -1,8 +1,8 @@
 """Runs acts on servers in threads, takes up those that were interrupted, and listens to agents.
 
-An act is a row. Its steps are a TaskFlow flow: where one fails, those before it are undone. What
-cannot be undone now, or be finished, is left with its row, and taken up by the next look of any
-compute API.
+An act is a row. Its steps that may be undone are a TaskFlow flow: where one fails, those before it
+are undone. What cannot be undone now, or be finished, is left with its row, and taken up by the
+next look of any compute API.
 """
 import collections
 import dataclasses
@@ -160,7 +160,7 @@ class Conductor(interface.ConductorInterface):
             return
         try:
             self._tools.agents.on(server.host).resize(caller, server_id, volume_id, size_gb)
-        except errors.HostRefused as exc:
+        except (errors.HostError, errors.ServiceUnreachable) as exc:
             LOG.warning('Server sees the new size of a volume once it is started anew%s',
                         log.fields(server_id=server_id, volume_id=volume_id, reason=exc))
 

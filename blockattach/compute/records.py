@@ -63,6 +63,7 @@ class Server:
 class BlockDevice:
     """A volume of a server.
 
+    :ivar device: its name; empty: the next that is free, chosen when it is written down
     :ivar attachment_id: of block storage; None: there is none (yet)
     :ivar next_attachment_id: of the host that the server is moving to
     :ivar state: ``attaching``, ``attached`` (from the first on for those it is built with) or

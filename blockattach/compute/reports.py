@@ -128,5 +128,5 @@ class Reports:
                 server_id=server.id, volume_id=volume_id, host=server.host))
             # As one of its volumes until then: nobody gives it the same one anew meanwhile.
             self._detach(caller, server.id, records.BlockDevice(
-                str(uuid.uuid4()), server.id, volume_id, f'/dev/disk/by-id/{volume_id}',
+                str(uuid.uuid4()), server.id, volume_id, '',
                 connection.AccessMode(disks[volume_id]), 'attached'))

@@ -231,23 +231,33 @@ def unshelve(doing: work.Work) -> work.Plan:
                                work.Step('put', put, leave)))
 
 
+def _was_off(doing: work.Work) -> bool:
+    """Whether the server is to be off behind the act as well."""
+    return doing.server.vm_state is _V.STOPPED
+
+
 def rebuild(doing: work.Work) -> work.Plan:
     """Make a server's guest anew where it is; its volumes keep their bytes."""
+    off = _was_off(doing)
+
     def anew() -> None:
         # One that is on no host is refused before its volumes are held.
         doing.agent(doing.server.host)
         doing.shut_down(doing.server.host)
         doing.leave(doing.server.host)
         doing.hold_anew()
-        doing.put(doing.server.host)
+        doing.put(doing.server.host, running=not off)
 
-    return work.Plan(finishing=(work.Step('anew', anew),), refused=simple.ends_in_error(doing))
+    return work.Plan(finishing=(work.Step('anew', anew),), refused=simple.ends_in_error(doing),
+                     done={'vm_state': _V.STOPPED.value} if off else {})
 
 
 def evacuate(doing: work.Work) -> work.Plan:
     """Run a server of a dead host elsewhere. That host is locked out of its volumes first, so that
     it cannot write any more, dead or not; what it still runs is ended when its agent returns.
     """
+    off = _was_off(doing)
+
     def fence() -> None:
         if doing.noted('fenced') is None:
             doing.hold_anew()
@@ -256,11 +266,12 @@ def evacuate(doing: work.Work) -> work.Plan:
     def put() -> None:
         _choose(doing, (doing.noted('fenced'),))
         destination = _destination(doing)
-        doing.put(destination)
+        doing.put(destination, running=not off)
         doing.store.change(doing.act.server_id, host=destination)
 
     return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)),
-                     refused=simple.ends_in_error(doing))
+                     refused=simple.ends_in_error(doing),
+                     done={'vm_state': _V.STOPPED.value} if off else {})
 
 
 PLANS: dict[str, Callable[[work.Work], work.Plan]] = {

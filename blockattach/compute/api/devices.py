@@ -1,6 +1,5 @@
 """What clients say of the volumes of a server, checked and written down."""
 import dataclasses
-import re
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -11,16 +10,12 @@ from typing import Any
 from oslo_utils import strutils
 
 from blockattach import errors
+from blockattach.compute import device_names
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.api import versions
 from blockattach.domain import connection
 from blockattach.http import operation
-
-_LETTERS = 'abcdefghijklmnopqrstuvwxyz'
-_NAME = re.compile(r'(/dev/)?(?P<name>(vd|sd|xvd|hd)[a-z]{1,3}[0-9]{0,3})')
-MOST = len(_LETTERS)
-"""Volumes of one server."""
 
 Find = Callable[[str], storage.Volume]
 """Looks at a volume in the caller's name."""
@@ -77,11 +72,12 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
         if one.get('tag') is not None and call.version < versions.TAG_AT_BOOT:
             raise _invalid(f'tag needs version {versions.TAG_AT_BOOT}')
         volume = find(one['uuid'])
-        _check_volume(volume, call, servers)
+        check_volume(volume, call, servers)
         wanted.append(modes(one, call, servers))
         found.append(records.BlockDevice(
             id='', server_id='', volume_id=volume.id, mode=wanted[-1][0],
-            device=_named(one.get('device_name'), found), state='attached',
+            state='attached', device=device_names.chosen(
+                one.get('device_name'), [other.device for other in found]),
             boot_index=_index(one), shared=volume.multiattach, tag=one.get('tag'),
             delete_on_termination=_goes(one)))
     _check_together(found)
@@ -98,7 +94,7 @@ def of_server(devices: Iterable[records.BlockDevice],
 
 def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
              server_id: str, there: Sequence[records.BlockDevice]) -> records.BlockDevice:
-    """A volume that a server is to get.
+    """A volume that a server is to get; a device name is chosen when it is written down.
 
     :param there: what it has
     :raises ServerRequestInvalid: it cannot be so
@@ -106,14 +102,14 @@ def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Vol
     if any(one.volume_id == volume.id for one in there):
         raise errors.ServerRequestInvalid(
             reason=f'Invalid volume: volume {volume.id} already attached')
-    _check_volume(volume, call, 1)
+    check_volume(volume, call, 1)
     if asked.get('tag') is not None and call.version < versions.TAG:
         raise _invalid(f'tag needs version {versions.TAG}')
     if 'delete_on_termination' in asked and call.version < versions.KEEP:
         raise _invalid(f'delete_on_termination needs version {versions.KEEP}')
     return records.BlockDevice(
         id=str(uuid.uuid4()), server_id=server_id, volume_id=volume.id, mode=mode(asked, call),
-        device=_named(asked.get('device'), there), state='attaching', shared=volume.multiattach,
+        device=asked.get('device') or '', state='attaching', shared=volume.multiattach,
         tag=asked.get('tag'),
         delete_on_termination=bool(asked.get('delete_on_termination', False)))
 
@@ -125,7 +121,11 @@ def _check_extension(call: operation.Call, name: str) -> None:
             f"compute {call.version}, {operation.EXTENSION} {versions.ATTACH_MODE}'"))
 
 
-def _check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
+def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
+    """Return if so many servers may get a volume.
+
+    :raises ServerRequestInvalid: they may not
+    """
     if volume.multiattach and call.version < versions.MULTIATTACH:
         raise errors.ServerRequestInvalid(reason=(
             'Multiattach volumes are only supported starting with compute API version '
@@ -141,9 +141,6 @@ def _check_together(devices: Sequence[records.BlockDevice]) -> None:
     volumes = [one.volume_id for one in devices]
     if len(set(volumes)) < len(volumes):
         raise _invalid('a volume is there twice')
-    names = [one.device for one in devices]
-    if len(set(names)) < len(names):
-        raise _invalid('a device name is there twice')
     roots = [one for one in devices if one.boot_index == 0]
     if len(roots) > 1:
         raise _invalid('only one volume has the boot_index 0')
@@ -160,20 +157,6 @@ def _goes(one: Mapping[str, Any]) -> bool:
 def _index(one: Mapping[str, Any]) -> int | None:
     index = one.get('boot_index')
     return None if index in (None, '') or int(index) < 0 else int(index)
-
-
-def _named(wanted: str | None, there: Iterable[records.BlockDevice]) -> str:
-    """The name of a device: the wanted one, else the next that is free."""
-    if wanted:
-        found = _NAME.fullmatch(wanted)
-        if found is None:
-            raise _invalid(f'{errors.shortened(wanted)} is no device name')
-        return f'/dev/{found["name"]}'
-    taken = {one.device for one in there}
-    for letter in _LETTERS:
-        if f'/dev/vd{letter}' not in taken:
-            return f'/dev/vd{letter}'
-    raise _invalid(f'a server has at most {MOST} volumes')
 
 
 def _invalid(reason: str) -> errors.ServerRequestInvalid:

@@ -3,6 +3,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from oslo_utils import strutils
+
 from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
@@ -54,7 +56,7 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
                         reservation_id)
         drafts.append((server, devices.of_server(mapped[number], server.id)))
     services.conductor.create(call.context, drafts, {'host': host} if host else {})
-    if asked.get('return_reservation_id'):
+    if strutils.bool_from_string(asked.get('return_reservation_id') or False):
         return operation.Answer({'reservation_id': reservation_id})
     first = drafts[0][0]
     return operation.Answer({'server': {

@@ -58,6 +58,9 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
     asked: Mapping[str, Any] = call.body['volumeAttachment']
     server: records.Server = call.target
     old = services.database.device(server.id, call.path['volume_id'])
+    if 'attach_mode' in asked and devices.mode(asked, call) is not old.mode:
+        raise errors.ServerRequestInvalid(
+            reason='attach_mode is kept: another one needs another attachment')
     if asked['volumeId'] != old.volume_id:
         services.policy.authorize(call.context, policies.VOLUMES_SWAP, server.project_id)
         _swap(services, call, server, old, asked)
@@ -92,13 +95,16 @@ def _swap(services: compute_services.ComputeServices, call: operation.Call,
     if any(one.volume_id == volume.id for one in _of(services, call)):
         raise errors.ServerRequestInvalid(
             reason=f'Invalid volume: volume {volume.id} already attached')
-    storage.check_usable(volume)
+    devices.check_volume(volume, call, 1)
+    if volume.attached:
+        raise errors.ServerRequestInvalid(reason=(
+            f'Invalid volume: volume {volume.id} is used, and would be overwritten'))
+    if services.database.writers(old.volume_id) > 1:
+        raise errors.ServerRequestInvalid(reason=(
+            f'Invalid volume: volume {old.volume_id} is written to by more than one server'))
     if volume.size_gb < services.volumes.get(call.context, old.volume_id).size_gb:
         raise errors.ServerRequestInvalid(
             reason=f'Invalid volume: volume {volume.id} is smaller than the one it replaces')
-    if asked.get('attach_mode') not in (None, old.mode.value):
-        raise errors.ServerRequestInvalid(
-            reason='attach_mode is kept: another one needs another attachment')
     services.conductor.begin(call.context, server.id, 'swap', {
         'volume_id': old.volume_id, 'new_volume_id': volume.id})
 

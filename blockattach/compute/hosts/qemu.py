@@ -27,6 +27,8 @@ _RUNNING = ('running', 'paused', 'io-error', 'suspended', 'watchdog', 'guest-pan
 _MOVED = 'postmigrate'
 _OVER = ('completed', 'failed', 'cancelled')
 _CANCEL_SECONDS = 60.0
+_LOOK_SECONDS = 5.0
+"""For each server of a report: it is to come in time."""
 _TICK = 0.05
 
 
@@ -173,7 +175,8 @@ class QemuHost(base.Host):
 
     def _power(self, server_id: str) -> base.Power:
         try:
-            return base.Power.RUNNING if self._runs(server_id) else base.Power.STOPPED
+            status = self._process(server_id).status(_LOOK_SECONDS)
+            return base.Power.RUNNING if status in _RUNNING else base.Power.STOPPED
         except qmp.NoAnswer:
             # It hangs, and is there. The others are not to be missed for that.
             return base.Power.RUNNING

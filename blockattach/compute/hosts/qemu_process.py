@@ -102,22 +102,26 @@ class Process:
             raise errors.HostRefused(
                 reason=f'cannot start QEMU: {exc.stderr.strip() or exc}') from exc
 
-    def monitor(self, name: str = ACT) -> qmp.Monitor:
+    def monitor(self, name: str = ACT, seconds: float = qmp.ANSWER_SECONDS) -> qmp.Monitor:
         """A connection to it.
 
+        :param seconds: how long it may take to answer
         :raises NotRunning: it does not run
         """
-        return qmp.Monitor(self._folder, name, self._clock)
+        return qmp.Monitor(self._folder, name, self._clock, seconds)
 
-    def ask(self, command: str) -> Any:
+    def ask(self, command: str, seconds: float = qmp.ANSWER_SECONDS) -> Any:
         """The answer to a question, also while something is done to it."""
-        with self.monitor(ASK) as monitor:
+        with self.monitor(ASK, seconds) as monitor:
             return monitor.call(command)
 
-    def status(self) -> str | None:
-        """What QEMU calls the state of its guest; None: it does not run."""
+    def status(self, seconds: float = qmp.ANSWER_SECONDS) -> str | None:
+        """What QEMU calls the state of its guest; None: it does not run.
+
+        :raises NoAnswer: it hangs
+        """
         try:
-            status: str = self.ask('query-status')['status']
+            status: str = self.ask('query-status', seconds)['status']
         except qmp.NotRunning:
             return None
         except qmp.NoAnswer:

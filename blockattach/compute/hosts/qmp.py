@@ -60,7 +60,8 @@ class Monitor:
     :ivar pid: of the process at the other end, as the kernel knows it
     """
 
-    def __init__(self, folder: str, name: str, clock: clocks.Clock | None = None) -> None:
+    def __init__(self, folder: str, name: str, clock: clocks.Clock | None = None,
+                 answer_seconds: float = ANSWER_SECONDS) -> None:
         """
         :param name: of the socket in the folder; so the length of the folder's path is no matter
         :raises NotRunning: nobody listens
@@ -70,13 +71,14 @@ class Monitor:
         self._pending = b''
         self._events: list[Event] = []
         self._asked = 0
-        self._socket = _connect(folder, name)
+        self._seconds = answer_seconds
+        self._socket = _connect(folder, name, answer_seconds)
         self.pid: int = _PEER.unpack(self._socket.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0]
 
     def greet(self) -> Self:
         """Begin: QEMU takes commands from now on."""
-        if self._message(self._clock.monotonic() + ANSWER_SECONDS) is None:
+        if self._message(self._clock.monotonic() + self._seconds) is None:
             raise NoAnswer(reason='QEMU does not greet')
         self.call('qmp_capabilities')
         return self
@@ -103,9 +105,9 @@ class Monitor:
         """
         self._asked += 1
         request = {'execute': command, 'arguments': arguments or {}, 'id': self._asked}
-        deadline = self._clock.monotonic() + ANSWER_SECONDS
+        deadline = self._clock.monotonic() + self._seconds
         try:
-            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.settimeout(self._seconds)
             self._socket.sendall(json.dumps(request).encode() + b'\n')
         except OSError as exc:
             raise NoAnswer(reason=f'QEMU does not take {command}: {exc}') from exc
@@ -158,11 +160,11 @@ class Monitor:
         return message
 
 
-def _connect(folder: str, name: str) -> socket.socket:
+def _connect(folder: str, name: str, seconds: float) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Not settimeout: with it one is refused while others wait to be accepted.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
-                    _TIME.pack(int(ANSWER_SECONDS), 0))
+                    _TIME.pack(int(seconds), 0))
     try:
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:

@@ -1,6 +1,7 @@
 """Rows of the consumer in and out. Each function is one transaction: all of it, or nothing."""
 import contextlib
 import copy
+import dataclasses
 import json
 import threading
 import uuid
@@ -16,11 +17,13 @@ from oslo_db import exception as oslo_db_exception
 
 from blockattach import clock as clocks
 from blockattach import errors
+from blockattach.compute import device_names
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.store import agents
 from blockattach.compute.store import instance_actions
 from blockattach.compute.store import models
+from blockattach.compute.store import rows
 from blockattach.db.engine import clock as db_clock
 from blockattach.db.engine import engine
 from blockattach.domain import connection
@@ -77,11 +80,11 @@ class Store:
     def create(self, drafts: Collection[tuple[records.Server, Iterable[records.BlockDevice]]],
                act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
         """Write new servers down with their volumes, and for each an act like this one."""
-        rows = [_row(device) for _, devices in drafts for device in devices]
+        written = [rows.row(device) for _, devices in drafts for device in devices]
         with self._transaction() as connected:
-            connected.execute(_servers.insert(), [_row(server) for server, _ in drafts])
-            if rows:
-                connected.execute(_devices.insert(), rows)
+            connected.execute(_servers.insert(), [rows.row(server) for server, _ in drafts])
+            if written:
+                connected.execute(_devices.insert(), written)
             return self._begin(connected, act, [server.id for server, _ in drafts], owner,
                                lease_seconds)
 
@@ -91,7 +94,7 @@ class Store:
         :raises ServerNotFound: there is none
         """
         with self._engine.connect() as connected:
-            return _server_of(self._get(connected, server_id))
+            return rows.server_of(self._get(connected, server_id))
 
     def servers(self, project_id: str | None, host: str | None = None,
                 reservation_id: str | None = None,
@@ -109,7 +112,7 @@ class Store:
         if ids is not None:
             query = query.where(_servers.c.id.in_(list(ids)))
         with self._engine.connect() as connected:
-            return [_server_of(row) for row in connected.execute(query)]
+            return [rows.server_of(row) for row in connected.execute(query)]
 
     def load(self) -> dict[str, int]:
         """How many servers each host has; one that is left out has none."""
@@ -124,7 +127,7 @@ class Store:
         query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
         with self._engine.connect() as connected:
             for row in connected.execute(query):
-                found[row.server_id].append(_device_of(row))
+                found[row.server_id].append(rows.device_of(row))
         for devices in found.values():
             devices.sort(key=lambda one: (one.boot_index != 0, len(one.device), one.device))
         return found
@@ -138,6 +141,13 @@ class Store:
             if one.volume_id == volume_id:
                 return one
         raise errors.ServerVolumeNotFound(volume_id=volume_id)
+
+    def writers(self, volume_id: str) -> int:
+        """How many servers have a volume and may write to it."""
+        with self._engine.connect() as connected:
+            return connected.execute(sa.select(sa.func.count()).where(
+                _devices.c.volume_id == volume_id,
+                _devices.c.mode == connection.AccessMode.RW.value)).scalar_one()
 
     def change(self, server_id: str, **values: Any) -> None:
         """Write what has become of a server.
@@ -159,7 +169,7 @@ class Store:
         with self._transaction() as connected:
             # To write is to lock: no other change comes between.
             self._touch(connected, server_id)
-            changed = change(_server_of(self._get(connected, server_id)).metadata)
+            changed = change(rows.server_of(self._get(connected, server_id)).metadata)
             connected.execute(_servers.update().where(_servers.c.id == server_id).values(
                 metadata=changed))
             return changed
@@ -184,10 +194,10 @@ class Store:
         acts = {act.id: act for act, _, _ in attachments}
         with self._transaction() as connected:
             held = _held(connected, acts.values())
-            rows = [{'device_id': device_id, kept_as: attachment_id}
+            kept = [{'device_id': device_id, kept_as: attachment_id}
                     for act, device_id, attachment_id in attachments if act.id in held]
-            if rows:
-                connected.execute(_CHANGE_DEVICE, rows)
+            if kept:
+                connected.execute(_CHANGE_DEVICE, kept)
         return acts.keys() - held
 
     def remove_device(self, device_id: str) -> None:
@@ -209,7 +219,7 @@ class Store:
             with self._transaction() as connected:
                 # To write is to lock: two acts cannot begin at once.
                 self._touch(connected, server_id)
-                server = _server_of(self._get(connected, server_id))
+                server = rows.server_of(self._get(connected, server_id))
                 under_way = connected.execute(sa.select(_acts.c.verb).where(
                     _acts.c.server_id == server_id)).scalars().all()
                 refused = lifecycle.refusal(act.verb, server.vm_state, under_way)
@@ -218,7 +228,7 @@ class Store:
                         action=act.verb, server_id=server_id, attribute=refused[0],
                         state=refused[1])
                 if device is not None:
-                    connected.execute(_devices.insert(), _row(device))
+                    self._give(connected, device)
                 if act.verb == 'detach':
                     self._detaching(connected, server_id, act.arguments['volume_id'])
                 generation = server.generation
@@ -229,9 +239,16 @@ class Store:
                 return self._begin(connected, act, [server_id], owner, lease_seconds,
                                    generation)[0]
         except oslo_db_exception.DBDuplicateEntry as exc:
-            raise errors.ServerRequestInvalid(reason=(
-                f'Invalid volume: volume {device and device.volume_id} is already attached, or '
-                f'its device name is in use')) from exc
+            volume_id = device and device.volume_id
+            raise errors.ServerRequestInvalid(
+                reason=f'Invalid volume: volume {volume_id} is already attached') from exc
+
+    @staticmethod
+    def _give(connected: sa.Connection, device: records.BlockDevice) -> None:
+        taken = connected.execute(sa.select(_devices.c.device).where(
+            _devices.c.server_id == device.server_id)).scalars()
+        connected.execute(_devices.insert(), rows.row(dataclasses.replace(
+            device, device=device_names.chosen(device.device, taken))))
 
     @staticmethod
     def _detaching(connected: sa.Connection, server_id: str, volume_id: str) -> None:
@@ -427,7 +444,7 @@ class Store:
             # Servers after acts, as in `end`.
             generations = _next(connected, {row.server_id for row, _ in taken})
         # An act may have been begun as its server was removed.
-        return [_act_of(row, lease, generations.get(row.server_id, 0)) for row, lease in taken]
+        return [rows.act_of(row, lease, generations.get(row.server_id, 0)) for row, lease in taken]
 
     def report(self, host: str, kind: str, version: str) -> bool:
         """An agent is there; whether it counted as down until now."""
@@ -445,23 +462,6 @@ class Store:
         if row is None:
             raise errors.ServerNotFound(server_id=server_id)
         return row
-
-
-def _row(record: Any) -> dict[str, Any]:
-    """A record as a row."""
-    return {name: getattr(record, name) for name in record.__slots__}
-
-
-def _values(row: sa.Row[Any]) -> dict[str, Any]:
-    return dict(row._mapping)
-
-
-def _server_of(row: sa.Row[Any]) -> records.Server:
-    return records.Server(**{**_values(row), 'vm_state': lifecycle.VmState(row.vm_state)})
-
-
-def _device_of(row: sa.Row[Any]) -> records.BlockDevice:
-    return records.BlockDevice(**{**_values(row), 'mode': connection.AccessMode(row.mode)})
 
 
 def _lease(owner: str) -> str:
@@ -491,9 +491,3 @@ def _next(connected: sa.Connection, server_ids: Collection[str]) -> dict[str, in
         generation=_servers.c.generation + 1))
     return {row.id: row.generation for row in connected.execute(
         sa.select(_servers.c.id, _servers.c.generation).where(chosen))}
-
-
-def _act_of(row: sa.Row[Any], lease: str, generation: int) -> records.Act:
-    arguments: Mapping[str, Any] = json.loads(row.arguments)
-    return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
-                       row.finishing, lease, generation)

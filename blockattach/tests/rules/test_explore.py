@@ -60,6 +60,7 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual({'blockattach.tests.db.test_races',
                           'blockattach.tests.simulation.test_kills',
                           'blockattach.tests.functional.servers.test_bus',
+                          'blockattach.tests.functional.servers.test_failures',
                           'blockattach.tests.functional.servers.test_late',
                           'blockattach.tests.functional.servers.test_stuck'}, names)
 

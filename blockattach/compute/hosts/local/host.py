@@ -1,6 +1,6 @@
 """Servers that are nothing but disks of this host: block devices, each behind a link of its own.
 
-An operator runs what uses them. Power states are recorded only, and no server moves.
+An operator runs what uses them. Power states are recorded only, and no server moves live.
 """
 import contextlib
 import os

@@ -284,7 +284,8 @@ class Cloud:
         self.fakes = fake.Cloud()
         self.agents = {}
         for name in hosts:
-            self.start_agent(conf, name, OLD_VERSION if name in old else None)
+            self.start_agent(self.configuration(
+                agent_version=OLD_VERSION) if name in old else conf, name)
 
     def configuration(self, **changed):
         """That of each process; ``changed`` of compute."""
@@ -307,13 +308,11 @@ class Cloud:
         self.api.server.start()
         self.conductor = self.api.conductor
 
-    def start_agent(self, conf, name, version):
+    def start_agent(self, conf, name):
         """An agent that has reported itself."""
         host = CutHost(name, self.fakes, self.cutting, self.storage.manager.backend.fake_target)
         built = compute_agent.build_agent(conf, self.bus, host, name,
                                           in_process.AtOnce())
-        if version:
-            built.reporter._version = version
         built.server.start()
         built.reporter.report()
         self.agents[name] = built

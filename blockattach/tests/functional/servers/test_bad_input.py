@@ -54,7 +54,7 @@ class BadInputTest(RefusedTestCase):
                 ('a volume is there twice', [self.mapped(), self.mapped(boot_index=1)]),
                 ('only one volume has the boot_index 0', [self.mapped(),
                                                           self.mapped(self.shared)]),
-                ('a device name is there twice', [
+                ('is in use', [
                     self.mapped(device_name='vdb'),
                     self.mapped(self.shared, boot_index=1, device_name='/dev/vdb')]),
                 ('is no device name', [self.mapped(device_name='../x')]),
@@ -80,8 +80,11 @@ class BadInputTest(RefusedTestCase):
                 self.mapped(**asked)])
 
     def test_shared_volumes_need_2_60(self):
-        self.refused_server('Multiattach volumes are only supported starting with', 'compute 2.59',
+        words = 'Multiattach volumes are only supported starting with'
+        self.refused_server(words, 'compute 2.59',
                             block_device_mapping_v2=[self.mapped(self.shared)])
+        self.refused(400, words, 'POST', f'/servers/{self.create()}/os-volume_attachments',
+                     {'volumeAttachment': {'volumeId': self.shared}}, 'compute 2.59')
 
     def test_what_another_project_has(self):
         made = self.create()
@@ -143,10 +146,41 @@ class BadInputTest(RefusedTestCase):
         for words, fields in (('smaller', {'volumeId': small}),
                               ('attach_mode is kept', {'volumeId': self.volume(size=2),
                                                        'attach_mode': 'ro'}),
+                              ('attach_mode is kept', {
+                                  'volumeId': large, 'delete_on_termination': True,
+                                  'attach_mode': 'ro'}),
                               ('delete_on_termination', {'volumeId': large})):
             with self.subTest(words):
                 self.refused(400, words, 'PUT', path, {'volumeAttachment': fields})
+        self.refused(400, 'attach_mode', 'PUT', path, {'volumeAttachment': {
+            'volumeId': self.volume(size=2), 'attach_mode': 'rw'}}, cloud.LATEST)
+        self.refused(400, 'delete_on_termination', 'PUT', path, {'volumeAttachment': {
+            'volumeId': large, 'delete_on_termination': True}}, 'compute 2.84')
         self.assertEqual({large: 'rw'}, self.volumes(made))
+
+    def test_swapping_what_others_use(self):
+        """The new volume is overwritten, and the old one is not to change meanwhile."""
+        made, other = self.create(), self.create()
+        used = self.volume(multiattach=True)
+        self.attach(other, used)
+        self.attach(made, self.plain)
+        self.refused(400, 'would be overwritten', 'PUT',
+                     f'/servers/{made}/os-volume_attachments/{self.plain}',
+                     {'volumeAttachment': {'volumeId': used}})
+        self.attach(made, used)
+        self.refused(400, 'more than one server', 'PUT',
+                     f'/servers/{made}/os-volume_attachments/{used}',
+                     {'volumeAttachment': {'volumeId': self.shared}})
+        self.assertEqual({self.plain: 'rw', used: 'rw'}, self.volumes(made))
+
+    def test_device_names(self):
+        made, root = self.create(self.plain), self.volume()
+        self.attach(made, self.shared, device='/dev/sdb')
+        for device in ('/dev/vdb', 'xvda'):
+            self.refused(400, 'is in use', 'POST', f'/servers/{made}/os-volume_attachments',
+                         {'volumeAttachment': {'volumeId': root, 'device': device}})
+        shown = self.attach(made, root)['volumeAttachment']
+        self.assertEqual('/dev/vdc', shown['device'])
 
     def test_actions_in_the_wrong_state(self):
         made = self.create()

@@ -1,4 +1,5 @@
 """Servers and their volumes, as clients of the compute API see them."""
+from blockattach import context
 from blockattach.drivers import faults
 from blockattach.tests.functional.servers import cloud
 
@@ -95,15 +96,24 @@ class VolumesTest(cloud.ComputeTestCase):
         self.assertEqual([], self.attachments(one))
         self.assertEqual({}, self.hosts['host-a'].disks(self.made))
 
+    def test_several_at_once(self):
+        """Each gets a device name of its own."""
+        volumes = [self.volume() for _ in range(3)]
+        for one in volumes:
+            self.attach(self.made, one, settle=False)
+        self.cloud.settle()
+        self.assertEqual(dict.fromkeys(volumes, 'rw'), self.volumes(self.made))
+        shown = self.asked(200, 'GET', f'/servers/{self.made}/os-volume_attachments/{volumes[2]}',
+                           version=cloud.MODES)['volumeAttachment']
+        self.assertEqual(('/dev/vdc', 'rw'), (shown['device'], shown['attach_mode']))
+
     def test_what_fails_leaves_nothing(self):
-        for method in ('plug', 'unplug'):
-            one = self.volume()
-            with self.subTest(method):
-                self.hosts['host-a'].failing.append('plug')
-                self.attach(self.made, one)
-                self.assertEqual({}, self.volumes(self.made))
-                self.assertEqual([], self.attachments(one))
-                self.assertEqual('available', self.status_of_volume(one))
+        one = self.volume()
+        self.hosts['host-a'].failing.append('plug')
+        self.attach(self.made, one)
+        self.assertEqual({}, self.volumes(self.made))
+        self.assertEqual([], self.attachments(one))
+        self.assertEqual('available', self.status_of_volume(one))
 
     def test_what_block_storage_refuses_is_answered(self):
         """It is held for another one, which its status does not say."""
@@ -193,7 +203,10 @@ class MovesTest(cloud.ComputeTestCase):
         self.assertEqual('m1.tiny', self.server(self.made)['flavor']['original_name'])
 
     def test_one_that_is_stopped_stays_so(self):
+        """It is run nowhere meanwhile."""
         self.act(self.made, 'os-stop')
+        for host in self.hosts.values():
+            host.spawn = None
         self.act(self.made, 'resize', {'flavorRef': '2'})
         self.assert_on('host-b', 'VERIFY_RESIZE')
         self.assertEqual('stopped', self.hosts['host-b'].servers()[self.made])
@@ -220,11 +233,48 @@ class MovesTest(cloud.ComputeTestCase):
         self.act(self.made, 'rebuild', {'imageRef': ''})
         self.assert_on('host-a')
 
+    def test_one_that_is_stopped_and_made_anew(self):
+        """It stays so, as in Nova."""
+        self.act(self.made, 'os-stop')
+        for host in self.hosts.values():
+            host.spawn = None
+        self.act(self.made, 'rebuild', {'imageRef': ''})
+        self.assert_on('host-a', 'SHUTOFF')
+        dead = self.cloud.agents.pop('host-a')
+        dead.server.stop()
+        self.cloud.later()
+        self.act(self.made, 'evacuate', {'host': None}, 200)
+        self.hosts['host-a'].destroy(self.made)
+        self.assert_on('host-b', 'SHUTOFF')
+
     def test_stop_start_reboot(self):
         for action, status in (('os-stop', 'SHUTOFF'), ('os-start', 'ACTIVE'),
                                ('reboot', 'ACTIVE')):
             self.act(self.made, action, {'type': 'HARD'} if action == 'reboot' else None)
             self.assert_on('host-a', status)
+
+    def test_one_that_runs_is_shut_down_first(self):
+        for action, body in (('migrate', None), ('rebuild', {'imageRef': ''})):
+            with self.subTest(action):
+                self.cloud.cutting.begin()
+                self.act(self.made, action, body)
+                asked = [one for one in self.cloud.cutting.asked if ' on host-' in one]
+                host = asked[0].rpartition(' ')[2]
+                self.assertEqual([f'stop on {host}', f'destroy on {host}'], asked[:2])
+                if action == 'migrate':
+                    self.act(self.made, 'confirmResize', status=204)
+
+    def test_a_report_that_is_late(self):
+        """It is older than the last act."""
+        self.cloud.conductor.report(context.admin_context(), 'host-a', 'fake', '1.2',
+                                    {self.made: 'stopped'})
+        self.cloud.settle()
+        self.assert_on('host-a')
+
+    def test_one_that_stops_by_itself(self):
+        self.hosts['host-a'].stop(self.made)
+        self.cloud.later()
+        self.assert_on('host-a', 'SHUTOFF')
 
     def test_each_step_of_a_move_that_fails_leaves_it_where_it_was(self):
         for action, body, failing in (

@@ -252,6 +252,19 @@ class PlacesTest(unittest.TestCase):
                 self.assertRaises(errors.HostRefused, qemu_disks.slot, name)
 
 
+class HangingTest(Folder):
+
+    def test_it_is_there_all_the_same(self):
+        """An agent reports the others with it."""
+        host = qemu.QemuHost(qemu_process.QemuSettings(self.folder, 'host-a'))
+        for name in ('hangs', 'is-off'):
+            host.define(base.Guest(name, name, 1, 64, ()))
+        StandIn(self, os.path.join(self.folder, 'hangs'), qemu_process.ASK,
+                query_status=[_ENDS])
+        self.assertEqual({'hangs': base.Power.RUNNING, 'is-off': base.Power.STOPPED},
+                         host.servers())
+
+
 class NothingTest(Folder):
 
     def test_what_is_missing_is_named(self):
