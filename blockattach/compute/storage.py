@@ -8,6 +8,7 @@ import dataclasses
 import logging
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 from urllib import parse
@@ -77,6 +78,12 @@ class Attachments(Protocol):
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """Say that the volume is used."""
+
+    def complete_all(self, caller: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
+        """`complete` of several; why those failed that did, by their ids. One that is not there is
+        passed over.
+        """
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
         """Look at one."""
@@ -200,6 +207,11 @@ class HttpAttachments(_Http):
         """POST /attachments/{id}/action."""
         self.ask(caller, 'POST', f'/attachments/{attachment_id}/action', {'os-complete': None})
 
+    def complete_all(self, caller: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
+        """One after the other."""
+        return _each(self, caller, attachment_ids)
+
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
         """GET /attachments/{id}."""
         return _attachment(self.ask(caller, 'GET', f'/attachments/{attachment_id}'))
@@ -243,6 +255,16 @@ class BusAttachments:
         with _translated():
             self._client.complete(_service(caller), attachment_id)
 
+    def complete_all(self, caller: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
+        """`AttachmentsInterface.complete_all`, where block storage knows it."""
+        if len(attachment_ids) > 1:
+            with contextlib.suppress(errors.ConfigurationError):
+                return {attachment_id: errors.StorageUnavailable(reason=text)
+                        for attachment_id, text in self._client.complete_all(
+                            _service(caller), attachment_ids).items()}
+        return _each(self, caller, attachment_ids)
+
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
         """`AttachmentsInterface.get`."""
         with _translated():
@@ -261,6 +283,19 @@ class BusAttachments:
         """`AttachmentsInterface.delete`."""
         with contextlib.suppress(errors.NotFound), _translated():
             self._client.delete(_service(caller), attachment_id)
+
+
+def _each(attachments: Attachments, caller: context.RequestContext,
+          attachment_ids: Sequence[str]) -> dict[str, Exception]:
+    failed: dict[str, Exception] = {}
+    for attachment_id in attachment_ids:
+        try:
+            attachments.complete(caller, attachment_id)
+        except errors.NotFound:
+            pass
+        except Exception as exc:
+            failed[attachment_id] = exc
+    return failed
 
 
 def check_usable(volume: Volume) -> None:

@@ -20,6 +20,9 @@ from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
 from blockattach.rpc import attachments as attachments_rpc
 
+_TOGETHER = 1000
+"""Attachments of one call at most."""
+
 
 class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     """Answers for one control process; all of them are equal.
@@ -69,6 +72,23 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         """The consumer uses the volume."""
         row = self._attachment(ctxt, policies.COMPLETE, attachment_id)
         self._control.complete(ctxt, row)
+
+    def complete_all(self, ctxt: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, str]:
+        """The consumer uses several; one that fails keeps nobody from the next."""
+        self._admit(ctxt, policies.COMPLETE)
+        if not isinstance(attachment_ids, list) or len(attachment_ids) > _TOGETHER:
+            raise errors.InvalidInput(
+                reason=f'Invalid input received: a list of at most {_TOGETHER} ids is needed.')
+        failed = {}
+        for attachment_id in attachment_ids:
+            try:
+                self.complete(ctxt, attachment_id)
+            except errors.AttachmentNotFound:
+                pass
+            except errors.BlockattachError as exc:
+                failed[attachment_id] = str(exc)
+        return failed
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> carriers.Attachment:
         """Show one."""

@@ -70,6 +70,15 @@ class AttachmentsInterface(contract.Interface):
         :raises InvalidTransition: the service itself is still at work on it
         """
 
+    @contract.call(since='1.1')
+    @abc.abstractmethod
+    def complete_all(self, ctxt: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, str]:
+        """`complete` of several, each by itself; one that is not there is passed over.
+
+        :returns: why those failed that did, by their ids
+        """
+
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
@@ -124,6 +133,11 @@ class AttachmentsClient(AttachmentsInterface):
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
         """Say that the volume is used."""
         self._stub.complete(ctxt, attachment_id)
+
+    def complete_all(self, ctxt: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, str]:
+        """Say of several volumes that they are used; why that failed, by their ids."""
+        return self._stub.complete_all(ctxt, attachment_ids)
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
         """Look at one."""

@@ -27,7 +27,7 @@ class Release:
 # Oldest first.
 RELEASES: tuple[Release, ...] = (
     Release('1.0',
-            interfaces={'attachments': '1.0', 'compute': '1.2', 'compute-conductor': '1.0',
+            interfaces={'attachments': '1.1', 'compute': '1.2', 'compute-conductor': '1.0',
                         'process': '1.0', 'scheduler': '1.0', 'volume': '1.0'},
             objects={'Attachment': '1.0', 'AttachmentPayload': '1.0', 'PoolsReport': '1.0',
                      'VolumeRequest': '1.0', 'VolumeAttachmentPayload': '1.0'}),

@@ -271,6 +271,10 @@ class Work:
         there is nothing to say.
         """
         self._complete(attachment_id)
+        self.note_attached(device)
+
+    def note_attached(self, device: records.BlockDevice) -> None:
+        """Write down that a volume is used."""
         if device.state != 'attached':
             self.store.change_device(device.id, state='attached')
 
@@ -379,11 +383,8 @@ def put_all(doings: Sequence[Work], host: str | None,
               for server_id, its in connected.items() if server_id not in failed]
     if guests:
         failed |= _spawn(by_id, host, guests, running)
-    for server_id in [one for one in by_id if one not in failed]:
-        with _noting(failed, server_id):
-            for doing, device, attachment in connected[server_id]:
-                doing.complete(device, attachment.id)
-    return failed
+    return failed | _complete_all([one for server_id, its in connected.items()
+                                   if server_id not in failed for one in its])
 
 
 class _Connected(NamedTuple):
@@ -415,6 +416,25 @@ def _keep_all(made: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
                 if attachment.id not in doing.known():
                     doing.tools.attachments.delete(doing.caller, attachment.id)
                 raise errors.ActTakenOver(act_id=doing.act.id)
+    return failed
+
+
+def _complete_all(connected: Sequence[_Connected]) -> dict[str, Exception]:
+    """Say of volumes that they are used; why those servers failed that did, by their ids."""
+    failed: dict[str, Exception] = {}
+    if not connected:
+        return failed
+    first = connected[0].doing
+    try:
+        unsaid = first.tools.attachments.complete_all(
+            first.caller, [one.attachment.id for one in connected])
+    except Exception as exc:
+        return {one.doing.act.server_id: exc for one in connected}
+    for doing, device, attachment in connected:
+        with _noting(failed, doing.act.server_id):
+            if attachment.id in unsaid:
+                raise unsaid[attachment.id]
+            doing.note_attached(device)
     return failed
 
 

@@ -16,6 +16,7 @@ from blockattach.tests.fixtures import nova
 from blockattach.tests.functional import base
 
 MOST = 3
+COMPLETE_RULE = 'volume:attachment_complete'
 SECRET_RULE = 'blockattach:attachment_secrets'
 
 
@@ -94,6 +95,24 @@ class LifecycleTest(ConsumersTestCase):
         self.assertIsNone(self.shown(reserved.id))
         self.assertEqual('available', self.http.as_member.get(
             f'/volumes/{volume_id}').body['volume']['status'])
+
+    def test_several_are_completed(self):
+        """Each by itself."""
+        made = [self.created(host, self.volume()) for host in ('one', 'two')]
+        ids = [made[0].id, str(uuid.uuid4()), 'x', made[1].id]
+        for _ in range(2):
+            self.assertEqual({}, self.client.complete_all(self.member, ids))
+            self.assertEqual(['attached'] * 2, [
+                self.client.get(self.member, one.id).attach_status for one in made])
+
+    def test_of_several_one_is_refused(self):
+        self.begin(rules={COMPLETE_RULE: 'project_id:%(project_id)s'})
+        theirs = self.created('one', self.volume())
+        admin = caller('admin,member', http.OTHER_PROJECT)
+        said = self.client.complete_all(admin, [theirs.id])
+        self.assertEqual([theirs.id], list(said))
+        self.assertIn(COMPLETE_RULE, said[theirs.id])
+        self.assertEqual('attaching', self.shown(theirs.id)['status'])
 
     def test_what_remains_is_returned(self):
         volume_id = self.volume(multiattach=True)
@@ -181,6 +200,7 @@ class RightsTest(ConsumersTestCase):
             'create': lambda ctxt: client.create(ctxt, volume_id, base.instance('two'), connector),
             'update': lambda ctxt: client.update(ctxt, attachment_id, connector),
             'complete': lambda ctxt: client.complete(ctxt, attachment_id),
+            'complete_all': lambda ctxt: client.complete_all(ctxt, [attachment_id]),
             'get': lambda ctxt: client.get(ctxt, attachment_id),
             'list': client.list,
             'delete': lambda ctxt: client.delete(ctxt, attachment_id)}
@@ -217,6 +237,7 @@ class RightsTest(ConsumersTestCase):
         found = self.refusals(caller(project_id=http.OTHER_PROJECT))
         self.assertIsNone(found.pop('list'))
         self.assertIs(errors.VolumeNotFound, found.pop('create'))
+        self.assertIsNone(found.pop('complete_all'))
         self.assertEqual({errors.AttachmentNotFound}, set(found.values()))
         self.assertEqual([], self.client.list(caller(project_id=http.OTHER_PROJECT)))
 
@@ -299,6 +320,9 @@ class BadInputTest(ConsumersTestCase):
                 with self.subTest(wrong=wrong, act=act.__name__):
                     self.assertIs(errors.AttachmentNotFound,
                                   self.outcome(act, self.member, wrong))
+        for wrong in ('x', 5, None, ['x'] * 1001):
+            self.assertIs(errors.InvalidInput,
+                          self.outcome(self.client.complete_all, self.member, wrong))
         for arguments, error in (
                 ({'filters': {'colour': 'red'}}, errors.InvalidFilter),
                 ({'filters': 'x'}, errors.InvalidInput),

@@ -297,6 +297,11 @@ class DuplicatesTest(instances.WorldTestCase):
         return Case(lambda: self.consumer.complete(self.user, row.id),
                     lambda: self.state(row) is _State.ATTACHED, lambda: self.world.delete(row))
 
+    def attachments_complete_all(self):
+        row = self.world.create(self.world.volume(), 'one')
+        return Case(lambda: self.consumer.complete_all(self.user, [row.id]),
+                    lambda: self.state(row) is _State.ATTACHED, lambda: self.world.delete(row))
+
     def attachments_get(self):
         row = self.world.create(self.world.volume(), 'one')
         return Case(lambda: self.consumer.get(self.user, row.id), lambda: True,

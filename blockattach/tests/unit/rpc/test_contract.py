@@ -29,6 +29,7 @@ INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
 # a row to blockattach/rpc/history.py.
 FINGERPRINTS = {
     ('attachments', '1.0'): '6f0e1c07a6ef9f0d',
+    ('attachments', '1.1'): '4185d9da8def7cbe',
     ('compute', '1.0'): 'ff720224d74268b7',
     ('compute', '1.2'): 'f5b39aae9ad9415e',
     ('compute-conductor', '1.0'): '0c7b986c3f4f9319',
