@@ -52,7 +52,8 @@ def find(database: engine.Database, request: Request) -> str | None:
 
     :raises IdempotencyKeyReused: the name was given to another body
     """
-    row = _FIND.first(database, scope=request.scope)
+    with database.reader() as connection:
+        row = _FIND.first(connection, scope=request.scope)
     if row is None:
         return None
     if row.body_digest != request.body_digest:

@@ -34,6 +34,8 @@ _GENERAL = {
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
     'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
     'db.writing.*': 'the import, which runs before the services: tests/db/test_importing.py',
+    'rpc.attachments.complete_all.*': 'it is complete for each: '
+                                      'tests/functional/test_consumers.py',
     'rpc.compute.*': _OUTSIDE,
     'rpc.compute-conductor.*': _OUTSIDE,
     'rpc.volume.actual_grants.*': 'explain only reads: tests/api/test_history.py',
