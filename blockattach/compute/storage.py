@@ -58,6 +58,10 @@ class Attachment:
     info: Mapping[str, Any] = dataclasses.field(repr=False)
 
 
+class Forbidden(errors.NotAuthorized):
+    """Policy denies it to the caller, whose token is good."""
+
+
 class Attachments(Protocol):
     """What is asked for attachments. A call that failed may be repeated.
 
@@ -340,7 +344,9 @@ def _error(status: int, message: str) -> errors.BlockattachError:
     """The error for an answer that is one."""
     if status == 404:
         return errors.NotFound(message)
-    if status in (401, 403):
+    if status == 403:
+        return Forbidden(message)
+    if status == 401:
         return errors.NotAuthorized(message)
     if status < 500 and status != 409:
         return errors.ServerRequestInvalid(reason=message)

@@ -260,6 +260,8 @@ def evacuate(doing: work.Work) -> work.Plan:
 
     def fence() -> None:
         if doing.noted('fenced') is None:
+            # A server for which there is no other host keeps what it has.
+            _choose(doing, (doing.server.host,))
             doing.hold_anew()
             doing.note('fenced', doing.server.host)
 

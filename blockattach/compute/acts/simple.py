@@ -9,6 +9,7 @@ from blockattach import log
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import records
+from blockattach.compute import storage
 from blockattach.compute.acts import work
 
 LOG = logging.getLogger(__name__)
@@ -198,7 +199,8 @@ def delete(doing: work.Work) -> work.Plan:
             if device.delete_on_termination:
                 try:
                     doing.tools.volumes.delete(doing.caller, device.volume_id)
-                except errors.ServerRequestInvalid as exc:
+                except (errors.ServerRequestInvalid, storage.Forbidden) as exc:
+                    # The account, which may do more, is not asked for it.
                     LOG.warning('Cannot delete a volume with its server%s', log.fields(
                         server_id=device.server_id, volume_id=device.volume_id, reason=exc))
 

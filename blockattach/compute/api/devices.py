@@ -71,7 +71,10 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
             raise _invalid('a volume needs its uuid')
         if one.get('tag') is not None and call.version < versions.TAG_AT_BOOT:
             raise _invalid(f'tag needs version {versions.TAG_AT_BOOT}')
-        volume = find(one['uuid'])
+        try:
+            volume = find(one['uuid'])
+        except errors.NotFound:
+            raise _invalid(f'failed to get volume {errors.shortened(one["uuid"])}') from None
         check_volume(volume, call, servers)
         wanted.append(modes(one, call, servers))
         found.append(records.BlockDevice(

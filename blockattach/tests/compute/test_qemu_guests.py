@@ -19,6 +19,10 @@ from blockattach.tests.compute import qemu
 from blockattach.tests.conformance import settings
 
 _RO = connection.AccessMode.RO
+_BOOTED = b'booted from the volume'
+_BOOT_SECTOR = (bytes.fromhex('31c0 8ed8 baf803 be157c ac 84c0 7403 ee ebf8 f4 ebfd') + _BOOTED
+                ).ljust(510, b'\0') + b'\x55\xaa'
+"""For a BIOS: writes what follows it to the serial line, byte by byte, and stops."""
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 
 
@@ -59,6 +63,27 @@ class GuestsTest(qemu.Backing):
         self.assertEqual([guest.disks[1].volume_id[:20], guest.disks[0].volume_id[:20]],
                          [disk.serial for disk in seen])
         self.assertEqual(['vda', 'vdb'], [disk.name for disk in seen])
+
+    def test_servers_boot_from_a_volume_that_they_share(self):
+        """Without a kernel of the host's, and from what they may only read."""
+        host = self.make('host-a', kernel=None, initrd=None)
+        volume_id = str(uuid.uuid4())
+        with open(self.path(volume_id), 'wb') as file:
+            file.write(_BOOT_SECTOR.ljust(qemu.SMALL, b'\0'))
+        for _ in range(2):
+            server_id = str(uuid.uuid4())
+            self.addCleanup(host.destroy, server_id)
+            host.spawn(base.Guest(server_id, 'server', 1, 256, (
+                self.disk(host, server_id, '/dev/vdb'),
+                self.disk(host, server_id, '/dev/vda', volume_id, _RO))))
+            log = os.path.join(self.server_folder(host, server_id), qemu_process.CONSOLE_LOG)
+
+            def has_booted(log=log):
+                with open(log, 'rb') as file:
+                    return _BOOTED in file.read()
+
+            self.until(has_booted)
+        self.assertEqual(2, len(host.servers()))
 
     def test_a_guest_that_does_not_release_a_disk_keeps_it(self):
         host = self.make('host-a', append=f'{self.boots.append} acpiphp.disable=1',

@@ -83,10 +83,10 @@ class HttpBasicServersTest(base.StackTestCase):
         self.assertEqual([], list(eve.compute.servers()))
         hers = self.boot(eve, self.volume(eve))
         free = self.volume(ann)
-        for act in (lambda: self.boot(eve, free),
-                    lambda: eve.compute.create_volume_attachment(hers, free)):
-            with self.assertRaises(exceptions.NotFoundException):
-                act()
+        with self.assertRaises(exceptions.BadRequestException):
+            self.boot(eve, free)
+        with self.assertRaises(exceptions.NotFoundException):
+            eve.compute.create_volume_attachment(hers, free)
         self.assertEqual('available', ann.block_storage.get_volume(free).status)
         ann.compute.delete_server(made)
         ann.compute.wait_for_delete(made, wait=SECONDS)

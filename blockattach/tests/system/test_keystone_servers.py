@@ -138,7 +138,7 @@ class ServersTestCase(clouds.CloudTestCase):
             compute.get_server(server_id)
         with self.assertRaises(exceptions.NotFoundException):
             compute.delete_server(server_id, ignore_missing=False)
-        with self.assertRaises(exceptions.NotFoundException):
+        with self.assertRaises(exceptions.BadRequestException):
             self.boot(self.eve, {'uuid': shared})
         hers = self.boot(self.eve, {'uuid': self.volume(self.eve)})
         with self.assertRaises(exceptions.NotFoundException):

@@ -180,6 +180,20 @@ class DeadAgentTest(StuckTestCase):
         self.act(made, 'evacuate', {'host': None}, 200)
         self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
 
+    def test_an_evacuation_to_nowhere(self):
+        """Nothing is taken from the server."""
+        made = self.create(self.root, host='host-a')
+        self.kill('host-b')
+        away = self.dead
+        self.kill('host-a')
+        self.act(made, 'evacuate', {'host': None}, 200)
+        self.assert_at_rest(made, 'ERROR')
+        self.assertEqual([(made, 'host-a', 'rw', 'attached')], self.attachments(self.root))
+        self.revive('host-a')
+        self.act(made, 'reboot', {'type': 'HARD'})
+        self.assert_at_rest(made, 'ACTIVE')
+        self.dead = away
+
     def test_an_evacuation_to_a_host_that_dies(self):
         made = self.create({'uuid': self.root, 'source_type': 'volume', 'boot_index': 0,
                             'destination_type': 'volume'}, host='host-a')

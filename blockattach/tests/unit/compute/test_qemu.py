@@ -185,6 +185,7 @@ class WaysTest(Folder):
         found = stand_in.arguments['blockdev-add']
         self.assertEqual((self.open, 'iqn.1', 2),
                          (found['portal'], found['target'], found['lun']))
+        self.assertIs(True, stand_in.arguments['device_add']['share-rw'])
 
     def test_none_is(self):
         for portals, words, messages in (

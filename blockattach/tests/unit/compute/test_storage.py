@@ -18,6 +18,7 @@ class VolumesTest(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
+        self.status = '200 OK'
         self.shown = {'id': samples.VOLUME, 'name': None, 'status': 'available', 'size': 1,
                       'multiattach': False, 'attachments': [], PROJECT: samples.PROJECT}
         settings = compute_conf.storage_settings(in_process.configuration({'block_storage': {
@@ -25,7 +26,7 @@ class VolumesTest(unittest.TestCase):
         self.volumes = storage.HttpVolumes(settings, cloud.carrying(self.answer, cloud.Cutting()))
 
     def answer(self, _environ, start_response):
-        start_response('200 OK', [('Content-Type', 'application/json')])
+        start_response(self.status, [('Content-Type', 'application/json')])
         return [json.dumps({'volume': self.shown}).encode()]
 
     def get(self, project_id, **caller):
@@ -39,6 +40,15 @@ class VolumesTest(unittest.TestCase):
         with self.assertRaises(errors.NotFound):
             self.get(OTHER_PROJECT)
         self.assertEqual(samples.VOLUME, self.get(OTHER_PROJECT, is_admin=True).id)
+
+    def test_what_a_caller_may_not(self):
+        """Its token is good, so it is of no use that the account asks in its place."""
+        caller = context.RequestContext(project_id=samples.PROJECT, overwrite=False)
+        for status, forbidden in (('403 Forbidden', True), ('401 Unauthorized', False)):
+            self.status = status
+            with self.subTest(status), self.assertRaises(errors.NotAuthorized) as caught:
+                self.volumes.delete(caller, samples.VOLUME)
+            self.assertIs(forbidden, isinstance(caught.exception, storage.Forbidden))
 
     def test_of_nobody_knows_which(self):
         del self.shown[PROJECT]
