@@ -342,14 +342,16 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
             act()
         return checked
 
-    def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None]:
+    def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None] | None:
+        if undo is None:
+            return None
+
         def checked() -> None:
             doing.check_lease()
             if doing.tools.store.is_committed(doing.act):
                 # The answer was lost, or came when the act was taken over already.
                 raise work.WentOn
-            if undo is not None:
-                undo()
+            undo()
         return checked
 
     def fenced(steps: Sequence[work.Step]) -> list[work.Step]:

@@ -7,6 +7,7 @@ from oslo_utils import strutils
 
 from blockattach import errors
 from blockattach.compute import lifecycle
+from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute.api import devices
 from blockattach.compute.api import metadata
@@ -158,7 +159,7 @@ def _check_agents(services: compute_services.ComputeServices, call: operation.Ca
         return
     fit = [agent for agent in services.database.agents() if agent.up and host in (
         None, agent.host)]
-    if fit and not any(compute_services.heeds_modes(agent) for agent in fit):
+    if fit and not any(placement.heeds_modes(agent) for agent in fit):
         raise compute_services.too_old(services, call, fit[0])
 
 

@@ -8,7 +8,6 @@ from blockattach import context
 from blockattach import errors
 from blockattach.compute import conductor
 from blockattach.compute import interface
-from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.store import store
@@ -43,11 +42,6 @@ def server(caller: context.RequestContext, database: store.Store,
     if found.project_id != caller.project_id and not caller.is_admin:
         raise errors.ServerNotFound(server_id=server_id)
     return found
-
-
-def heeds_modes(agent: records.Agent) -> bool:
-    """Whether an agent keeps a server from writing to what is read-only for it."""
-    return placement.heeds_modes(agent)
 
 
 def too_old(services: ComputeServices, call: operation.Call,

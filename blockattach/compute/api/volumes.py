@@ -4,6 +4,7 @@ from typing import Any
 
 from blockattach import errors
 from blockattach.compute import lifecycle
+from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.api import devices
@@ -118,7 +119,7 @@ def _check_server(services: compute_services.ComputeServices, call: operation.Ca
     if device.mode is not _RO:
         return
     for agent in services.database.agents():
-        if agent.host == server.host and not compute_services.heeds_modes(agent):
+        if agent.host == server.host and not placement.heeds_modes(agent):
             raise compute_services.too_old(services, call, agent)
 
 

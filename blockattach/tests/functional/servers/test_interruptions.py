@@ -100,6 +100,8 @@ class InterruptionTestCase(cloud.ComputeTestCase):
                              if volume in volumes else [], found)
         if host:
             self.assertEqual(volumes, self.hosts[host].disks(made))
+            runs = self.hosts[host].servers()[made] == 'running'
+            self.assertEqual(runs, server['status'] in ('ACTIVE', 'VERIFY_RESIZE'), server)
 
     def clean(self, made):
         if getattr(self, 'dead', None) is not None:
@@ -152,6 +154,9 @@ class InterruptionTest(InterruptionTestCase):
 
     def test_unshelve(self):
         self.cut_everywhere(self.shelved, self.act_on('unshelve'))
+
+    def test_unshelve_where_it_is(self):
+        self.cut_everywhere(lambda: self.shelved(False), self.act_on('unshelve'))
 
     def test_rebuild(self):
         self.cut_everywhere(self.boot, self.act_on('rebuild', {'imageRef': ''}))

@@ -202,11 +202,15 @@ class MovesTest(cloud.ComputeTestCase):
         self.assert_on('host-a')
         self.assertEqual('m1.tiny', self.server(self.made)['flavor']['original_name'])
 
-    def test_one_that_is_stopped_stays_so(self):
-        """It is run nowhere meanwhile."""
+    def stop_for_good(self):
+        """It is stopped, and no host would run it."""
         self.act(self.made, 'os-stop')
         for host in self.hosts.values():
             host.spawn = None
+
+    def test_one_that_is_stopped_stays_so(self):
+        """It is run nowhere meanwhile."""
+        self.stop_for_good()
         self.act(self.made, 'resize', {'flavorRef': '2'})
         self.assert_on('host-b', 'VERIFY_RESIZE')
         self.assertEqual('stopped', self.hosts['host-b'].servers()[self.made])
@@ -235,9 +239,7 @@ class MovesTest(cloud.ComputeTestCase):
 
     def test_one_that_is_stopped_and_made_anew(self):
         """It stays so, as in Nova."""
-        self.act(self.made, 'os-stop')
-        for host in self.hosts.values():
-            host.spawn = None
+        self.stop_for_good()
         self.act(self.made, 'rebuild', {'imageRef': ''})
         self.assert_on('host-a', 'SHUTOFF')
         dead = self.cloud.agents.pop('host-a')

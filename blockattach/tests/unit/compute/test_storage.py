@@ -14,6 +14,32 @@ OTHER_PROJECT = '0' * 31 + '9'
 PROJECT = 'os-vol-tenant-attr:tenant_id'
 
 
+class OldBus:
+    """Block storage whose control processes do not know `complete_all`."""
+
+    def __init__(self):
+        self.completed = []
+
+    def complete(self, _caller, attachment_id):
+        if attachment_id == 'gone':
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        if attachment_id == 'at work':
+            raise errors.BackendUncertain(reason='x')
+        self.completed.append(attachment_id)
+
+    def complete_all(self, _caller, _attachment_ids):
+        raise errors.ConfigurationError(reason='it is too old')
+
+
+class OldBusTest(unittest.TestCase):
+
+    def test_each_is_asked_for_by_itself(self):
+        bus = OldBus()
+        failed = storage.BusAttachments(bus).complete_all(
+            context.admin_context(), ['one', 'gone', 'at work', 'two'])
+        self.assertEqual((['one', 'two'], ['at work']), (bus.completed, list(failed)))
+
+
 class VolumesTest(unittest.TestCase):
 
     def setUp(self):
