@@ -10,6 +10,7 @@ import webob
 from blockattach.db import models
 from blockattach.domain import attachment_lifecycle
 from blockattach.tests.fixtures import browser
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import map_scene
 from blockattach.tests.fixtures import polling
@@ -147,6 +148,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual([], [one for one in page.requests()
                               if not one.startswith(f'{self.server.url}/')])
 
+    @exhaustive.only
     def test_behind_a_proxy_with_a_prefix(self):
         page = self.view(LIVE, prefix=PREFIX)
         self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
@@ -172,6 +174,7 @@ class MapPageTest(MapPageTestCase):
                 page.run('document.querySelector("#filters [type=reset]").click()')
                 self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
 
+    @exhaustive.only
     def test_a_heading_sorts(self):
         page = self.view()
         heading = 'document.querySelector("th.of-host")'
@@ -187,6 +190,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual('none', page.run(f'{heading}.getAttribute("aria-sort")'))
         self.assertEqual('build-cache', self.column(page, 'Volume')[0])
 
+    @exhaustive.only
     def test_by_keyboard(self):
         page = self.view()
         page.press('Tab')
@@ -206,6 +210,7 @@ class MapPageTest(MapPageTestCase):
         page.press('Enter')
         page.until('document.querySelector("th.of-age").getAttribute("aria-sort") === "ascending"')
 
+    @exhaustive.only
     def test_by_keyboard_it_begins_at_the_first_host_whatever_was_read_first(self):
         self.guarded.lists_attachments.clear()
         self.addCleanup(self.guarded.lists_attachments.set)
@@ -292,6 +297,7 @@ class MapPageTest(MapPageTestCase):
                                     'column.')], table)
         self.assertEqual('en', page.run('document.documentElement.lang'))
 
+    @exhaustive.only
     def test_contrast(self):
         for scheme in ('light', 'dark'):
             page = self.view(prefers_color_scheme=scheme)
@@ -302,6 +308,7 @@ class MapPageTest(MapPageTestCase):
                 with self.subTest(scheme=scheme, text=text, ground=ground):
                     self.assertGreaterEqual(contrast(names[text], names[ground]), 4.5)
 
+    @exhaustive.only
     def test_on_a_phone(self):
         page = self.view(width=360)
         self.assertLessEqual(page.run('document.documentElement.scrollWidth'), 360)
@@ -315,6 +322,7 @@ class MapPageTest(MapPageTestCase):
         self.assertLessEqual({'table', 'row', 'cell', 'rowheader', 'columnheader'}, roles)
         self.assertEqual([], page.complaints())
 
+    @exhaustive.only
     def test_motion_is_left_out_for_who_asks(self):
         page = self.view(LIVE, prefers_reduced_motion='reduce')
         self.attach('compute-8')
@@ -323,6 +331,7 @@ class MapPageTest(MapPageTestCase):
                                           '"tr.changed")).animationName'))
 
 
+@exhaustive.only
 class LongListTest(MapPageTestCase):
 
     SCENE = (map_scene.Held('crowded', 1, (
@@ -406,6 +415,7 @@ class TokenTest(MapPageTestCase):
         self.counts(page, '5 volumes, 10 attachments; 1 stuck.')
 
 
+@exhaustive.only
 class WithoutStreamTest(MapPageTestCase):
 
     WATCHED = False

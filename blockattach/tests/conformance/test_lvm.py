@@ -5,6 +5,7 @@ from blockattach import units
 from blockattach.conformance import store
 from blockattach.tests.conformance import lvm_backend
 from blockattach.tests.conformance import lvm_stand_in
+from blockattach.tests.fixtures import exhaustive
 
 THIN = lvm_stand_in.new_volume('thin', units.GIB, pool=lvm_backend.POOL)
 LINEAR = lvm_stand_in.new_volume('linear', units.GIB)
@@ -94,6 +95,7 @@ class ThinStoreTest(Lvm):
         self.assertEqual(4, len(self.machine.volumes()))
 
 
+@exhaustive.only
 class ThickStoreTest(Lvm):
     foreign, of_another_kind = LINEAR, THIN
     lvm_type = 'thick'

@@ -22,7 +22,7 @@ from blockattach.tests.fixtures import polling
 S = lifecycle.State
 E = lifecycle.Event
 
-THREADS = 100 if exhaustive.wanted() else 40
+THREADS = 100 if exhaustive.wanted() else 20
 PROCESSES = 2
 JOIN_SECONDS = polling.LIMIT
 
@@ -105,7 +105,7 @@ class ReserveRaceTest(Case):
             volume = make.volume(self.database, multiattach=True)
             *reserved, deleting = self.at_once([
                 *(self.reserve(volume) for _ in range(4)),
-                lambda database, volume=volume: volumes.start_delete(database, volume.id, 60)])
+                lambda database, volume=volume: volumes.start_delete(database, volume, 60)])
             made, refused = self.split(reserved)
             self.assertEqual(4 - len(made), len(refused))
             self.assertEqual(isinstance(deleting, errors.InvalidVolume), bool(made))

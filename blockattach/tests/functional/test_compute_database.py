@@ -5,6 +5,7 @@ import sys
 import tempfile
 import unittest
 
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import commands
@@ -73,6 +74,7 @@ class ComputeDatabaseTest(unittest.TestCase):
             self.assertEqual('0002\n', self.manage('version'))
         self.serve()
 
+    @exhaustive.only
     def test_an_upgrade(self):
         """The file of a trial is upgraded by the command, too: others may have it open."""
         code = next_release.make(

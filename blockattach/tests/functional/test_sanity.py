@@ -3,6 +3,7 @@ import json
 import pathlib
 import tempfile
 
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
@@ -23,6 +24,7 @@ class SanityTest(base.StackTestCase):
             '--admin-token', f'a1:{PROJECT}', '--service-token', f'nova:{PROJECT}:service',
             *arguments], {'NO_PROXY': '127.0.0.1'})
 
+    @exhaustive.only
     def test_every_case_passes_and_everything_is_removed(self):
         service = self.a_stack(settings=SETTINGS)
         with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from blockattach.domain import binaries
 from blockattach.rpc import history
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.functional import base
@@ -101,6 +102,7 @@ class UpgradeTest(CheckTestCase):
         services.register(rows, binaries.VOLUME, 'storage-1@disks', 'nova', 'instance', BEFORE)
         self.code = next_release.make(str(self.state / 'next'))
 
+    @exhaustive.only
     def test_from_its_beginning_to_its_end(self):
         later = dict.fromkeys(LATER, 'once the schema is expanded')
         self.check(2, Schema='blockattach-manage db sync --expand', **later)

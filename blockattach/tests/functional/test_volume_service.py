@@ -15,6 +15,7 @@ from blockattach.db.services import pools
 from blockattach.domain import records
 from blockattach.drivers import faults
 from blockattach.telemetry import threads as waiting
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
 from blockattach.volume import image_cache
@@ -262,6 +263,7 @@ class TargetProcessTest(ServiceCase):
                           'INFO Target process is back'], words(said))
         made.stop()
 
+    @exhaustive.only
     def test_while_it_does_not_answer_its_pools_are_not_used(self):
         made, _ = self.begun()
         for fails, wrong in ((self.daemon.hang, 'its target does not answer'),
@@ -280,6 +282,7 @@ class TargetProcessTest(ServiceCase):
     def is_up(self):
         return all(one.usable for one in pools.list_all(self.world.database, SECONDS))
 
+    @exhaustive.only
     def test_one_that_died_is_started_again_also_after_it_hung(self):
         for hangs in (False, True):
             with self.subTest(hangs=hangs):
@@ -297,6 +300,7 @@ class TargetProcessTest(ServiceCase):
                     'INFO Target process is back'], words(said))
                 made.stop()
 
+    @exhaustive.only
     def test_one_that_cannot_be_started_is_logged_once(self):
         made, compared = self.begun()
         with self.assertLogs('blockattach.volume.targets') as said:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_debian_guide
@@ -44,6 +45,7 @@ def run(*command, **variables):
                           env={**kept, **variables})
 
 
+@exhaustive.only
 class DevstackTest(unittest.TestCase):
 
     def program(self, name):

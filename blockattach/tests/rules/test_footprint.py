@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 
@@ -151,6 +152,7 @@ def is_loaded(module, loaded):
     return any(name == module or name.startswith(f'{module}.') for name in loaded)
 
 
+@exhaustive.only
 class FootprintTest(unittest.TestCase):
 
     @classmethod

@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import unittest
 
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.rules import sources
 
 # The package `played`: a test of it fails as long as there is no file that it makes by failing.
@@ -113,6 +114,7 @@ class JudgeTestCase(unittest.TestCase):
         return done.returncode, done.stdout.splitlines()
 
 
+@exhaustive.only
 class JudgeTest(JudgeTestCase):
 
     def test_all_is_well(self):

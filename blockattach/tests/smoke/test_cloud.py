@@ -17,6 +17,7 @@ from openstack import exceptions
 from blockattach.testing import initiator
 from blockattach.testing import ports
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
@@ -135,6 +136,7 @@ class CloudTest(base.StackTestCase):
         self.assertTrue(host('host-b').can_log_in(other_info))
         self.remove(volume, reads)
 
+    @exhaustive.only
     def test_the_volume_service_is_killed_under_load(self):
         self.outside_program(initiator.available(), initiator.PROGRAM)
         kept, info = self.attach(self.cloud.a_volume(), 'host-k')
@@ -273,6 +275,7 @@ class CloudTest(base.StackTestCase):
             '127.0.0.1:8777', f'127.0.0.1:{health}'))
         self.check_serves(['uwsgi', '--ini', str(ini)], port)
 
+    @exhaustive.only
     def test_granian(self):
         port = ports.free_port()
         self.check_serves([str(ETC / 'granian' / 'blockattach-api.sh')], port, PORT=str(port))

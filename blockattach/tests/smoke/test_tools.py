@@ -19,6 +19,7 @@ import zipfile
 import openstack
 
 from blockattach.testing import initiator
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
@@ -83,6 +84,7 @@ class QuickstartTest(ToolTestCase):
         self.assertIn('The story took', said)
 
 
+@exhaustive.only
 class DevcloudTest(ToolTestCase):
 
     def devcloud(self, *arguments):
@@ -126,6 +128,7 @@ MAP_PARTS = {path.relative_to(sources.ROOT).as_posix()
              for path in (sources.ROOT / MAP_PLACE).iterdir() if path.is_file()}
 
 
+@exhaustive.only
 class WheelTest(ToolTestCase):
 
     def build(self):

@@ -4,6 +4,7 @@ import openstack
 from openstack import exceptions
 
 from blockattach.compute.api import versions
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional.servers import clients
 
 MAPPED = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0}
@@ -196,6 +197,7 @@ class SdkTest(clients.ClientsTestCase):
         self.assertEqual([], list(self.compute.services(binary='nova-conductor')))
 
 
+@exhaustive.only
 class ShellTest(clients.ClientsTestCase):
 
     def boot(self, *arguments, **more):

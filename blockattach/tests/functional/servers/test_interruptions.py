@@ -1,6 +1,7 @@
 """The compute API dies before an act, and behind each thing that it asks of block storage and of
 agents; another process takes the act up. Whatever it makes of it, nothing is left over.
 """
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional.servers import cloud
 
 ROOT = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0,
@@ -116,6 +117,8 @@ class InterruptionTestCase(cloud.ComputeTestCase):
 
 
 class InterruptionTest(InterruptionTestCase):
+
+    PART = exhaustive.Part(0, 3)
 
     def test_build(self):
         self.cut_everywhere(lambda: None, lambda _none: self.boot(settle=False))
