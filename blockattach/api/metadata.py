@@ -17,6 +17,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
 from blockattach.db.engine import engine
+from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import responses
 from blockattach.http import schema
@@ -46,7 +47,7 @@ class Noun:
 
     path: str
     target: operation.Target
-    change: Callable[[engine.Database, str, Change], Pairs]
+    change: Callable[[engine.Database, records.Judged, Change], Pairs]
     absent: Callable[[str, str], errors.NotFound]
     get: str
     create: str
@@ -122,7 +123,7 @@ class Noun:
             if wanted and _tag(now) not in etag.ETagMatcher.parse(wanted):
                 raise errors.PreconditionFailed
             return change(now)
-        return self.change(services.database, call.target.id, checked)
+        return self.change(services.database, call.target, checked)
 
 
 def _shown(metadata: Pairs) -> dict[str, Any]:

@@ -43,8 +43,7 @@ class ExtendControl:
             if in_use:
                 self._check_online(volume)
             failpoints.point('control.extending.before_extend')
-            extending.start(database, volume.id, volume.project_id, new_size,
-                            IN_USE if in_use else AVAILABLE,
+            extending.start(database, volume, new_size, IN_USE if in_use else AVAILABLE,
                             self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.extending.after_extend')
             try:

@@ -82,7 +82,7 @@ class ImageControl:
             disk_format=wanted['disk_format'], container_format=wanted['container_format'])
         with self._telemetry.verb('volumes.upload'):
             begun = volume_images.start_upload(
-                self._database, volume.id, image, force and self._settings.enable_force_upload,
+                self._database, volume, image, force and self._settings.enable_force_upload,
                 self._seconds, caller.request_id)
             failpoints.point('control.images.after_upload')
             properties = images.properties_of(
@@ -125,7 +125,7 @@ class ImageControl:
         images.check_fits(image, volume.size_gb)
         with self._telemetry.verb('volumes.reimage'):
             begun = volume_images.start_reimage(
-                self._database, volume.id, image, reserved, self._seconds, caller.request_id)
+                self._database, volume, image, reserved, self._seconds, caller.request_id)
             failpoints.point('control.images.after_reimage')
             self._start(caller, begun)
 

@@ -57,11 +57,11 @@ class LegacyControl:
 
         :raises InvalidVolume: every attached one is announced already
         """
-        detaches.announce(self._database, volume.id)
+        detaches.announce(self._database, volume)
 
     def roll_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Take an announcement back; none is fine."""
-        detaches.cancel(self._database, volume.id)
+        detaches.cancel(self._database, volume)
 
     def initialize_connection(self, caller: context.RequestContext, volume: records.Volume,
                               connector: Mapping[str, Any],

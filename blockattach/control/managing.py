@@ -87,7 +87,7 @@ class ManageControl:
         """
         with self._parts.telemetry.verb('volumes.unmanage'):
             wanted = unmanaging.start(
-                self._parts.database, volume.id, self._parts.settings.delete_seconds,
+                self._parts.database, volume, self._parts.settings.delete_seconds,
                 caller.request_id)
             failpoints.point('control.managing.after_unmanage')
             if wanted is not None:

@@ -44,7 +44,7 @@ class MoveControl:
                     reason=f'Invalid input received: Volumes move between backends of one host: '
                            f'{errors.shortened(named)} is not on {here}.')
             failpoints.point('control.moving.before_migrate')
-            moving.migrate(self._parts.database, volume.id, destination, lock,
+            moving.migrate(self._parts.database, volume, destination, lock,
                            self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.moving.after_migrate')
             self._place(caller, volume.id)
@@ -59,7 +59,7 @@ class MoveControl:
         """
         with self._parts.telemetry.verb('volumes.retype'):
             failpoints.point('control.moving.before_retype')
-            moving.retype(self._parts.database, volume.id, volume.project_id, wanted,
+            moving.retype(self._parts.database, volume, wanted,
                           self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.moving.after_retype')
             self._place(caller, volume.id)

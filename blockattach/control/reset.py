@@ -35,7 +35,7 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
     if requested.status is not None or requested.migration_status is not None:
         # Decided again: the attachments are removed by now, and there may be new ones.
         _check(volume.id, resets.reset_status(
-            database, volume.id, dataclasses.replace(requested, attach_status=None)))
+            database, volume, dataclasses.replace(requested, attach_status=None)))
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:

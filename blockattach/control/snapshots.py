@@ -68,7 +68,7 @@ class SnapshotControl:
         """
         with self._parts.telemetry.verb('volumes.revert'):
             reverting = reverts.start(
-                self._parts.database, volume.id, snapshot_id, self._parts.settings.delete_seconds,
+                self._parts.database, volume, snapshot_id, self._parts.settings.delete_seconds,
                 caller.request_id)
             failpoints.point('control.snapshots.after_revert')
             self._parts.start_work(

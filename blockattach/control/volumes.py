@@ -112,7 +112,7 @@ class VolumeControl:
         """
         with self._parts.telemetry.verb('volumes.delete'):
             deleting = volumes.start_delete(
-                self._parts.database, volume.id, self._parts.settings.delete_seconds, force,
+                self._parts.database, volume, self._parts.settings.delete_seconds, force,
                 caller.request_id, volumes.WithSnapshots(
                     cascade, None if caller.is_admin else volume.project_id))
             failpoints.point('control.volumes.after_delete')

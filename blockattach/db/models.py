@@ -137,6 +137,7 @@ volumes = _table(
     # When the last of them was announced, by the database's clock.
     sa.Column('detach_announced_at', Timestamp),
     # Raised with each change of an attachment that others depend on: part of their precondition.
+    # Also raised by `volume_rows.claim`, where a transaction relies on the volume only.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
@@ -430,7 +431,7 @@ quotas = _table(
     'quotas',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
-    # NULL: the default. Such a row is there to be locked.
+    # Of the resource "*" the number of times that a transaction has claimed the project.
     sa.Column('hard_limit', sa.Integer))
 
 # The defaults of projects, where they are not the configured ones.

@@ -2,14 +2,16 @@
 shown and changed.
 
 Usage is counted from live rows, not stored, so it cannot drift. A verb reads the limits before its
-transaction (`limits`) and checks in it (`check`). Near a limit the project's row is locked, so
-that what is added to one project waits for each other; a process that has found a project far from
-its limits adds a number of things without a count. Lock order: volumes and their snapshots,
-project, volume type, attachments.
+transaction (`limits`) and checks in it (`check`). Near a limit the project's row is updated, so
+that what is added to one project waits for each other, or conflicts where a database has several
+writers; a process that has found a project far from its limits adds a number of things without a
+count. A volume that gets another type counts for both until the retype has ended. Lock order:
+volumes and their snapshots, project, volume type, attachments.
 """
 import dataclasses
 import functools
 import itertools
+import json
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +29,7 @@ MARGIN = 1024
 UNCOUNTED = 16
 """How often one process adds something between two counts: `MARGIN` is enough for 64 processes."""
 _MOST_COUNTED = 8192
+_HIGHEST = 2 ** 31 - 1
 
 LOCK = '*'
 """Of the row by which a project is locked."""
@@ -38,17 +41,20 @@ _classes = models.quota_classes
 _volumes = models.volumes
 _snapshots = models.snapshots
 _attachments = models.attachments
+_work = models.work
 
-_OWN, _CLASS, _CLAIMED = 'own', 'class', 'claimed'
-_READ = {quotas.VOLUMES: (quotas.VOLUMES,), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,),
-         quotas.GIGABYTES: (quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED),
+_OWN, _CLASS, _CLAIMED, _RETYPING = 'own', 'class', 'claimed', 'retyping'
+_READ = {quotas.VOLUMES: (quotas.VOLUMES, _RETYPING), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,),
+         quotas.GIGABYTES: (quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, _RETYPING),
          quotas.ATTACHMENTS: (quotas.ATTACHMENTS,)}
 """What is counted for a resource."""
 _NO_USE: frozenset[str] = frozenset()
-_ALL_USE = frozenset({quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, quotas.ATTACHMENTS})
+_ALL_USE = frozenset(part for parts in _READ.values() for part in parts)
 _PROJECT = statements.value('project_id', _quotas.c.project_id.type)
-_LOCK = statements.Statement(lambda dialect: sa.select(_quotas.c.resource).where(
-    _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK).with_for_update())
+# A counter: a locking read would hold nothing on other nodes of a database with several writers.
+_LOCK = statements.Statement(lambda dialect: _quotas.update().where(
+    _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK,
+).values(hard_limit=sa.case((_quotas.c.hard_limit < _HIGHEST, _quotas.c.hard_limit + 1), else_=0)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,12 +188,12 @@ def count(connection: sa.Connection, database: engine.Database, of: Limits, aske
 
 
 def lock(connection: sa.Connection, project_id: str) -> None:
-    """Hold the row of a project until the transaction ends. The caller is `engine.retried`."""
-    if _LOCK.first(connection, project_id=project_id) is not None:
+    """Claim the row of a project until the transaction ends. The caller is `engine.retried`."""
+    if _LOCK.change(connection, project_id=project_id):
         return
     try:
         connection.execute(_quotas.insert().values(
-            project_id=project_id, resource=LOCK, hard_limit=None))
+            project_id=project_id, resource=LOCK, hard_limit=0))
     except db_exception.DBDuplicateEntry as exc:
         # Another process was faster: the whole verb again, which finds the row.
         raise db_exception.RetryRequest(exc) from exc
@@ -321,6 +327,10 @@ def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Us
         for key in (resource, quotas.key_of(resource, type_id)):
             before = found.get(key, quotas.Used())
             found[key] = quotas.Used(before.in_use + in_use, before.reserved + reserved)
+
+    def reserve(key: str, number: int) -> None:
+        before = found.get(key, quotas.Used())
+        found[key] = before._replace(reserved=before.reserved + number)
     for row in rows:
         if row.part in (_OWN, _CLASS):
             continue
@@ -328,6 +338,12 @@ def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Us
         number, size_gb = int(row.number), int(row.size_gb)
         if row.part == _CLAIMED:
             add(quotas.GIGABYTES, row.key, 0, size_gb)
+            continue
+        if row.part == _RETYPING:
+            # The key is the progress of the work. Only the limits of the new type matter.
+            type_id = json.loads(row.key)['type_id']
+            reserve(quotas.key_of(quotas.VOLUMES, type_id), 1)
+            reserve(quotas.key_of(quotas.GIGABYTES, type_id), size_gb)
             continue
         add(row.part, row.key, number)
         if row.part == quotas.VOLUMES or (
@@ -368,7 +384,7 @@ def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> 
 def _statement(parts: frozenset[str]) -> statements.Statement:
     return statements.Statement(lambda dialect: sa.union_all(
         sa.select(*_columns(_OWN, _quotas.c.resource, _quotas.c.hard_limit)).where(
-            _quotas.c.project_id == _PROJECT, _quotas.c.hard_limit.is_not(None)),
+            _quotas.c.project_id == _PROJECT, _quotas.c.resource != LOCK),
         sa.select(*_columns(_CLASS, _classes.c.resource, _classes.c.hard_limit)).where(
             _classes.c.class_name == DEFAULT_CLASS),
         *(_usage(part) for part in sorted(parts))))
@@ -378,6 +394,12 @@ def _usage(part: str) -> sa.Select[Any]:
     if part == quotas.ATTACHMENTS:
         return sa.select(*_columns(part, sa.literal_column("''"), sa.func.count())).where(
             models.live(_attachments), _attachments.c.project_id == _PROJECT)
+    if part == _RETYPING:
+        return sa.select(*_columns(
+            part, _work.c.progress, sa.literal_column('1'), _volumes.c.size_gb,
+        )).join(_work, sa.and_(_work.c.noun == 'volume', _work.c.verb == 'retype',
+                               _work.c.resource_id == _volumes.c.id)).where(
+            models.live(_volumes), _volumes.c.project_id == _PROJECT)
     table = _snapshots if part == quotas.SNAPSHOTS else _volumes
     size = _volumes.c.claimed_gb if part == _CLAIMED else table.c.size_gb
     query = sa.select(*_columns(

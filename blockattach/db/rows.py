@@ -1,4 +1,6 @@
-"""From rows to records: the one module that knows how a record is stored."""
+"""From rows to records: the one module that knows how a record is stored. Also the update of a
+volume or a snapshot that is as it was read.
+"""
 import dataclasses
 import functools
 import json
@@ -12,9 +14,12 @@ from typing import TypeVar
 
 import orjson
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
+from blockattach import errors
 from blockattach.db import models
 from blockattach.db.engine import clock
+from blockattach.db.engine import statements
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
 from blockattach.domain import qos
@@ -161,3 +166,31 @@ def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedS
     """One row of ``volumes`` with its type's name, and its children."""
     return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits,
                   image_metadata=image_metadata or {})
+
+
+def check_judged(row: Any, judged: records.Judged, absent: errors.NotFound) -> None:
+    """Raise ``absent`` if a locked row belongs to another project than the judged one.
+
+    :param row: None if there is no such live row
+    """
+    if row is None or row.project_id != judged.project_id:
+        raise absent
+
+
+def update(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) -> None:
+    """Update a volume or snapshot that is as it was read.
+
+    :raises RetryRequest: the row has changed; `engine.retried` decides the verb again
+    """
+    as_read = {'id': row.id, 'project_id': row.project_id, 'generation': row.generation}
+    if statements.update(connection, table, as_read, values) != 1:
+        raise db_exception.RetryRequest(errors.StaleGeneration(
+            noun=table.name.removesuffix('s'), id=row.id, generation=row.generation))
+
+
+def advance(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) -> None:
+    """Update a volume or snapshot as `update` does, and raise its generation.
+
+    :raises RetryRequest: the row has changed
+    """
+    update(connection, table, row, **values, generation=row.generation + 1)

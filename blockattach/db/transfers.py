@@ -1,10 +1,12 @@
 """Transfers: offering a volume, taking the offer back, accepting it. Each moves the volume too."""
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from blockattach import errors
+from blockattach import log
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
@@ -12,8 +14,11 @@ from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import quotas as quota_rules
+from blockattach.domain import records
 from blockattach.domain import transfers
 from blockattach.domain import volume_lifecycle
+
+LOG = logging.getLogger(__name__)
 
 _rows = models.transfers
 _volumes = models.volumes
@@ -33,27 +38,27 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 
 
 @engine.retried
-def create(database: engine.Database, volume_id: str, name: str | None, no_snapshots: bool,
-           sealed: str) -> transfers.Transfer:
+def create(database: engine.Database, volume: records.Judged, name: str | None,
+           no_snapshots: bool, sealed: str) -> transfers.Transfer:
     """Offer a volume.
 
-    :raises VolumeNotFound: there is no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: it is attached, or something else is done with it
     :raises InvalidSnapshot: so is a snapshot that would go with it
     """
     new_id = database.new_id()
     with database.writer(engine.inserted(_rows.c.id, new_id)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         if row.lowest_rank is not None or row.own_status != _Own.AVAILABLE:
             raise errors.InvalidVolume(reason='status must be available')
-        for snapshot in () if no_snapshots else _lock_snapshots(connection, volume_id):
+        for snapshot in () if no_snapshots else _lock_snapshots(connection, row):
             if snapshot.status != _AVAILABLE:
                 raise errors.InvalidSnapshot(
                     reason=f'snapshot: {snapshot.id} status must be available')
         # An earlier offer that is void.
-        connection.execute(_rows.delete().where(_rows.c.volume_id == volume_id))
+        connection.execute(_rows.delete().where(_rows.c.volume_id == row.id))
         volume_rows.move(connection, database, row, _Event.OFFER)
-        values = {'id': new_id, 'volume_id': volume_id, 'project_id': row.project_id,
+        values = {'id': new_id, 'volume_id': row.id, 'project_id': row.project_id,
                   'name': name, 'no_snapshots': no_snapshots, 'sealed': sealed,
                   'created_at': database.clock.utcnow()}
         connection.execute(_rows.insert().values(values))
@@ -107,7 +112,10 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
            user_id: str) -> None:
     """Give the volume to another project, and its snapshots with it unless they were kept.
 
+    Snapshots of other projects, left by an earlier transfer, stay theirs.
+
     :raises TransferNotFound: it was accepted or deleted meanwhile
+    :raises InvalidVolume: the volume has attachments, which would stay the former project's
     :raises InvalidSnapshot: something is done with a snapshot
     :raises QuotaExceeded: the project has as much as it may
     """
@@ -115,7 +123,10 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
     with database.writer(lambda again: _ended(
             again, of, project_id=project_id, user_id=user_id)) as connection:
         row = _end(connection, of)
-        moved = [] if of.no_snapshots else _lock_snapshots(connection, of.volume_id)
+        if row.lowest_rank is not None:
+            raise errors.InvalidVolume(
+                reason=f'Transfer {of.id}: Volume {row.id} has attachments.')
+        moved = [] if of.no_snapshots else _lock_snapshots(connection, row)
         for snapshot in moved:
             if snapshot.status != _AVAILABLE:
                 raise errors.InvalidSnapshot(
@@ -124,7 +135,8 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
         # A project may have accepted what is its own.
         if row.project_id != project_id:
             quotas.check(connection, database, limits, quota_rules.volume(
-                row.volume_type_id, row.size_gb, [snapshot.size_gb for snapshot in moved],
+                row.volume_type_id, row.size_gb,
+                [(snapshot.volume_type_id, snapshot.size_gb) for snapshot in moved],
                 count_gigabytes=not database.quota.no_snapshot_gb_quota))
         volume_rows.move(connection, database, row, _Event.ACCEPT, project_id=project_id,
                          user_id=user_id)
@@ -132,14 +144,27 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
             connection.execute(_snapshots.update().where(
                 _snapshots.c.id.in_([snapshot.id for snapshot in moved])).values(
                     project_id=project_id, user_id=user_id,
+                    generation=_snapshots.c.generation + 1,
                     updated_at=database.clock.utcnow()))
+        left = _count_foreign_snapshots(connection, row.id, project_id)
+    if left:
+        LOG.warning('Transferred volume has snapshots of other projects%s',
+                    log.fields(volume_id=row.id, project_id=project_id, snapshots=left))
 
 
-def _lock_snapshots(connection: sa.Connection, volume_id: str) -> list[Any]:
-    """The live snapshots of a volume that is locked."""
+def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
+    """Lock the live snapshots of a locked volume that belong to its project."""
     return list(connection.execute(_snapshots.select().where(
-        _snapshots.c.volume_id == volume_id, models.live(_snapshots),
+        _snapshots.c.volume_id == volume.id, models.live(_snapshots),
+        _snapshots.c.project_id == volume.project_id,
     ).order_by(_snapshots.c.id).with_for_update()))
+
+
+def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_id: str) -> int:
+    """Count the live snapshots of a volume that do not belong to a project."""
+    return connection.execute(sa.select(sa.func.count()).where(
+        _snapshots.c.volume_id == volume_id, models.live(_snapshots),
+        _snapshots.c.project_id != project_id)).scalar_one()
 
 
 def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:

@@ -3,6 +3,7 @@
 A limit is kept under a key: the name of a resource, or that name and the id of a volume type. So
 a type that is renamed keeps its limits; they are shown under its name.
 """
+import collections
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -99,17 +100,17 @@ class QuotaSet:
     """Those that it was given; the others are the default ones."""
 
 
-def volume(type_id: str, size_gb: int, snapshots_gb: Iterable[int] = (),
+def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = (),
            count_gigabytes: bool = True) -> Asked:
-    """A volume that is new in a project, with its snapshots.
+    """Return what a volume that is new in a project adds to it, with its snapshots.
 
-    :param snapshots_gb: the size of each
+    :param snapshots: the type and the GiB of each; a snapshot keeps the type that its volume had
     :param count_gigabytes: whether the GiB of snapshots count
     """
-    sizes = list(snapshots_gb)
-    of_snapshots = sum(sizes) if count_gigabytes else 0
-    return Asked(_by_type(type_id, {VOLUMES: 1, SNAPSHOTS: len(sizes),
-                                    GIGABYTES: size_gb + of_snapshots}), size_gb)
+    added = collections.Counter(_by_type(type_id, {VOLUMES: 1, GIGABYTES: size_gb}))
+    for of_type, gigabytes in snapshots:
+        added.update(snapshot(of_type, gigabytes, count_gigabytes).added)
+    return Asked(added, size_gb)
 
 
 def snapshot(type_id: str, size_gb: int, count_gigabytes: bool = True) -> Asked:

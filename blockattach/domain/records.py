@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
+from typing import Protocol
 
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection as connections
@@ -80,6 +81,18 @@ class AttachedServer:
     host: str | None
     mountpoint: str | None
     attached_at: datetime.datetime | None
+
+
+class Judged(Protocol):
+    """Volume or snapshot as a request was authorized for it."""
+
+    @property
+    def id(self) -> str:
+        """Identifier of the row."""
+
+    @property
+    def project_id(self) -> str:
+        """Project that owned the volume or snapshot when the request was authorized."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -231,6 +244,7 @@ class VolumeFacts:
     single_writer: bool
     readonly: bool | None
     attached_mode: str | None
+    generation: int
     detach_announced: int
     attachment_moves: int
     others_lowest: int | None = None

@@ -31,6 +31,11 @@ class Source:
     pool: str | None
 
     @property
+    def id(self) -> str:
+        """Identifier of the volume or snapshot itself."""
+        return self.snapshot_id or self.volume_id
+
+    @property
     def host(self) -> str | None:
         """``host@backend``: whatever is made of it is made there."""
         return records.host_of(self.pool)

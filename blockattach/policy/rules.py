@@ -1,4 +1,8 @@
-"""THE list of rules: read by the enforcer and by oslo.policy's generators."""
+"""THE list of rules, read by the enforcer and by oslo.policy's generators; and the list of verbs
+that compare again what was judged by them.
+"""
+from collections.abc import Mapping
+
 from oslo_policy import policy
 
 from blockattach.policy import attachments
@@ -19,6 +23,47 @@ from blockattach.policy import volumes
 
 NOUNS = (attachments, clusters, default_types, managing, messages, not_offered, qos_specs, quotas,
          servers, services, snapshots, transfers, volume_types, volumes)
+
+VOLUME, SNAPSHOT, BOTH = 'volume', 'snapshot', 'volume and snapshot'
+JUDGED_VERBS: Mapping[str, str] = {
+    'attachments.reserve': VOLUME,
+    'detaches.announce': VOLUME,
+    'detaches.cancel': VOLUME,
+    'extending.start': VOLUME,
+    'moving.migrate': VOLUME,
+    'moving.retype': VOLUME,
+    'resets.reset_status': VOLUME,
+    'reverts.start': BOTH,
+    'snapshots.change_metadata': SNAPSHOT,
+    'snapshots.create': VOLUME,
+    'snapshots.reset_status': SNAPSHOT,
+    'snapshots.start_delete': SNAPSHOT,
+    'snapshots.state_status': SNAPSHOT,
+    'snapshots.unmanage': SNAPSHOT,
+    'snapshots.update': SNAPSHOT,
+    'transfers.create': VOLUME,
+    'unmanaging.start': VOLUME,
+    'volume_images.start_reimage': VOLUME,
+    'volume_images.start_upload': VOLUME,
+    'volume_settings.change_image_metadata': VOLUME,
+    'volume_settings.change_metadata': VOLUME,
+    'volume_settings.update': VOLUME,
+    'volumes.create': BOTH,
+    'volumes.set_readonly': VOLUME,
+    'volumes.start_delete': VOLUME,
+}
+"""Verbs of `blockattach.db` that compare again the project that policy judged, and which rows they
+compare.
+
+A request is authorized for a volume or a snapshot before its transaction begins. Until that
+transaction holds the row, others may transfer, retype, reset or delete the volume. Each of these
+verbs therefore compares the project again under the lock (`volume_rows.lock_judged`,
+`snapshot_rows.lock_judged`) and updates the judged row as it was read (`rows.update`). A locking
+read alone is not enough: where a database has several writers, other nodes see only what a
+transaction has written.
+
+The names are those of failpoints: ``db.<verb>.before`` lies between judgement and transaction.
+"""
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -169,7 +169,8 @@ class ImageCache:
     def _remove(self, volume_id: str) -> None:
         """Begin to remove the volume of a cached image, unless one is being made of it."""
         try:
-            volumes.start_delete(self._database, volume_id, 0)
+            volumes.start_delete(
+                self._database, volume_queries.get_bare(self._database, volume_id), 0)
         except (errors.InvalidVolume, errors.VolumeNotFound) as exc:
             LOG.info('Cached image stays%s', log.fields(volume_id=volume_id, reason=exc))
             return

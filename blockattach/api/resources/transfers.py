@@ -46,7 +46,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
         raise errors.InvalidVolume(reason='transferring an encrypted volume without its snapshots '
                                           'is not supported')
     auth_key = domain.new_key()
-    made = transfers.create(services.database, volume.id, asked.get('name'),
+    made = transfers.create(services.database, volume, asked.get('name'),
                             asked.get('no_snapshots', False), domain.seal(auth_key))
     return {'transfer': {**_detail(call, made), 'auth_key': auth_key}}
 

@@ -35,7 +35,8 @@ class Wish:
 
     ``legacy_reservation``: made by os-reserve, for no consumer yet. ``attached``: made by
     os-attach, which reports an attachment that is complete. ``forbidden_by``: an argument of
-    `blockattach.domain.multiattach.admit`. ``expected``: the precondition, if it was read already.
+    `blockattach.domain.multiattach.admit`. ``project_id``: the project that the volume belonged to
+    when the request was authorized. ``expected``: the precondition, if it was read already.
     """
 
     volume_id: str

@@ -53,10 +53,10 @@ _Done = TypeVar('_Done')
 _TRIES = 2
 _NO_FACTS = attachment_values.Facts()
 
-# What has to be as it was read, of a row and of its volume. Not the volume's deletion: a deleted
-# one has another own status.
+# What has to be as it was read, of a row and of its volume. The volume's generation stands for its
+# own status, its deletion and its type. Policy has judged its project and whether it is bootable.
 _SAME_ROW = ('id', 'generation')
-_SAME = ('id', 'own_status', 'detach_announced')
+_SAME = ('id', 'project_id', 'generation', 'bootable', 'detach_announced')
 _SAME_OR_NULL = ('lowest_rank', 'readonly')
 _MOVES = ('attachment_moves',)
 _ROW, _VOLUME, _EXPECTED, _EXPECTED_ROW = 'row_', 'volume_', 'expected_', 'expected_row_'
@@ -111,7 +111,7 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
 
     :param within: called in the same transaction with the new row's id: all of it or nothing
     :param caller: who asks for it; None: the service itself
-    :raises VolumeNotFound: no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project than `Wish.project_id`
     :raises InvalidVolume: `blockattach.domain.multiattach.admit` refuses; nothing was changed
     :raises NotAuthorized: `blockattach.domain.multiattach.admit` refuses; nothing was changed
     :raises ConnectorUnusable: a connector without an initiator
@@ -181,6 +181,8 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
             read = pairs.locked_precondition(connection, *wanted)
         else:
             read = expected or pairs.precondition(database, *wanted)
+        if read.volume.project_id != wish.project_id:
+            raise errors.VolumeNotFound(volume_id=wish.volume_id)
         try:
             change = attachment_values.insert_values(
                 read, wish, lease_seconds, database.clock.utcnow(), new_id, caller)

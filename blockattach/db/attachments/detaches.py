@@ -11,6 +11,7 @@ from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.services import services
 from blockattach.db.volumes import volume_rows
+from blockattach.domain import records
 
 _volumes = models.volumes
 
@@ -23,15 +24,16 @@ def announced(database: engine.Database, volume_id: str) -> int:
 
 
 @engine.retried
-def announce(database: engine.Database, volume_id: str) -> None:
-    """One more attached row is going to be detached.
+def announce(database: engine.Database, volume: records.Judged) -> None:
+    """Announce that one more attached row is going to be detached.
 
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: there is none left that was not announced
     """
     with database.writer(lambda again: _announced(
-            again, volume_id, row.detach_announced + 1)) as connection:
-        row = volume_rows.lock(connection, volume_id)
-        if row.detach_announced >= volume_rows.attached_count(connection, volume_id):
+            again, volume.id, row.detach_announced + 1)) as connection:
+        row = volume_rows.lock_judged(connection, volume)
+        if row.detach_announced >= volume_rows.attached_count(connection, volume.id):
             raise errors.InvalidVolume(
                 reason=f"Unable to detach volume. Volume status must be 'in-use' and "
                        f"attach_status must be 'attached' to detach. Currently: status: "
@@ -41,11 +43,14 @@ def announce(database: engine.Database, volume_id: str) -> None:
 
 
 @engine.retried
-def cancel(database: engine.Database, volume_id: str) -> None:
-    """One of the announced detaches will not come; without any this changes nothing."""
+def cancel(database: engine.Database, volume: records.Judged) -> None:
+    """Take back one announced detach; without any this changes nothing.
+
+    :raises VolumeNotFound: the volume is gone, or of another project
+    """
     with database.writer(lambda again: _announced(
-            again, volume_id, max(row.detach_announced - 1, 0))) as connection:
-        row = volume_rows.lock(connection, volume_id)
+            again, volume.id, max(row.detach_announced - 1, 0))) as connection:
+        row = volume_rows.lock_judged(connection, volume)
         volume_rows.store_rank(connection, database, row, row.lowest_rank,
                                row.detach_announced - 1)
 

@@ -32,18 +32,19 @@ class Reverting(NamedTuple):
 
 
 @engine.retried
-def start(database: engine.Database, volume_id: str, snapshot_id: str | None,
+def start(database: engine.Database, volume: records.Judged, snapshot_id: str | None,
           lease_seconds: float, request_id: str | None = None) -> Reverting:
     """Begin to bring a volume back.
 
-    :raises VolumeNotFound: there is no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidInput: it has no snapshots, this one is not its latest, or the sizes differ
     :raises NotRevertible: one of them is not available
     """
+    volume_id = volume.id
     with database.writer(lambda again: rows.holds(
             volume_rows.await_others(again, volume_id),
             {'generation': row.generation + 1, 'own_status': _Own.REVERTING})) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         latest = connection.execute(_rows.select().where(
             _rows.c.volume_id == volume_id, snapshot_rows.LIVE).order_by(
             _rows.c.created_at.desc(), _rows.c.id.desc()).limit(1).with_for_update()).first()
@@ -62,6 +63,8 @@ def start(database: engine.Database, volume_id: str, snapshot_id: str | None,
             if status != snapshots.Status.AVAILABLE:
                 raise errors.NotRevertible(noun=noun, which=noun.capitalize(),
                                            volume_id=volume_id, snapshot_id=latest.id)
+        # The snapshot is kept for the revert, so its deletion on another node must conflict.
+        snapshot_rows.claim(connection, latest)
         volume_rows.move(connection, database, row, _Event.REVERT)
         host = str(records.host_of(row.pool))
         work.begin(connection, database, reversion(volume_id, row.generation + 1), lease_seconds,

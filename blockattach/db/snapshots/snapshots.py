@@ -38,11 +38,12 @@ Change = Callable[[dict[str, str]], Mapping[str, str]]
 class Draft:
     """A snapshot as it was asked for.
 
+    :ivar volume: the volume as the request was authorized for it
     :ivar in_use: whether the volume may be in use
     :ivar reference: what it is called on the backend already; None: it is to be made
     """
 
-    volume_id: str
+    volume: records.Judged
     project_id: str
     user_id: str
     name: str | None
@@ -68,14 +69,14 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
 
     :param lease_seconds: until the manager of the volume's pool takes it on by itself
     :param within: called in the same transaction with the new id: all of it or nothing
-    :raises VolumeNotFound: there is no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status or its backend does not allow it
     :raises QuotaExceeded: the project has as much as it may
     """
     new_id = database.new_id()
     limits = quotas.limits(database, draft.project_id)
     with database.writer(engine.inserted(_rows.c.id, new_id)) as connection:
-        volume = volume_rows.lock(connection, draft.volume_id)
+        volume = volume_rows.lock_judged(connection, draft.volume)
         snapshots.check_source(volume.id, volume.own_status, volume.status, volume.pool,
                                draft.in_use)
         quotas.check_snapshot(connection, database, limits, volume)
@@ -88,6 +89,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             'volume_type_id': volume.volume_type_id, 'pool': volume.pool,
             'availability_zone': volume.availability_zone, 'generation': 1, 'status_reset': False,
             'created_at': database.clock.utcnow(), 'updated_at': None, 'deleted': False}
+        volume_rows.claim(connection, volume)
         connection.execute(_rows.insert().values(values))
         managed = draft.reference is not None
         work.begin(connection, database, (management if managed else creation)(new_id, 1),
@@ -275,35 +277,34 @@ def state_status(database: engine.Database, snapshot: snapshots.Snapshot, stated
         if _is_at_work(connection, volume, row):
             if status != row.status:
                 raise errors.SnapshotAtWork(snapshot_id=row.id, status=row.status)
-            connection.execute(_rows.update().where(_rows.c.id == row.id).values(
-                {**values, 'updated_at': database.clock.utcnow()}))
+            snapshot_rows.update(connection, row, **values, updated_at=database.clock.utcnow())
             return
         snapshot_rows.move(connection, database, row, _Event.STATE, status, status_reset=True,
                            **values)
 
 
 @engine.retried
-def update(database: engine.Database, snapshot_id: str,
+def update(database: engine.Database, snapshot: records.Judged,
            values: Mapping[str, str | None]) -> None:
-    """Write its name, its description, or both.
+    """Update the name or description of a snapshot, or both.
 
-    :raises SnapshotNotFound: it is gone
+    :raises SnapshotNotFound: the snapshot is gone, or of another project
     """
     with database.writer() as connection:
-        snapshot_rows.lock(connection, snapshot_id)
-        connection.execute(_rows.update().where(_rows.c.id == snapshot_id).values(
-            {**values, 'updated_at': database.clock.utcnow()}))
+        row = snapshot_rows.lock_judged(connection, snapshot)
+        snapshot_rows.update(connection, row, **values, updated_at=database.clock.utcnow())
 
 
 @engine.retried
-def change_metadata(database: engine.Database, snapshot_id: str,
+def change_metadata(database: engine.Database, snapshot: records.Judged,
                     change: Change) -> dict[str, str]:
-    """Write metadata anew, from what it is now; returns what it is then.
+    """Change the metadata of a snapshot; return all of it.
 
-    :raises SnapshotNotFound: it is gone
+    :raises SnapshotNotFound: the snapshot is gone, or of another project
     """
+    snapshot_id = snapshot.id
     with database.writer() as connection:
-        snapshot_rows.lock(connection, snapshot_id)
+        row = snapshot_rows.lock_judged(connection, snapshot)
         mine = _metadata.c.snapshot_id == snapshot_id
         now = {row.key: row.value for row in connection.execute(_metadata.select().where(mine))}
         wanted = dict(change(dict(now)))
@@ -312,8 +313,7 @@ def change_metadata(database: engine.Database, snapshot_id: str,
             connection.execute(_metadata.delete().where(mine, _metadata.c.key.in_(changed)))
         _insert_metadata(connection, snapshot_id, {
             key: value for key, value in wanted.items() if now.get(key) != value})
-        connection.execute(_rows.update().where(_rows.c.id == snapshot_id).values(
-            updated_at=database.clock.utcnow()))
+        snapshot_rows.update(connection, row, updated_at=database.clock.utcnow())
     return wanted
 
 
@@ -365,7 +365,7 @@ def _lock_both(connection: sa.Connection,
                snapshot: snapshots.Snapshot) -> tuple[sa.Row[Any], sa.Row[Any]]:
     """The rows of its volume and of itself; nothing else happens to either meanwhile."""
     volume = volume_rows.lock(connection, snapshot.volume_id)
-    return volume, snapshot_rows.lock(connection, snapshot.id)
+    return volume, snapshot_rows.lock_judged(connection, snapshot)
 
 
 def _lock_idle(connection: sa.Connection, snapshot: snapshots.Snapshot) -> sa.Row[Any]:

@@ -26,8 +26,8 @@ _Event = volume_lifecycle.Event
 
 
 @engine.retried
-def start(database: engine.Database, volume_id: str, project_id: str, new_size: int,
-          expected: str, lease_seconds: float, request_id: str | None = None) -> int:
+def start(database: engine.Database, volume: records.Judged, new_size: int, expected: str,
+          lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall be larger; no pool has been asked for the room yet.
 
     :param expected: the status that it must have: available, or in-use
@@ -35,12 +35,13 @@ def start(database: engine.Database, volume_id: str, project_id: str, new_size: 
     :raises InvalidInput: it is not smaller
     :raises InvalidVolume: its status does not allow it
     :raises QuotaExceeded, VolumeSizeExceedsLimit: the project may not have so much
-    :raises VolumeNotFound: it is no more, or of another project
+    :raises VolumeNotFound: the volume is gone, or of another project
     """
-    limits = quotas.limits(database, project_id)
+    volume_id = volume.id
+    limits = quotas.limits(database, volume.project_id)
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.EXTENDING)(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         if new_size <= row.size_gb:
             raise errors.InvalidInput(
                 reason=f'Invalid input received: New size for extend must be greater than current '
@@ -49,8 +50,6 @@ def start(database: engine.Database, volume_id: str, project_id: str, new_size: 
             raise errors.InvalidVolume(
                 reason=f"Volume {volume_id} status must be '{ {'status': expected} }' to extend, "
                        f'currently {row.status}.')
-        if row.project_id != project_id:
-            raise errors.VolumeNotFound(volume_id=volume_id)
         quotas.check_growth(connection, database, limits, row, new_size)
         # It counts from now on, whichever pool has the room.
         volume_rows.move(connection, database, row, _Event.EXTEND,

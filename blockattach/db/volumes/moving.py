@@ -44,18 +44,20 @@ class Retyping:
 
 
 @engine.retried
-def migrate(database: engine.Database, volume_id: str, destination: str, lock: bool,
+def migrate(database: engine.Database, volume: records.Judged, destination: str, lock: bool,
             lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall go to another backend; nothing has been asked of any yet.
 
     :param destination: ``host@backend``, or the name of a pool
     :param lock: clients see it in maintenance meanwhile
     :returns: the volume's new generation
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status, its attachments, its snapshots or its place do not allow it
     """
+    volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, migration_status='starting')(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         move_rules.check_migration(connection, row, destination)
         volume_rows.move(connection, database, row,
                          _Event.MIGRATE_LOCKED if lock else _Event.MIGRATE,
@@ -68,7 +70,7 @@ def migrate(database: engine.Database, volume_id: str, destination: str, lock: b
 
 
 @engine.retried
-def retype(database: engine.Database, volume_id: str, project_id: str, wanted: Retyping,
+def retype(database: engine.Database, volume: records.Judged, wanted: Retyping,
            lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall have another type; it has the one that it had until then.
 
@@ -76,14 +78,13 @@ def retype(database: engine.Database, volume_id: str, project_id: str, wanted: R
     :raises InvalidVolume: its status or its attachments do not allow it
     :raises VolumeTypeNotFound, VolumeTypeChanged: the type is not what was judged
     :raises QuotaExceeded: the project may not have so much of the type
-    :raises VolumeNotFound: it is no more, or of another project
+    :raises VolumeNotFound: the volume is gone, or of another project
     """
-    limits = quotas.limits(database, project_id)
+    volume_id = volume.id
+    limits = quotas.limits(database, volume.project_id)
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
-        if row.project_id != project_id:
-            raise errors.VolumeNotFound(volume_id=volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         quotas.check_retype(connection, database, limits, row, wanted.kind.id)
         volume_types.hold(connection, wanted.kind)
         move_rules.check_retype(connection, row, wanted.kind)

@@ -9,6 +9,7 @@ from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_rows
 from blockattach.db.volumes import volumes
+from blockattach.domain import records
 from blockattach.domain import reset_rule
 from blockattach.domain import volume_lifecycle
 
@@ -31,21 +32,21 @@ def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule
 
 
 @engine.retried
-def reset_status(database: engine.Database, volume_id: str,
+def reset_status(database: engine.Database, volume: records.Judged,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
     """Reset the volume's own status, and what is said of its migration, unless the rule refuses.
 
     :returns: the input of the rule; where it refuses, nothing was written
-    :raises VolumeNotFound: there is no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project
     """
     with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         facts = _reset_facts(connection, row, requested)
         if reset_rule.decide(facts).outcome is not reset_rule.Outcome.ALLOWED:
             return facts
         if requested.migration_status is not None:
             moving = requested.migration_status
-            connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
+            connection.execute(_volumes.update().where(_volumes.c.id == row.id).values(
                 migration_status=None if moving == reset_rule.NO_MIGRATION else moving,
                 updated_at=database.clock.utcnow()))
         if requested.status is not None:
@@ -53,9 +54,9 @@ def reset_status(database: engine.Database, volume_id: str,
                     and row.detach_announced:
                 # The detaches that were announced will not come.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
-                row = volume_rows.lock(connection, volume_id)
+                row = volume_rows.lock_judged(connection, volume)
             volume_rows.move(connection, database, row, _Event.RESET, facts.own_status_then)
-            work.end(connection, volumes.creation(volume_id, row.generation))
+            work.end(connection, volumes.creation(row.id, row.generation))
     return facts
 
 

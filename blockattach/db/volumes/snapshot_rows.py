@@ -58,6 +58,16 @@ def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
     return row
 
 
+def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any]:
+    """Lock the live snapshot that a request was authorized for, until the transaction ends.
+
+    :raises SnapshotNotFound: the snapshot is gone, or belongs to another project by now
+    """
+    row = lock(connection, judged.id)
+    rows.check_judged(row, judged, errors.SnapshotNotFound(snapshot_id=judged.id))
+    return row
+
+
 def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | None:
     """The row, live or not, once the holder of its lock has ended; None: there has never been one.
     """
@@ -82,10 +92,25 @@ def move(connection: sa.Connection, database: engine.Database, row: Any, event: 
     now = database.clock.utcnow()
     if status is _Status.GONE:
         values |= {'deleted': True, 'deleted_at': now}
-    connection.execute(_rows.update().where(_rows.c.id == row.id).values({
-        'status_reset': False, **values, 'status': status.value,
-        'generation': row.generation + 1, 'updated_at': now}))
+    rows.advance(connection, _rows, row, **{
+        'status_reset': False, **values, 'status': status.value, 'updated_at': now})
     return status
+
+
+def update(connection: sa.Connection, row: Any, **values: Any) -> None:
+    """Update columns of a locked snapshot that its lifecycle does not depend on.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    rows.update(connection, _rows, row, **values)
+
+
+def claim(connection: sa.Connection, row: Any) -> None:
+    """Claim a locked snapshot without work for a transaction that relies on it.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    rows.advance(connection, _rows, row)
 
 
 def dependants(connection: sa.Connection, volume_id: str) -> Dependants:

@@ -45,27 +45,34 @@ def snapshot(database: engine.Database, snapshot_id: str) -> sources.Source:
     :raises SnapshotNotFound: there is none
     """
     with database.reader() as connection:
-        return _snapshot(connection, _snapshots.select(), snapshot_id)
+        return _source_of(_snapshot(connection, _snapshots.select(), snapshot_id))
 
 
 def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Mapping[str, Any]:
     """Keep a source as it is until the transaction ends; before its other statements.
 
     :returns: the columns of the row of a volume of that size that is made of it
-    :raises VolumeNotFound, SnapshotNotFound: it is gone
+    :raises VolumeNotFound, SnapshotNotFound: it is gone, or of another project than judged
+    :raises VolumeTypeChanged: it has another type than judged
     :raises InvalidVolume, InvalidSnapshot, InvalidInput: `blockattach.domain.sources.check`
     """
     if source.snapshot_id is None:
-        row = volume_rows.lock(connection, source.volume_id)
+        row = volume_rows.lock_judged(connection, source)
         if row.own_status == volume_lifecycle.OwnStatus.MIGRATING:
             raise errors.InvalidVolume(
                 reason=f'Volume {row.id} is being migrated: repeat the request when it is there.')
+        volume_rows.claim(connection, row)
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:
         # Reads that lock: after any other one MariaDB shows the type as it was by then.
         row = connection.execute(_volumes.select().where(
             _volumes.c.id == source.volume_id).with_for_update(read=True)).one()
-        now = _snapshot(connection, _snapshots.select().with_for_update(), source.snapshot_id)
+        found = _snapshot(connection, _snapshots.select().with_for_update(), source.snapshot_id)
+        rows.check_judged(found, source, errors.SnapshotNotFound(snapshot_id=source.snapshot_id))
+        rows.advance(connection, _snapshots, found)
+        now = _source_of(found)
+    if now.volume_type_id != source.volume_type_id:
+        raise errors.VolumeTypeChanged(volume_type_id=source.volume_type_id)
     sources.check(now, size_gb)
     return {**source.columns, 'bootable': row.bootable}
 
@@ -91,9 +98,13 @@ def is_snapshot_copied(connection: sa.Connection, snapshot_id: str) -> bool:
 
 
 def _snapshot(connection: sa.Connection, query: sa.Select[Any],
-              snapshot_id: str) -> sources.Source:
+              snapshot_id: str) -> sa.Row[Any]:
     row = connection.execute(query.where(
         _snapshots.c.id == snapshot_id, models.live(_snapshots))).one_or_none()
     if row is None:
         raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return row
+
+
+def _source_of(row: sa.Row[Any]) -> sources.Source:
     return rows.record(sources.Source, row, snapshot_id=row.id)

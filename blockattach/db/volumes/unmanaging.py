@@ -21,16 +21,18 @@ _Event = volume_lifecycle.Event
 
 
 @engine.retried
-def start(database: engine.Database, volume_id: str, lease_seconds: float,
+def start(database: engine.Database, volume: records.Judged, lease_seconds: float,
           request_id: str | None = None) -> records.Claim | None:
     """Begin to leave a volume to its backend.
 
     :returns: the work; None: no backend has it, and it is gone
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status, its attachments or its snapshots do not allow it
     """
+    volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         own_status = _Own.GONE if row.pool is None else _Own.UNMANAGING
         if row.encrypted:
             raise errors.InvalidInput('Unmanaging encrypted volumes is not supported.')

@@ -146,19 +146,21 @@ def download_cancelled(database: engine.Database, found: records.Work,
 
 
 @engine.retried
-def start_reimage(database: engine.Database, volume_id: str, image: images.Image, reserved: bool,
-                  seconds: float, request_id: str | None) -> Begun:
+def start_reimage(database: engine.Database, volume: records.Judged, image: images.Image,
+                  reserved: bool, seconds: float, request_id: str | None) -> Begun:
     """Begin to give a volume the bytes of another image.
 
     :param reserved: also if it is reserved
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises Conflict: more than one server is to use it
     :raises InvalidVolume: its status does not allow it, no backend has it, or it is a cached image
         that a volume is being made of
     """
+    volume_id = volume.id
     statuses = ('available', 'error', 'reserved') if reserved else ('available', 'error')
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, begun.was.generation, own_status=_Own.DOWNLOADING)(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         attachments = models.attachments
         if connection.execute(sa.select(sa.func.count()).where(
                 attachments.c.volume_id == volume_id,
@@ -180,18 +182,20 @@ def start_reimage(database: engine.Database, volume_id: str, image: images.Image
 
 
 @engine.retried
-def start_upload(database: engine.Database, volume_id: str, image: images.Image, in_use: bool,
-                 seconds: float, request_id: str | None) -> Begun:
+def start_upload(database: engine.Database, volume: records.Judged, image: images.Image,
+                 in_use: bool, seconds: float, request_id: str | None) -> Begun:
     """Begin to upload a volume as an image.
 
     :param image: what it shall be
     :param in_use: also if the volume is in use
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status does not allow it
     """
+    volume_id = volume.id
     statuses = ('available', 'in-use') if in_use else ('available',)
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, begun.was.generation, own_status=_Own.UPLOADING)(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         if row.status not in statuses or row.pool is None:
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}')

@@ -79,6 +79,16 @@ def lock(connection: sa.Connection, volume_id: str) -> Any:
     return row
 
 
+def lock_judged(connection: sa.Connection, judged: records.Judged) -> Any:
+    """Lock the live volume that a request was authorized for, as `lock` does.
+
+    :raises VolumeNotFound: the volume is gone, or belongs to another project by now
+    """
+    row = _LOCK.first(connection, volume_id=judged.id)
+    rows.check_judged(row, judged, errors.VolumeNotFound(volume_id=judged.id))
+    return row
+
+
 def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
             *own_statuses: volume_lifecycle.OwnStatus) -> Any:
     """The same of a volume that is still where it was.
@@ -178,9 +188,28 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
         values |= claims.withdraw(connection, database, row)
     derived = volume_lifecycle.derive_status(
         own_status, row.lowest_rank, row.detach_announced > 0)
-    statements.update(connection, _volumes, {'id': row.id}, {
-        'own_status': own_status.value, **derived._asdict(), 'generation': row.generation + 1,
+    rows.advance(connection, _volumes, row, **{
+        'own_status': own_status.value, **derived._asdict(),
         'updated_at': database.clock.utcnow(), **values})
+
+
+def update(connection: sa.Connection, row: Any, **values: Any) -> None:
+    """Update columns of a locked volume that its lifecycle does not depend on.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    rows.update(connection, _volumes, row, **values)
+
+
+def claim(connection: sa.Connection, row: Any) -> None:
+    """Claim a locked volume for a transaction that relies on it and changes nothing of it.
+
+    A concurrent transaction that changes the volume, on any node of the database, conflicts. The
+    generation stays as it is: other work on the volume may be in progress under it.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    update(connection, row, attachment_moves=row.attachment_moves + 1)
 
 
 def remove(connection: sa.Connection, database: engine.Database, row: Any,

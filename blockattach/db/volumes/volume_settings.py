@@ -12,7 +12,6 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db.engine import engine
-from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import records
@@ -28,22 +27,22 @@ Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 @engine.retried
-def update(database: engine.Database, volume_id: str, values: Mapping[str, Any],
+def update(database: engine.Database, volume: records.Judged, values: Mapping[str, Any],
            metadata: Mapping[str, str] | None = None) -> records.Volume:
     """Write columns of a volume that mean something to its users only: ``name``, ``description``
     and ``bootable``.
 
     :param metadata: in the place of all that there is; None: it stays
-    :raises VolumeNotFound: there is no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: it is in maintenance
     """
+    volume_id = volume.id
     with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         if row.own_status == _Own.MAINTENANCE:
             raise errors.InvalidVolume(
                 reason='The volume cannot be updated during maintenance.')
-        statements.update(connection, _volumes, {'id': volume_id},
-                        {**values, 'updated_at': database.clock.utcnow()})
+        volume_rows.update(connection, row, **values, updated_at=database.clock.utcnow())
         if metadata is not None:
             _replace(connection, models.volume_metadata, volume_id, metadata)
         changed = volume_queries.read(connection, volume_id)
@@ -53,38 +52,39 @@ def update(database: engine.Database, volume_id: str, values: Mapping[str, Any],
 
 
 @engine.retried
-def change_metadata(database: engine.Database, volume_id: str,
+def change_metadata(database: engine.Database, volume: records.Judged,
                     change: Change) -> Mapping[str, str]:
-    """Change what users have written down of a volume; returns all of it.
+    """Change the metadata of a volume; return all of it.
 
-    :raises VolumeNotFound: there is no such live volume
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status does not allow it
     """
     with database.writer() as connection:
-        changed = _change(connection, models.volume_metadata, volume_id, change)
-    log.step(LOG, 'Metadata of a volume is changed', volume_id=volume_id)
+        changed = _change(connection, models.volume_metadata, volume, change)
+    log.step(LOG, 'Metadata of a volume is changed', volume_id=volume.id)
     return changed
 
 
 @engine.retried
-def change_image_metadata(database: engine.Database, volume_id: str,
+def change_image_metadata(database: engine.Database, volume: records.Judged,
                           change: Change) -> Mapping[str, str]:
     """Change what is known of the image of a volume; else as `change_metadata`."""
     with database.writer() as connection:
-        changed = _change(connection, models.volume_image_metadata, volume_id, change)
-    log.step(LOG, 'Image metadata of a volume is changed', volume_id=volume_id)
+        changed = _change(connection, models.volume_image_metadata, volume, change)
+    log.step(LOG, 'Image metadata of a volume is changed', volume_id=volume.id)
     return changed
 
 
-def _change(connection: sa.Connection, table: sa.Table, volume_id: str,
+def _change(connection: sa.Connection, table: sa.Table, volume: records.Judged,
             change: Change) -> Mapping[str, str]:
-    row = volume_rows.lock(connection, volume_id)
+    row = volume_rows.lock_judged(connection, volume)
     if row.own_status in (_Own.MAINTENANCE, _Own.UPLOADING):
         raise errors.InvalidVolume(
             reason=f'Updating volume metadata is not allowed for volumes in {row.own_status} '
                    f'status.')
-    changed = change(_read(connection, table, volume_id))
-    _replace(connection, table, volume_id, changed)
+    volume_rows.claim(connection, row)
+    changed = change(_read(connection, table, row.id))
+    _replace(connection, table, row.id, changed)
     return changed
 
 

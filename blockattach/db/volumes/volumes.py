@@ -215,18 +215,20 @@ def failed(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def start_delete(database: engine.Database, volume_id: str, lease_seconds: float,
+def start_delete(database: engine.Database, volume: records.Judged, lease_seconds: float,
                  force: bool = False, request_id: str | None = None,
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
     """Begin a deletion. A volume that no backend knows is gone at once.
 
     :param force: whatever its own status is; live attachments hold it all the same
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status or its backend does not allow it, it has live attachments, or
         snapshots that are not deleted with it, or a volume is being made of it
     """
+    volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=own_status)(again)) as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         status_allows = (force or row.own_status in volume_lifecycle.DELETABLE) and (
             row.migration_status not in volume_lifecycle.MOVING)
         found = snapshot_rows.dependants(connection, volume_id)
@@ -347,21 +349,22 @@ def leave_remains(database: engine.Database, volume: records.Volume,
 
 
 @engine.retried
-def set_readonly(database: engine.Database, volume_id: str, readonly: bool) -> None:
+def set_readonly(database: engine.Database, volume: records.Judged, readonly: bool) -> None:
     """Let attachments made from now on read only, or not.
 
+    :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: it is in use, or a cached image that a volume is being made of
     """
     with database.writer() as connection:
-        row = volume_rows.lock(connection, volume_id)
+        row = volume_rows.lock_judged(connection, volume)
         if row.status != _Own.AVAILABLE:
             raise errors.InvalidVolume(
-                reason=f'Volume {volume_id} status must be available to update readonly flag, '
+                reason=f'Volume {row.id} status must be available to update readonly flag, '
                        f'but current status is: {row.status}.')
         if not readonly:
-            snapshot_rows.keep_cached(connection, volume_id)
-        connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
-            readonly=readonly, updated_at=database.clock.utcnow()))
+            snapshot_rows.keep_cached(connection, row.id)
+        volume_rows.update(connection, row, readonly=readonly,
+                           updated_at=database.clock.utcnow())
 
 
 def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:

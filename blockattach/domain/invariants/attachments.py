@@ -70,6 +70,15 @@ def _attachments_have_volumes(facts: observed.Facts) -> Iterator[_Found]:
             yield _Found(row.volume_id, row.id, f'is {row.state}, and its volume is gone')
 
 
+def _attachments_share_the_project(facts: observed.Facts) -> Iterator[_Found]:
+    owners = {volume.id: volume.project_id for volume in facts.volumes if not volume.deleted}
+    for row in facts.attachments:
+        owner = owners.get(row.volume_id)
+        if not row.deleted and owner not in (None, row.project_id):
+            yield _Found(row.volume_id, row.id,
+                         f'belongs to project {row.project_id}, and its volume to {owner}')
+
+
 def _credentials_match(facts: observed.Facts) -> Iterator[_Found]:
     needed = {(row.volume_id, name) for row in facts.attachments if not row.deleted
               for name in row.initiators}
@@ -93,6 +102,9 @@ INVARIANTS = (
                  _Severity.SERVICE, False, observed.DERIVE, _credentials_match),
     observed.Row('attachments_have_volumes', 'P2', 'A live attachment has a live volume.',
                  _Severity.SERVICE, False, observed.END, _attachments_have_volumes),
+    observed.Row('attachments_share_the_project', 'P8', 'A live attachment belongs to the project '
+                 'of its volume.',
+                 _Severity.DATA, False, observed.END, _attachments_share_the_project),
     observed.Row('initiators_are_known', 'P6', 'What is connected names its initiator, and '
                  'keeps how it is reached.',
                  _Severity.SERVICE, False, observed.END, _initiators_are_known),

@@ -173,7 +173,7 @@ class RefusedTest(ExtendTestCase):
     def test_without_a_scheduler_it_is_resumed_at_its_deadline(self):
         volume_id = self.volume()
         self.shown(volume_id)
-        extending.start(self.http.database, volume_id, make.PROJECT, 3, 'available', -1)
+        extending.start(self.http.database, make.judged(volume_id), 3, 'available', -1)
         scheduler.build_placing(self.http.deployment.base).waiting.look()
         self.shown(volume_id)
         self.assertEqual((3, 3, 3), self.sizes(volume_id))

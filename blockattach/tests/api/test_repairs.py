@@ -27,6 +27,7 @@ BROKEN = (
     ('initiators_are_known',
      "UPDATE attachments SET initiator = NULL, state = 'connected', rank = 2 "
      "WHERE state = 'attached'"),
+    ('attachments_share_the_project', "UPDATE attachments SET project_id = 'other'"),
     ('attachments_have_volumes', "UPDATE volumes SET deleted = 1, own_status = 'deleted'"),
     ('room_is_counted', 'UPDATE pools SET allocated_gb = 17'),
     ('claims_end', 'UPDATE volumes SET claimed_pool = pool, claimed_gb = 2'),

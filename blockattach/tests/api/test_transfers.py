@@ -11,6 +11,20 @@ from blockattach.volume import checker
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')
 OFFERED = 'awaiting-transfer'
+CREATE, ACCEPT = 'transfers.create', 'transfers.accept'
+"""Verbs, as failpoints name them."""
+
+
+def offer(test, made):
+    """Offer a volume as its project."""
+    return test.http.as_member.post(PATHS[1], {'transfer': {'volume_id': made['volume']}})
+
+
+def accept(test, offered):
+    """Accept the volume of an answered offer as another project."""
+    made = offered.body['transfer']
+    return test.http.as_stranger.post(
+        f'{PATHS[1]}/{made["id"]}/accept', {'accept': {'auth_key': made['auth_key']}})
 
 
 class TransfersTest(base.ApiTestCase):

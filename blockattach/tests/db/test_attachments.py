@@ -217,7 +217,7 @@ class MoveTest(Case):
 
     def test_a_late_word_about_a_volume_that_is_gone_finds_no_attachment(self):
         row = make.attachment(self.database, state=S.GONE)
-        deleting = volumes.start_delete(self.database, row.volume_id, 60)
+        deleting = volumes.start_delete(self.database, make.judged(row.volume_id), 60)
         volumes.deleted(self.database, row.volume_id, deleting.generation)
         self.assertRaises(errors.AttachmentNotFound, self.move, row, E.CONNECTED)
 
@@ -261,7 +261,7 @@ class OvertakenTest(Case):
 
     def test_a_reservation_of_a_volume_that_is_removed_meanwhile(self):
         seen = self.read()
-        volumes.start_delete(self.database, self.volume.id, 60)
+        volumes.start_delete(self.database, self.volume, 60)
         self.assertRaises(errors.InvalidVolume, self.reserve_as, seen)
         self.assertEqual([], attachment_queries.of_volume(self.database, self.volume.id))
 

@@ -118,20 +118,20 @@ class HoldTest(Case):
         self.assertLess(before, self.entries()[source_id].used_at)
         for force in (False, True):
             self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database,
-                              source_id, 60, force)
+                              make.judged(source_id, OURS), 60, force)
         self.assertIn(source_id, self.entries())
         volume_images.cloned(self.database, claim)
         made = volume_queries.get(self.database, claim.resource_id)
         self.assertEqual(('available', True, None, IMAGE.metadata),
                          (made.status, made.bootable, made.source_volid, made.image_metadata))
-        volumes.start_delete(self.database, source_id, 60)
+        volumes.start_delete(self.database, make.judged(source_id, OURS), 60)
 
     def test_it_is_released(self):
         source_id = self.cached()
         claim, _ = self.hold()
         cached_images.release(self.database, claim)
         self.assertIsNone(volume_queries.get(self.database, claim.resource_id).source_volid)
-        volumes.start_delete(self.database, source_id, 60)
+        volumes.start_delete(self.database, make.judged(source_id, OURS), 60)
 
     def test_what_is_of_no_use(self):
         source_id = self.cached(size_gb=2)
@@ -156,7 +156,7 @@ class HoldTest(Case):
     def test_another_process_has_gone_on_with_the_new_volume(self):
         self.cached()
         made, claim = self.being_made()
-        volumes.start_delete(self.database, made.id, 60, force=True)
+        volumes.start_delete(self.database, made, 60, force=True)
         self.assertRaises(errors.StaleGeneration, cached_images.hold, self.database, claim, made,
                           IMAGE)
 
@@ -168,16 +168,18 @@ class RemoveTest(Case):
         for force, filled in ((False, True), (True, True), (True, False)):
             with self.subTest(force=force, filled=filled):
                 volume_id = self.cached() if filled else self.begin().resource_id
-                deleting = volumes.start_delete(self.database, volume_id, 60, force)
+                deleting = volumes.start_delete(
+                    self.database, make.judged(volume_id, OURS), 60, force)
                 self.assertEqual({}, self.entries())
                 volumes.deleted(self.database, volume_id, deleting.generation)
                 self.assertEqual(1, self.room())
 
     def test_it_is_not_left_to_its_backend(self):
         volume_id = self.cached()
-        self.assertRaises(errors.InvalidVolume, unmanaging.start, self.database, volume_id, 60)
+        self.assertRaises(errors.InvalidVolume, unmanaging.start, self.database,
+                          make.judged(volume_id, OURS), 60)
         cached_images.forget(self.database, volume_id)
-        self.assertIsNotNone(unmanaging.start(self.database, volume_id, 60))
+        self.assertIsNotNone(unmanaging.start(self.database, make.judged(volume_id, OURS), 60))
 
 
 @base.on_every_server
@@ -206,17 +208,19 @@ class RaceTest(Case):
             held, removed = base.at_once(
                 lambda made=made, claim=claim: cached_images.hold(
                     self.database, claim, made, IMAGE),
-                lambda source_id=source_id: volumes.start_delete(self.database, source_id, 60))
+                lambda source_id=source_id: volumes.start_delete(
+                    self.database, make.judged(source_id, OURS), 60))
             if held == 'done':
                 self.assertEqual(source_id, removed.id)
             else:
                 self.assertEqual(source_id, held)
                 self.assertIsInstance(removed, errors.InvalidVolume)
                 volume_images.cloned(self.database, claim)
-            volumes.start_delete(self.database, made.id, 60, force=True)
+            volumes.start_delete(self.database, made, 60, force=True)
             self.remove_all()
 
     def remove_all(self):
         for volume_id in self.entries():
-            deleting = volumes.start_delete(self.database, volume_id, 60, force=True)
+            deleting = volumes.start_delete(
+                self.database, make.judged(volume_id, OURS), 60, force=True)
             volumes.deleted(self.database, volume_id, deleting.generation)

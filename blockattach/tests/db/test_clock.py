@@ -71,7 +71,7 @@ class DeadlineTest(base.DatabaseTestCase):
     def reserve(self, seen, seconds):
         volume = make.volume(seen)
         return attachments.reserve(seen, attachments.Wish(
-            volume.id, 'p', connector=make.connector()), seconds)
+            volume.id, volume.project_id, connector=make.connector()), seconds)
 
     def test_an_attachment_is_overdue_when_the_database_says_so(self):
         for seen in self.with_wrong_clocks():
@@ -98,7 +98,7 @@ class DeadlineTest(base.DatabaseTestCase):
         for seen in self.with_wrong_clocks():
             for seconds, expected in ((-5, True), (60, False)):
                 volume = make.volume(seen)
-                volumes.start_delete(seen, volume.id, seconds)
+                volumes.start_delete(seen, volume, seconds)
                 found = {found.resource_id for found in work.due(seen, HOST)}
                 self.assertEqual(expected, volume.id in found)
 

@@ -13,11 +13,12 @@ IMAGE = images.Image('an-image', 'active')
 THERE = f"{make.POOL.partition('@')[0]}@other"
 BEGINNINGS = {
     'upload': lambda database, volume_id: volume_images.start_upload(
-        database, volume_id, IMAGE, False, 60, None),
+        database, make.judged(volume_id), IMAGE, False, 60, None),
     'reimage': lambda database, volume_id: volume_images.start_reimage(
-        database, volume_id, IMAGE, False, 60, None),
-    'unmanage': lambda database, volume_id: unmanaging.start(database, volume_id, 60),
-    'migrate': lambda database, volume_id: moving.migrate(database, volume_id, THERE, False, 60),
+        database, make.judged(volume_id), IMAGE, False, 60, None),
+    'unmanage': lambda database, volume_id: unmanaging.start(database, make.judged(volume_id), 60),
+    'migrate': lambda database, volume_id: moving.migrate(
+        database, make.judged(volume_id), THERE, False, 60),
 }
 """Of work that remembers what nobody else knows, by its verb."""
 

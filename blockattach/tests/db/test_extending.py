@@ -39,7 +39,7 @@ class ExtendingCase(test_placement.PlacementCase):
     def extending(self, new_size=3, seconds=60):
         """A volume that shall be larger."""
         volume = make.volume(self.database)
-        extending.start(self.database, volume.id, make.PROJECT, new_size, 'available', seconds,
+        extending.start(self.database, volume, new_size, 'available', seconds,
                         'req-extend')
         return self.now(volume.id)
 
@@ -95,7 +95,7 @@ class PlacedTest(ExtendingCase):
 
         def somebody_is_faster(request, pool):
             if not taken:
-                taken.append(extending.start(self.database, other.id, make.PROJECT, 4,
+                taken.append(extending.start(self.database, other, 4,
                                              'available', 60))
                 extending.claim(self.database, other.id, taken[0], make.POOL, 3)
         self.place(volume.id, managers.Managers(self.database, accept), faster=somebody_is_faster)
@@ -184,16 +184,16 @@ class EndsTest(ExtendingCase):
         volume, held = self.held()
         extending.failed(self.database, held)
         self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
-        volumes.start_delete(self.database, volume.id, 60)
+        volumes.start_delete(self.database, volume, 60)
         volume, held = self.held()
-        volumes.start_delete(self.database, volume.id, 60, force=True)
+        volumes.start_delete(self.database, volume, 60, force=True)
         self.assertEqual(('deleting', 1, (None, None), 2), self.outcome(volume))
         with self.assertRaises(errors.StaleGeneration):
             extending.extended(self.database, held, 60)
 
     def test_a_forced_deletion_that_is_cancelled_leaves_no_extension_without_work(self):
         volume, _ = self.held()
-        volumes.start_delete(self.database, volume.id, 60, force=True)
+        volumes.start_delete(self.database, volume, 60, force=True)
         volumes.delete_cancelled(self.database, work.of_resource(
             self.database, 'volume', volume.id))
         self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
@@ -244,9 +244,9 @@ class RaceTest(base.DatabaseTestCase):
             volume = make.volume(self.database)
             outcomes = self.at_once(
                 lambda volume=volume: extending.start(
-                    self.database, volume.id, make.PROJECT, 2, 'available', 60),
+                    self.database, volume, 2, 'available', 60),
                 lambda volume=volume: extending.start(
-                    self.database, volume.id, make.PROJECT, 3, 'available', 60),
+                    self.database, volume, 3, 'available', 60),
                 lambda volume=volume: attachments.reserve(self.database, attachments.Wish(
                     volume.id, make.PROJECT, 'a-server'), 0))
             self.assertEqual(2, outcomes.count('InvalidVolume'), outcomes)
@@ -256,7 +256,7 @@ class RaceTest(base.DatabaseTestCase):
             volume = make.volume(self.database)
             generation = extending.claim(
                 self.database, volume.id, extending.start(
-                    self.database, volume.id, make.PROJECT, 2, 'available', 60), make.POOL, 1)
+                    self.database, volume, 2, 'available', 60), make.POOL, 1)
             refused, taken = self.at_once(
                 lambda volume=volume, generation=generation: extending.refused(
                     self.database, volume.id, generation),
@@ -273,7 +273,7 @@ class RaceTest(base.DatabaseTestCase):
             for _ in range(2):
                 volume = make.volume(self.database, on_pool=pool)
                 ready.append((volume.id, extending.start(
-                    self.database, volume.id, make.PROJECT, 2, 'available', 60)))
+                    self.database, volume, 2, 'available', 60)))
             outcomes = self.at_once(*[
                 lambda one=one, pool=pool: extending.claim(self.database, *one, pool, 1) or 'none'
                 for one in ready])
@@ -300,7 +300,7 @@ class LostCommitTest(test_lost_commits.Case):
             return (now.own_status, now.size_gb,
                     pools.get(self.database, make.POOL, 60).allocated_gb - before)
 
-        generation = step(extending.start, volume.id, make.PROJECT, 3, 'available', 60)
+        generation = step(extending.start, volume, 3, 'available', 60)
         generation = step(extending.claim, volume.id, generation, make.POOL, 2)
         self.assertEqual(('extending', 1, 2), taken())
         step(extending.refused, volume.id, generation)
@@ -308,7 +308,7 @@ class LostCommitTest(test_lost_commits.Case):
         for end, outcome in ((extending.failed, ('error_extending', 1, 0)),
                              (lambda database, held: extending.extended(database, held, 60),
                               ('available', 3, 2))):
-            generation = extending.start(self.database, volume.id, make.PROJECT, 3,
+            generation = extending.start(self.database, volume, 3,
                                          'available', 60)
             generation = extending.claim(self.database, volume.id, generation, make.POOL, 2)
             self.assertTrue(accept(self.database, HOST, volume.id, generation))

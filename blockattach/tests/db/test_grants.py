@@ -247,7 +247,8 @@ class SealedTest(Case):
     def test_reserving_again_after_a_refusal_makes_one_grant(self):
         for _ in range(3):
             made = attachments.reserve(self.database, attachments.Wish(
-                self.volume.id, 'p', str(uuid.uuid4()), None, make.connector('iqn.a')), 60)
+                self.volume.id, self.volume.project_id, str(uuid.uuid4()), None,
+                make.connector('iqn.a')), 60)
             self.move(made, E.REFUSED)
         with self.database.reader() as reader:
             self.assertEqual([], reader.execute(models.grants.select()).all())

@@ -36,7 +36,7 @@ from blockattach.tests.fixtures import make
 HOST = full.host(7)
 POOL = f'{HOST}#pool'
 PROJECT = 'project-7'
-VOLUME = full.name('volume', 7)
+VOLUME, VOLUME_PROJECT = full.name('volume', 7), f'project-{7 % full.PROJECTS}'
 ROW = full.name('attachment', 3)
 E = lifecycle.Event
 LIMITS = {lifecycle.State.RESERVED: 86400, lifecycle.State.CONNECTED: 86400}
@@ -79,14 +79,14 @@ def snapshot_page(db, project_id, **named):
 
 def lifecycle_of_an_attachment(db):
     row = attachments.reserve(db, attachments.Wish(
-        VOLUME, make.PROJECT, connector=make.connector('iqn.new')), 60)
+        VOLUME, VOLUME_PROJECT, connector=make.connector('iqn.new')), 60)
     for event in (E.CONNECTED, E.COMPLETE, E.CONNECT, E.REFUSED, E.DISCONNECT, E.DISCONNECTED):
         row = make.move(db, row, event)
 
 
 def lifecycle_of_a_volume(db):
     volume = make.volume(db, own_status=volume_lifecycle.OwnStatus.AVAILABLE, on_pool=POOL)
-    deleting = volumes.start_delete(db, volume.id, 60)
+    deleting = volumes.start_delete(db, volume, 60)
     volumes.deleted(db, volume.id, deleting.generation)
     volume_queries.get_even_deleted(db, volume.id)
 
@@ -104,7 +104,8 @@ QUERIES = {
         'work': 'uq_work_noun_resource_id'}),
     'cached images': (lambda db: cached_images.on_host(db, HOST), {
         'cached_images': 'pk_cached_images', 'volumes': ONE_VOLUME}),
-    'an announced detach': (lambda db: detaches.cancel(db, VOLUME), {'volumes': ONE_VOLUME}),
+    'an announced detach': (lambda db: detaches.cancel(db, make.judged(VOLUME, VOLUME_PROJECT)),
+                            {'volumes': ONE_VOLUME}),
     'attachment': (lambda db: attachment_queries.get(db, ROW), {
         'attachments': (ONE_ATTACHMENT, *OF_VOLUME), 'volumes': ONE_VOLUME,
         'grants': ONE_GRANT}),
@@ -157,8 +158,9 @@ QUERIES = {
         'volumes': 'ix_volumes_deleted_created_at_id', 'volume_metadata': METADATA,
         'volume_image_metadata': IMAGE_METADATA, 'attachments': OF_VOLUME}),
     'what a project has': (lambda db: quotas.show(db, PROJECT), {
+        'work': 'uq_work_noun_resource_id',
         'volumes': ('ix_volumes_deleted_project_id_volume_type_id_size_gb',
-                    'ix_volumes_claimed_pool'),
+                    'ix_volumes_claimed_pool', ONE_VOLUME),
         'snapshots': 'ix_snapshots_deleted_project_id_volume_type_id_size_gb',
         'attachments': 'ix_attachments_deleted_project_id_created_at_id'}),
     'snapshots of a project': (lambda db: snapshot_page(db, PROJECT), {

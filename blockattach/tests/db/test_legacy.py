@@ -69,35 +69,35 @@ class LegacyTest(base.DatabaseTestCase):
         volume = make.volume(self.database, multiattach=True)
         self.attached(volume, 2)
         for _ in range(2):
-            detaches.announce(self.database, volume.id)
+            detaches.announce(self.database, volume)
             self.assertEqual(('detaching', 'attached'), self.words(volume))
-        self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
-        detaches.cancel(self.database, volume.id)
+        self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume)
+        detaches.cancel(self.database, volume)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
-        detaches.cancel(self.database, volume.id)
-        detaches.cancel(self.database, volume.id)
+        detaches.cancel(self.database, volume)
+        detaches.cancel(self.database, volume)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
     def test_a_detach_that_begins_was_announced(self):
         volume = make.volume(self.database, multiattach=True)
         first, second = self.attached(volume, 2)
-        detaches.announce(self.database, volume.id)
+        detaches.announce(self.database, volume)
         gone = make.move(self.database, first, E.DISCONNECT)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
         make.move(self.database, gone, E.DISCONNECTED)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
-        detaches.announce(self.database, volume.id)
+        detaches.announce(self.database, volume)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
         make.move(self.database, make.move(self.database, second, E.DISCONNECT), E.DISCONNECTED)
         self.assertEqual(('available', 'detached'), self.words(volume))
-        self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume.id)
+        self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume)
 
     def test_an_announcement_lapses(self):
         old, young, elsewhere = (make.volume(self.database, multiattach=True) for _ in range(3))
         for volume in (old, young, elsewhere):
             self.attached(volume, 2)
-            detaches.announce(self.database, volume.id)
-            detaches.announce(self.database, volume.id)
+            detaches.announce(self.database, volume)
+            detaches.announce(self.database, volume)
         with self.database.writer() as connection:
             connection.execute(_volumes.update().where(_volumes.c.id.in_(
                 [old.id, elsewhere.id])).values(detach_announced_at=clock.now(-61)))
@@ -108,29 +108,29 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertEqual(('in-use', 'attached'), self.words(old))
         for volume in (young, elsewhere):
             self.assertEqual(('detaching', 'attached'), self.words(volume))
-        detaches.announce(self.database, old.id)
+        detaches.announce(self.database, old)
         self.assertEqual([], detaches.lapse(self.database, old.host, 60))
 
     def test_a_new_server_leaves_the_word_detaching(self):
         volume = make.volume(self.database, multiattach=True)
         self.attached(volume, 1)
-        detaches.announce(self.database, volume.id)
+        detaches.announce(self.database, volume)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
         self.attached(volume, 1)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
 
     def test_a_read_only_volume_overrules_everybody(self):
         volume = make.volume(self.database)
-        volumes.set_readonly(self.database, volume.id, True)
+        volumes.set_readonly(self.database, volume, True)
         row = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, 'instance-a', RW), 0)
         self.assertIs(RO, row.mode)
         self.assertRaises(errors.InvalidVolume, volumes.set_readonly, self.database,
-                          volume.id, False)
+                          volume, False)
 
     def test_a_flag_set_after_the_reserve_counts_when_the_connector_comes(self):
         volume = make.volume(self.database, multiattach=True)
-        volumes.set_readonly(self.database, volume.id, False)
+        volumes.set_readonly(self.database, volume, False)
         row = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, 'instance-a', connector=make.connector(mode='rw')), 9)
         self.assertIs(RW, row.mode)
@@ -165,7 +165,7 @@ class MetadataTest(base.DatabaseTestCase):
 
     def test_a_flag_that_was_set_stays(self):
         volume = make.volume(self.database)
-        volumes.set_readonly(self.database, volume.id, True)
+        volumes.set_readonly(self.database, volume, True)
         self.attach(volume, RO)
         self.assertEqual((True, 'ro'), self.details(volume))
 
@@ -200,7 +200,7 @@ class MetadataTest(base.DatabaseTestCase):
 
     def test_a_mode_that_cannot_be_leaves_nothing(self):
         volume = make.volume(self.database)
-        volumes.set_readonly(self.database, volume.id, True)
+        volumes.set_readonly(self.database, volume, True)
         for attach in (self.attach, self.adopt):
             with self.assertRaisesRegex(errors.InvalidVolume, "Invalid attaching mode 'rw'"):
                 attach(volume)

@@ -31,6 +31,7 @@ from blockattach.domain import messages as domain_messages
 from blockattach.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import breaking
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
@@ -155,7 +156,7 @@ class AttachmentTest(Case):
             make.attachment(self.database, volume)
         for act, announced in ((detaches.announce, 1), (detaches.announce, 2),
                                (detaches.cancel, 1)):
-            self.cut(where, lambda act=act: act(self.broken, volume.id))
+            self.cut(where, lambda act=act: act(self.broken, volume))
             self.assertEqual(announced, detaches.announced(self.database, volume.id))
             self.assertEqual('detaching', volume_queries.get(self.database, volume.id).status)
 
@@ -181,6 +182,9 @@ class VolumeTest(Case):
         def step(verb, *arguments):
             return self.cut(where, lambda: verb(self.broken, made.id, *arguments))
 
+        def start_delete():
+            return self.cut(where, lambda: volumes.start_delete(self.broken, made, 60))
+
         self.assertEqual(2, step(volumes.claim, 1, make.POOL, 'uuid'))
         self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
         self.assertEqual(3, step(volumes.unclaim, 2, 60))
@@ -196,10 +200,10 @@ class VolumeTest(Case):
             where, lambda: work.take(self.broken, found, 'two', 60)))
         step(volumes.created, 4, False)
         self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
-        deleting = step(volumes.start_delete, 60)
+        deleting = start_delete()
         self.assertEqual((Own.DELETING, 6), (deleting.own_status, deleting.generation))
         step(volumes.delete_failed, 6)
-        deleting = step(volumes.start_delete, 60)
+        deleting = start_delete()
         step(volumes.deleted, deleting.generation)
         self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
 
@@ -320,6 +324,7 @@ class LateTest(Case):
         self.assertEqual(row.generation + 1, moved.generation)
         self.assertEqual(moved, attachment_queries.get(self.database, row.id))
 
+    @exhaustive.only
     def test_what_never_arrives_is_not_guessed(self):
         """The server keeps a session whose client has gone: the outcome is unknown."""
         volume = make.volume(self.database)

@@ -44,8 +44,8 @@ class MovingCase(base.DatabaseTestCase):
 
     def start(self, verb, volume):
         if verb == 'migrate':
-            return moving.migrate(self.database, volume.id, HOST, False, 60, 'req-1')
-        return moving.retype(self.database, volume.id, volume.project_id,
+            return moving.migrate(self.database, volume, HOST, False, 60, 'req-1')
+        return moving.retype(self.database, volume,
                              moving.Retyping(self.kind, True), 60, 'req-1')
 
     def claim(self, volume, generation):
@@ -128,11 +128,11 @@ class StepsTest(MovingCase):
             connection.exec_driver_sql('UPDATE volumes SET migration_status = NULL')
         generation = self.claim(volume, generation)
         accept(self.database, volume.id, 'retype', generation)
-        self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database, volume.id,
+        self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database, volume,
                           60, force=True)
         with self.database.writer() as connection:
             connection.exec_driver_sql('UPDATE volumes SET migration_status = NULL')
-        volumes.start_delete(self.database, volume.id, 60, force=True)
+        volumes.start_delete(self.database, volume, 60, force=True)
         self.assertEqual(('deleting', HERE, None), self.outcome(volume)[:3])
         self.assertEqual([THERE], self.cleanups())
 
@@ -184,18 +184,17 @@ class LostCommitTest(test_lost_commits.Case):
             found = volume_queries.get(self.database, volume.id)
             return found.own_status, found.pool, claims.pool_of(self.database, volume.id)
 
-        generation = step(moving.migrate, volume.id, HOST, False, 60)
+        generation = step(moving.migrate, volume, HOST, False, 60)
         generation = step(moving.claim, volume.id, generation, THERE, None)
         self.assertEqual(('migrating', HERE, THERE), now())
         generation = step(moving.unclaim, volume.id, generation, 60)
         self.assertEqual(('migrating', HERE, None), now())
         step(moving.refused, volume.id, generation)
         self.assertEqual(('available', HERE, None), now())
-        generation = step(moving.retype, volume.id, volume.project_id,
-                          moving.Retyping(kind, True), 60)
+        generation = step(moving.retype, volume, moving.Retyping(kind, True), 60)
         step(moving.retyped, volume.id, generation)
         self.assertEqual(('available', HERE, None), now())
-        generation = moving.migrate(self.database, volume.id, HOST, True, 60)
+        generation = moving.migrate(self.database, volume, HOST, True, 60)
         generation = moving.claim(self.database, volume.id, generation, THERE, None)
         step(moving.moved, accept(self.database, volume.id, 'migrate', generation))
         self.assertEqual(('available', THERE, None), now())

@@ -56,7 +56,7 @@ class OverviewTest(base.DatabaseTestCase):
             attachments.reserve(self.database, attachments.Wish(
                 volume.id, make.PROJECT, connector=make.connector()), lease)
         deleting = make.volume(self.database)
-        volumes.start_delete(self.database, deleting.id, -1)
+        volumes.start_delete(self.database, deleting, -1)
         found = work.overview(self.database)
         self.assertEqual({'attachment': 1, 'snapshot': 0, 'volume': 1}, found.overdue)
         self.assertEqual({('attachment', 'connect', 'overdue'): 1,

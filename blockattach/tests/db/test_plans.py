@@ -135,7 +135,7 @@ class PlanTest(base.DatabaseTestCase):
 
     def test_snapshots(self):
         made = snapshots.create(self.database, snapshots.Draft(
-            self.volume.id, make.PROJECT, make.USER, None, None, {'k': 'v'}, True), 60)
+            self.volume, make.PROJECT, make.USER, None, None, {'k': 'v'}, True), 60)
 
         def page(project_id):
             return snapshot_queries.list_page(
@@ -143,7 +143,7 @@ class PlanTest(base.DatabaseTestCase):
 
         def live():
             found = snapshots.create(self.database, snapshots.Draft(
-                self.volume.id, make.PROJECT, make.USER, None, None, {}, True), 60)
+                self.volume, make.PROJECT, make.USER, None, None, {}, True), 60)
             snapshots.created(self.database, snapshots.creation(found.id, 1))
             deleting = snapshots.start_delete(self.database, found, 60)
             snapshots.deleted(self.database, snapshots.deletion(found.id, deleting.generation))
@@ -157,7 +157,7 @@ class PlanTest(base.DatabaseTestCase):
     def test_the_lifecycle_of_a_volume(self):
         def live():
             volume = make.volume(self.database)
-            deleting = volumes.start_delete(self.database, volume.id, 60)
+            deleting = volumes.start_delete(self.database, volume, 60)
             volumes.deleted(self.database, volume.id, deleting.generation)
 
         self.check({'lifecycle': live})
@@ -168,7 +168,7 @@ class PlanTest(base.DatabaseTestCase):
         manual = clock.ManualClock()
         old = self.fixture.open(manual)
         gone = make.volume(old)
-        deleting = volumes.start_delete(old, gone.id, 60)
+        deleting = volumes.start_delete(old, gone, 60)
         volumes.deleted(old, gone.id, deleting.generation)
         self.check({'purge': lambda: purging.purge(self.database, datetime.timedelta(days=0))},
                    small='volume_type')

@@ -60,7 +60,7 @@ class PurgeTest(base.DatabaseTestCase):
         return volume
 
     def delete(self, volume):
-        deleting = volumes.start_delete(self.db, volume.id, 60)
+        deleting = volumes.start_delete(self.db, volume, 60)
         volumes.deleted(self.db, volume.id, deleting.generation)
 
     def later(self, days):
@@ -222,7 +222,7 @@ class BesideTest(base.DatabaseTestCase):
             row = make.attachment(old, volume, lifecycle.State.RESERVED)
             make.move(old, row, lifecycle.Event.RELEASE)
             gone = make.volume(old)
-            deleting = volumes.start_delete(old, gone.id, 60)
+            deleting = volumes.start_delete(old, gone, 60)
             volumes.deleted(old, gone.id, deleting.generation)
         manual.advance(40 * 24 * 3600)
         operator = self.fixture.open(Dated(manual))
@@ -262,7 +262,7 @@ class MeanwhileTest(base.DatabaseTestCase):
         database = self.fixture.open(manual)
         kind = make.volume_type(database)
         volume = make.volume(database, kind=kind)
-        deleting = volumes.start_delete(database, volume.id, 60)
+        deleting = volumes.start_delete(database, volume, 60)
         volumes.deleted(database, volume.id, deleting.generation)
         manual.advance(40 * 24 * 3600)
         referred = []

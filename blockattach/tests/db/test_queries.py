@@ -205,7 +205,7 @@ class VolumeFilterTest(Case):
             make.attachment(self.database, shared, state)
         make.attachment(self.database, other, S.RESERVED)
         for volume in (shared, other):
-            volume_settings.change_image_metadata(self.database, volume.id,
+            volume_settings.change_image_metadata(self.database, volume,
                                                   lambda now: {'a': '2', 'os': 'linux'})
         found = {volume.id: volume for volume in self.volumes()}
         self.assertEqual({row.id for row in rows},
@@ -312,7 +312,7 @@ class HostTest(Case):
 
     def test_work_that_another_instance_owned(self):
         for volume in (self.mine, *self.others):
-            started = volumes.start_delete(self.database, volume.id, 60)
+            started = volumes.start_delete(self.database, volume, 60)
             self.assertTrue(work.claim(self.database, volumes.deletion(
                 volume.id, started.generation, 'one/1'), started.host, 60))
         self.assertEqual([], work.due(self.database, self.MINE))

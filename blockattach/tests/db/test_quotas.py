@@ -11,6 +11,7 @@ from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db.attachments import attachments
 from blockattach.db.types import volume_types
+from blockattach.db.volumes import moving
 from blockattach.db.volumes import volumes
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import quotas as domain
@@ -160,12 +161,29 @@ class VolumeQuotaTest(Case):
         self.assertEqual(4, self.at_once(16, lambda mine: self.volume(3, kind)))
         self.assertEqual((12, 0), self.used()['gigabytes'])
 
+    def test_parallel_retypes_and_creates_stay_within_the_quota_of_the_type(self):
+        for resource, limit in ((domain.VOLUMES, 3), (domain.GIGABYTES, 6)):
+            kind = make.volume_type(self.database)
+            held = [make.volume(self.database, size_gb=2) for _ in range(8)]
+            quotas.change(self.database, make.PROJECT, {domain.key_of(resource, kind.id): limit})
+
+            def act(mine, kind=kind, held=held):
+                if mine < len(held):
+                    moving.retype(self.database, held[mine], moving.Retyping(kind, False), 60)
+                else:
+                    self.volume(2, kind)
+            with self.subTest(resource):
+                self.assertEqual(3, self.at_once(len(held) + 4, act))
+                shown = quotas.show(self.database, make.PROJECT).used
+                self.assertEqual((3, 6), (sum(shown[f'volumes_{kind.name}']),
+                                          sum(shown[f'gigabytes_{kind.name}'])))
+
     def test_what_goes_makes_room(self):
         self.limit(quota_volumes=1)
         made = make.volume(self.database)
         self.refused("VolumeLimitExceeded: Maximum number of volumes allowed (1) exceeded for "
                      "quota 'volumes'.", self.volume)
-        deleting = volumes.start_delete(self.database, made.id, 60)
+        deleting = volumes.start_delete(self.database, made, 60)
         self.assertRaises(errors.QuotaExceeded, self.volume)
         volumes.deleted(self.database, made.id, deleting.generation)
         self.volume()
@@ -210,7 +228,7 @@ class VolumeQuotaTest(Case):
             shown.limits['volumes_slower'], shown.used['volumes_slower'],
             shown.used['volumes_fast']))
         volumes.failed(self.database, made.id, made.generation)
-        volumes.start_delete(self.database, made.id, 60)
+        volumes.start_delete(self.database, made, 60)
         volume_types.delete(self.database, kind.id)
         with self.database.reader() as connection:
             for table in (models.quotas, models.quota_classes):
@@ -300,3 +318,12 @@ class CountTest(Case):
         self.check(asked)
         quotas.change(self.database, make.PROJECT, {domain.key_of(domain.GIGABYTES, kind.id): 1})
         self.assertRaises(errors.VolumeSizeExceedsAvailableQuota, self.check, asked)
+
+    def test_retype_in_progress_is_reserved_for_the_new_type_only(self):
+        made, kind = make.volume(self.database, size_gb=2), make.volume_type(self.database)
+        before = self.used()
+        moving.retype(self.database, made, moving.Retyping(kind, False), 60)
+        self.assertEqual({**before, f'volumes_{kind.name}': (0, 1),
+                          f'gigabytes_{kind.name}': (0, 2)}, self.used())
+        moving.refused(self.database, made.id)
+        self.assertEqual(before, self.used())

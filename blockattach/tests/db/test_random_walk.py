@@ -139,7 +139,7 @@ class VolumeWalkTest(Invariants):
             lambda: volumes.unclaim(self.database, volume_id, generation, 60),
             lambda: volumes.created(self.database, volume_id, generation, False),
             lambda: volumes.failed(self.database, volume_id, generation),
-            lambda: volumes.start_delete(self.database, volume_id, 60),
+            lambda: volumes.start_delete(self.database, make.judged(volume_id), 60),
             lambda: volumes.deleted(self.database, volume_id, generation),
             lambda: volumes.delete_failed(self.database, volume_id, generation)))
         try:

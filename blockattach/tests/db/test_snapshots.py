@@ -26,7 +26,7 @@ class SnapshotCase(base.DatabaseTestCase):
     def ask(self, volume, **more):
         """A snapshot that nobody has made yet."""
         return snapshots.create(self.database, snapshots.Draft(
-            volume.id, make.PROJECT, make.USER, None, None, {'k': 'v'}, **more), 60)
+            volume, make.PROJECT, make.USER, None, None, {'k': 'v'}, **more), 60)
 
     def made(self, volume):
         """A snapshot that is available."""
@@ -57,7 +57,7 @@ class RaceTest(SnapshotCase):
             volume = make.volume(self.database)
             outcomes = self.at_once(
                 lambda volume=volume: self.ask(volume),
-                lambda volume=volume: volumes.start_delete(self.database, volume.id, 60))
+                lambda volume=volume: volumes.start_delete(self.database, volume, 60))
             self.assertIn(outcomes, (['done', 'InvalidVolume'], ['InvalidVolume', 'done']))
 
     def test_of_two_that_delete_it_one_does(self):
@@ -73,7 +73,7 @@ class RaceTest(SnapshotCase):
             outcomes = self.at_once(
                 lambda found=found: self.delete(found),
                 lambda volume=volume: volumes.start_delete(
-                    self.database, volume.id, 60, with_snapshots=WITH_SNAPSHOTS))
+                    self.database, volume, 60, with_snapshots=WITH_SNAPSHOTS))
             self.assertIn(outcomes, (['done', 'InvalidVolume'], ['InvalidSnapshot', 'done']))
 
     def test_a_volume_is_reverted_to_a_snapshot_that_stays(self):
@@ -83,13 +83,13 @@ class RaceTest(SnapshotCase):
             outcomes = self.at_once(
                 lambda found=found: self.delete(found),
                 lambda volume=volume, found=found: reverts.start(
-                    self.database, volume.id, found.id, 60))
+                    self.database, volume, found.id, 60))
             self.assertIn(outcomes, (['done', 'NotRevertible'], ['InvalidSnapshot', 'done']))
 
     def test_metadata_of_two_is_all_there(self):
         found = self.ask(make.volume(self.database))
         self.at_once(*[lambda key=key: snapshots.change_metadata(
-            self.database, found.id, lambda now, key=key: {**now, key: '1'}) for key in 'abcd'])
+            self.database, found, lambda now, key=key: {**now, key: '1'}) for key in 'abcd'])
         self.assertEqual({'k', *'abcd'},
                          snapshot_queries.get(self.database, found.id).metadata.keys())
 
@@ -117,7 +117,7 @@ class OvertakenTest(SnapshotCase):
     def test_who_has_lost_the_volume_removes_none_of_its_snapshots(self):
         volume = make.volume(self.database)
         found = self.made(volume)
-        volumes.start_delete(self.database, volume.id, 60, with_snapshots=WITH_SNAPSHOTS)
+        volumes.start_delete(self.database, volume, 60, with_snapshots=WITH_SNAPSHOTS)
         claim = work.of_resource(self.database, 'volume', volume.id).claim
         for other in (claim._replace(generation=claim.generation - 1),
                       claim._replace(owner='x')):
@@ -137,9 +137,9 @@ class OvertakenTest(SnapshotCase):
         past = self.fixture.open(clock.ManualClock())
         volume = make.volume(past)
         found = snapshots.create(past, snapshots.Draft(
-            volume.id, make.PROJECT, make.USER, None, None, {'k': 'v'}), 60)
+            volume, make.PROJECT, make.USER, None, None, {'k': 'v'}), 60)
         snapshots.created(past, snapshots.creation(found.id, 1))
-        volumes.start_delete(past, volume.id, 60, with_snapshots=WITH_SNAPSHOTS)
+        volumes.start_delete(past, volume, 60, with_snapshots=WITH_SNAPSHOTS)
         claim = work.of_resource(past, 'volume', volume.id).claim
         snapshots.deleted_with(past, claim, found.id)
         volumes.deleted(past, volume.id, claim.generation)

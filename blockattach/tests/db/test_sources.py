@@ -113,20 +113,20 @@ class KeptTest(Case):
         self.assertTrue(self.is_copied())
         for force in (False, True):
             with self.assertRaisesRegex(errors.InvalidVolume, 'have snapshots'):
-                volumes.start_delete(self.database, self.origin.id, 60, force)
+                volumes.start_delete(self.database, self.origin, 60, force)
         self.assertEqual(self.origin, volume_queries.get(self.database, self.origin.id))
         claimed = volumes.claim(self.database, made.id, made.generation, make.POOL, 'a-service')
         self.assertTrue(self.is_copied())
         volumes.created(self.database, made.id, claimed, False)
         self.assertFalse(self.is_copied())
-        volumes.start_delete(self.database, self.origin.id, 60)
+        volumes.start_delete(self.database, self.origin, 60)
 
     def test_or_has_failed_or_is_on_its_way_out(self):
         made = self.create(self.of_volume())
         volumes.failed(self.database, made.id, made.generation)
         self.assertFalse(self.is_copied())
         made = self.create(self.of_volume())
-        volumes.start_delete(self.database, made.id, 60, force=True)
+        volumes.start_delete(self.database, made, 60, force=True)
         self.assertFalse(self.is_copied())
 
     def test_a_snapshot(self):
@@ -164,7 +164,7 @@ class RaceTest(Case):
             *made, deleting = self.at_once(
                 lambda source=source: self.create(source),
                 lambda source=source: self.create(source, database=other),
-                lambda: volumes.start_delete(other, self.origin.id, 60))
+                lambda: volumes.start_delete(other, self.origin, 60))
             refused = [one for one in made if isinstance(one, errors.InvalidVolume)]
             # Both or neither: nothing else ends a copy.
             self.assertEqual(0 if isinstance(deleting, errors.InvalidVolume) else 2,

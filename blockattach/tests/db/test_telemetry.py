@@ -41,7 +41,7 @@ class TelemetryTest(base.DatabaseTestCase):
         make.attachment(self.database, self.volume, lifecycle.State.RESERVED)
         self.assertEqual(1, self.count('write', 'ok'))
         with self.assertRaises(errors.InvalidVolume):
-            volumes.start_delete(self.database, self.volume.id, 60)
+            volumes.start_delete(self.database, self.volume, 60)
         self.assertEqual((1, 1), (self.count('write', 'ok'), self.count('write', 'refused')))
 
     def test_what_the_database_throws_out_is_counted_and_done_again(self):

@@ -100,7 +100,7 @@ class DeadlockTest(Case):
         self.assertEqual([self.DEADLOCK], self.thrown_out)
         self.assert_reserved_once(held, made)
         with self.database.reader() as connection:
-            self.assertEqual([None], connection.execute(
+            self.assertEqual([0], connection.execute(
                 sa.select(models.quotas.c.hard_limit)).scalars().all())
 
     def test_the_first_report_of_a_pool(self):

@@ -4,9 +4,11 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import quotas
 from blockattach.db import transfers
 from blockattach.db.attachments import attachments
 from blockattach.db.volumes import volume_queries
+from blockattach.domain import quotas as domain_quotas
 from blockattach.domain import transfers as domain
 from blockattach.tests.db import base
 from blockattach.tests.db import test_lost_commits
@@ -22,7 +24,7 @@ OTHERS = ('b' * 32, 'c' * 32)
 class RaceTest(base.DatabaseTestCase):
 
     def offer(self, volume):
-        return transfers.create(self.database, volume.id, None, False, domain.seal('key'))
+        return transfers.create(self.database, volume, None, False, domain.seal('key'))
 
     def test_of_two_projects_one_gets_the_volume(self):
         for _ in range(ROUNDS):
@@ -66,7 +68,7 @@ class LostCommitTest(test_lost_commits.Case):
     def setUp(self):
         super().setUp()
         self.volume = make.volume(self.database)
-        self.made = transfers.create(self.database, self.volume.id, None, False,
+        self.made = transfers.create(self.database, self.volume, None, False,
                                      domain.seal('key'))
 
     def test_an_offer_is_taken_back_once(self):
@@ -94,7 +96,7 @@ class LostCommitTest(test_lost_commits.Case):
 class QuotaTest(test_quotas.Case):
 
     def offer(self, volume, no_snapshots=False):
-        return transfers.create(self.database, volume.id, None, no_snapshots,
+        return transfers.create(self.database, volume, None, no_snapshots,
                                 domain.seal('key'))
 
     def accept(self, offered, project_id=OTHERS[0]):
@@ -119,6 +121,39 @@ class QuotaTest(test_quotas.Case):
         self.assertEqual(OTHERS[0], self.owner(mine))
         self.assertEqual({}, self.used())
         self.assertEqual((4, 0), self.used(OTHERS[0])['gigabytes'])
+
+    def test_accept_counts_a_snapshot_for_the_type_that_its_volume_had(self):
+        made, former = make.volume(self.database, size_gb=2), make.volume_type(self.database)
+        mine = self.snapshot(made)
+        with self.database.writer() as connection:
+            connection.execute(models.snapshots.update().values(volume_type_id=former.id))
+        quotas.change(self.database, OTHERS[0], {
+            domain_quotas.key_of(domain_quotas.SNAPSHOTS, former.id): 0})
+        offered = self.offer(made)
+        self.refused('SnapshotLimitExceeded: Maximum number of snapshots allowed (0) exceeded',
+                     self.accept, offered)
+        self.assertEqual(make.PROJECT, self.owner(mine))
+
+    def test_accept_of_a_volume_with_attachments_rejected(self):
+        made = make.volume(self.database)
+        offered = self.offer(made)
+        with self.database.writer() as connection:
+            connection.execute(models.volumes.update().values(lowest_rank=0))
+        self.assertRaises(errors.InvalidVolume, self.accept, offered)
+        self.assertEqual(make.PROJECT, volume_queries.get(self.database, made.id).project_id)
+
+    def test_accept_leaves_snapshots_of_a_third_project_and_logs_their_number(self):
+        made = make.volume(self.database)
+        mine = self.snapshot(made)
+        offered = self.offer(made, no_snapshots=True)
+        with self.assertLogs(transfers.LOG, 'WARNING') as logged:
+            self.accept(offered)
+        self.assertIn('snapshots=1', logged.output[0])
+        again = transfers.create(self.database, make.judged(made.id, OTHERS[0]), None, False,
+                                 domain.seal('key'))
+        with self.assertLogs(transfers.LOG, 'WARNING'):
+            self.accept(again, OTHERS[1])
+        self.assertEqual(make.PROJECT, self.owner(mine))
 
     def test_snapshots_stay(self):
         made = make.volume(self.database, size_gb=2)

@@ -30,7 +30,7 @@ class ChangeTest(base.DatabaseTestCase):
 
         def add(number):
             barrier.wait()
-            volume_settings.change_metadata(self.database, self.volume.id,
+            volume_settings.change_metadata(self.database, self.volume,
                                             functools.partial(with_key, f'k{number}'))
 
         threads = [threading.Thread(target=add, args=(number,)) for number in range(WRITERS)]
@@ -47,14 +47,14 @@ class ChangeTest(base.DatabaseTestCase):
             raise errors.PreconditionFailed
 
         self.assertRaises(errors.PreconditionFailed, volume_settings.change_metadata,
-                          self.database, self.volume.id, refuse)
+                          self.database, self.volume, refuse)
         self.assertEqual({'a': 'b', 'c': 'd'}, self.read().metadata)
 
     def test_the_two_kinds_are_apart_and_of_one_volume(self):
         other = make.volume(self.database, metadata={'a': 'b'})
-        volume_settings.change_image_metadata(self.database, self.volume.id,
+        volume_settings.change_image_metadata(self.database, self.volume,
                                               lambda now: {'a': 'of the image', 'x': 'é' * 9000})
-        volume_settings.change_metadata(self.database, self.volume.id, lambda now: {'a': 'é'})
+        volume_settings.change_metadata(self.database, self.volume, lambda now: {'a': 'é'})
         found = self.read()
         self.assertEqual(({'a': 'é'}, {'a': 'of the image', 'x': 'é' * 9000}),
                          (found.metadata, found.image_metadata))
@@ -68,16 +68,16 @@ class ChangeTest(base.DatabaseTestCase):
                 f"UPDATE volumes SET deleted = {'1' if self.KIND != 'postgresql' else 'true'} "
                 f"WHERE id = '{gone.id}'")
         for act in (
-                lambda: volume_settings.update(self.database, gone.id, {'name': 'x'}),
-                lambda: volume_settings.change_metadata(self.database, gone.id, dict),
-                lambda: volume_settings.change_image_metadata(self.database, gone.id, dict)):
+                lambda: volume_settings.update(self.database, gone, {'name': 'x'}),
+                lambda: volume_settings.change_metadata(self.database, gone, dict),
+                lambda: volume_settings.change_image_metadata(self.database, gone, dict)):
             self.assertRaises(errors.VolumeNotFound, act)
 
     def test_what_an_update_does_not_name_stays(self):
-        changed = volume_settings.update(self.database, self.volume.id, {'name': 'x'})
+        changed = volume_settings.update(self.database, self.volume, {'name': 'x'})
         self.assertEqual(self.read(), changed)
         self.assertEqual(('x', {'a': 'b', 'c': 'd'}), (changed.name, changed.metadata))
-        changed = volume_settings.update(self.database, self.volume.id,
+        changed = volume_settings.update(self.database, self.volume,
                                          {'description': 'y', 'bootable': True}, {'a': 'b'})
         self.assertEqual(('x', 'y', True, {'a': 'b'}), (
             changed.name, changed.description, changed.bootable, changed.metadata))

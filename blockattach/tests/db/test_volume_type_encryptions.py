@@ -127,7 +127,7 @@ class LifecycleTest(base.DatabaseTestCase):
         volume_types.delete_encryption(self.database, self.kind.id, None)
 
     def remove(self, volume):
-        deleting = volumes.start_delete(self.database, volume.id, 60)
+        deleting = volumes.start_delete(self.database, volume, 60)
         volumes.deleted(self.database, volume.id, deleting.generation)
 
 

@@ -26,7 +26,7 @@ class VolumeTypeCase(base.DatabaseTestCase):
 
     def remove_volume(self, volume):
         volumes.failed(self.db, volume.id, volume.generation)
-        volumes.start_delete(self.db, volume.id, 60)
+        volumes.start_delete(self.db, volume, 60)
 
 
 @base.on_every_database

@@ -142,7 +142,7 @@ class DeleteTest(Case):
 
     def test_what_a_backend_has_is_deleted_there_first(self):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
-        started = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume, 60)
         self.assertEqual(('deleting', 'storage-1@file', volume.generation + 1, 4),
                          (started.own_status, started.host, started.generation, self.allocated()))
         again = self.again(volume)
@@ -156,14 +156,14 @@ class DeleteTest(Case):
 
     def test_what_no_backend_has_is_gone_at_once(self):
         volume = self.volume(OWN.ERROR)
-        started = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume, 60)
         self.assertEqual(('deleted', None), (started.own_status, started.host))
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
     def test_room_is_given_back_once(self):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
         self.volume(OWN.AVAILABLE, size_gb=3)
-        started = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume, 60)
         volumes.deleted(self.database, volume.id, started.generation)
         self.assertRaises(errors.VolumeNotFound, volumes.deleted, self.database, volume.id,
                           started.generation)
@@ -172,7 +172,7 @@ class DeleteTest(Case):
     def test_refused_it_may_be_deleted_again(self):
         volume = self.volume(OWN.ERROR_DELETING, size_gb=4)
         self.assertEqual(('error_deleting', 4), (volume.status, self.allocated()))
-        started = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume, 60)
         volumes.deleted(self.database, volume.id, started.generation)
         self.assertEqual(0, self.allocated())
 
@@ -187,7 +187,7 @@ class DeleteTest(Case):
                               volume.generation)
         self.assertEqual(volume, self.again(volume))
         # Deleted once more: what is heard of the first time is late, though it is going.
-        started = volumes.start_delete(self.database, volume.id, 60)
+        started = volumes.start_delete(self.database, volume, 60)
         for verb in (volumes.deleted, volumes.delete_failed):
             self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
                               started.generation - 1)
@@ -195,23 +195,23 @@ class DeleteTest(Case):
 
     def test_what_is_being_made_or_removed_cannot_be_deleted(self):
         deleting = self.volume(OWN.AVAILABLE)
-        volumes.start_delete(self.database, deleting.id, 60)
+        volumes.start_delete(self.database, deleting, 60)
         for volume in (self.volume(), deleting):
             before = self.again(volume)
             self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database,
-                              volume.id, 60)
+                              volume, 60)
             self.assertEqual(before, self.again(volume))
 
     def test_an_attachment_in_any_state_keeps_it(self):
         for state in lifecycle.LIVE:
             row = make.attachment(self.database, state=state)
             self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database,
-                              row.volume_id, 60)
+                              make.judged(row.volume_id), 60)
         gone = make.attachment(self.database, state=lifecycle.State.GONE)
-        volumes.start_delete(self.database, gone.volume_id, 60)
+        volumes.start_delete(self.database, make.judged(gone.volume_id), 60)
 
     def test_its_credentials_go_with_it(self):
         row = make.attachment(self.database, state=lifecycle.State.GONE)
-        started = volumes.start_delete(self.database, row.volume_id, 60)
+        started = volumes.start_delete(self.database, make.judged(row.volume_id), 60)
         volumes.deleted(self.database, row.volume_id, started.generation)
         self.assertIsNone(make.credential(self.database, row.volume_id, row.initiator))

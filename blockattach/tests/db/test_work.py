@@ -358,7 +358,7 @@ class CancelTest(Case):
     def test_a_removal_that_nobody_has_begun_goes_back(self):
         for own_status in (OWN.AVAILABLE, OWN.ERROR_DELETING):
             volume = make.volume(self.database, own_status=own_status)
-            begun = volumes.start_delete(self.database, volume.id, SECONDS)
+            begun = volumes.start_delete(self.database, volume, SECONDS)
             self.cancel(volume.id)
             self.assertEqual(own_status, self.status(volume))
             mine = volumes.deletion(volume.id, begun.generation, ONE)
@@ -366,7 +366,7 @@ class CancelTest(Case):
 
     def test_a_removal_that_has_begun_goes_on(self):
         volume = make.volume(self.database)
-        begun = volumes.start_delete(self.database, volume.id, SECONDS)
+        begun = volumes.start_delete(self.database, volume, SECONDS)
         mine = volumes.deletion(volume.id, begun.generation, ONE)
         work.claim(self.database, mine, HOST, SECONDS)
         work.hand_over(self.database, ONE)

@@ -171,11 +171,11 @@ class DuplicatesTest(instances.WorldTestCase):
     def volume_start_work(self):
         volume = self.world.volume()
         deleting = volume_verbs.start_delete(
-            self.world.database, volume.id, instances.LEASE_SECONDS)
+            self.world.database, volume, instances.LEASE_SECONDS)
 
         def delete_again():
             volume_verbs.delete_failed(self.world.database, volume.id, deleting.generation)
-            volume_verbs.start_delete(self.world.database, volume.id, instances.LEASE_SECONDS)
+            volume_verbs.start_delete(self.world.database, volume, instances.LEASE_SECONDS)
         return Case(
             lambda: self.manager.start_work(self.world.caller, 'volume', 'delete', volume.id,
                                             deleting.generation),
@@ -184,7 +184,7 @@ class DuplicatesTest(instances.WorldTestCase):
     def extension(self):
         """A volume that shall be larger and has the room, and its generation."""
         volume = self.world.volume()
-        generation = extending.start(self.world.database, volume.id, make.PROJECT, 3, 'available',
+        generation = extending.start(self.world.database, volume, 3, 'available',
                                      instances.LEASE_SECONDS)
         return volume, extending.claim(self.world.database, volume.id, generation,
                                        instances.POOL, 2)
@@ -192,7 +192,7 @@ class DuplicatesTest(instances.WorldTestCase):
     def extend_again(self, volume, generation):
         """It is refused, and asked for once more."""
         extending.refused(self.world.database, volume.id, generation)
-        extending.start(self.world.database, volume.id, make.PROJECT, 2, 'available',
+        extending.start(self.world.database, volume, 2, 'available',
                         instances.LEASE_SECONDS)
 
     def volume_accept_extension(self):
@@ -205,7 +205,7 @@ class DuplicatesTest(instances.WorldTestCase):
 
     def scheduler_place_extension(self):
         volume = self.world.volume()
-        extending.start(self.world.database, volume.id, make.PROJECT, 3, 'available',
+        extending.start(self.world.database, volume, 3, 'available',
                         instances.LEASE_SECONDS)
         request = placement_objects.VolumeRequest.from_domain(
             placing_facts.request(self.world.database, volume.id))

@@ -132,7 +132,7 @@ class ExtendTest(ExtendCase):
 
         def delete():
             failpoints.disarm('volume.extending.after_extend')
-            volumes.start_delete(self.world.database, volume.id, 60, force=True)
+            volumes.start_delete(self.world.database, volume, 60, force=True)
         self.arm('volume.extending.after_extend', delete)
         self.extend(volume)
         self.world.settle()

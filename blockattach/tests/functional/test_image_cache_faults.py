@@ -7,6 +7,7 @@ from blockattach.db.volumes import cached_images
 from blockattach.db.volumes import volume_images
 from blockattach.db.volumes import volumes
 from blockattach.tests.fixtures import disks
+from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_image_faults
 
@@ -144,7 +145,7 @@ class MissTest(CacheCase):
 
         def delete():
             failpoints.disarm('volume.image_cache.before_begin')
-            volumes.start_delete(self.world.database, made.id, 60, force=True)
+            volumes.start_delete(self.world.database, made, 60, force=True)
 
         self.arm('volume.image_cache.before_begin', delete)
         made = self.ask(image)
@@ -157,7 +158,7 @@ class MissTest(CacheCase):
 
         def delete():
             failpoints.disarm('volume.images.after_fill')
-            volumes.start_delete(self.world.database, made.id, 60, force=True)
+            volumes.start_delete(self.world.database, made, 60, force=True)
 
         self.arm('volume.images.after_fill', delete)
         made = self.ask(image)
@@ -269,7 +270,8 @@ class HitTest(CacheCase):
 
         def delete():
             refused.append(instances.outcome(
-                volumes.start_delete, self.world.database, entry.volume_id, 60, True))
+                volumes.start_delete, self.world.database,
+                make.judged(entry.volume_id, PROJECT), 60, True))
 
         self.arm('backend.store.clone.before', delete)
         self.assert_filled(self.make(image))
@@ -282,10 +284,12 @@ class HitTest(CacheCase):
         [entry] = self.entries()
         refused = []
 
+        cached = make.judged(entry.volume_id, PROJECT)
+
         def write():
             refused.extend((
-                instances.outcome(volumes.set_readonly, database, entry.volume_id, False),
-                instances.outcome(volume_images.start_reimage, database, entry.volume_id, image,
+                instances.outcome(volumes.set_readonly, database, cached, False),
+                instances.outcome(volume_images.start_reimage, database, cached, image,
                                   False, 60, None)))
 
         self.arm('backend.store.clone.before', write)
@@ -293,7 +297,7 @@ class HitTest(CacheCase):
         for one in refused:
             self.assertIsInstance(one, errors.InvalidVolume)
         self.assert_cached(image)
-        volumes.set_readonly(database, entry.volume_id, False)
+        volumes.set_readonly(database, cached, False)
 
 
 class EvictTest(CacheCase):

@@ -238,7 +238,7 @@ class UploadTest(ImageCase):
 
         def delete():
             failpoints.disarm('volume.images.before_upload')
-            volumes.start_delete(self.world.database, volume.id, 60, force=True)
+            volumes.start_delete(self.world.database, volume, 60, force=True)
 
         self.arm('volume.images.before_upload', delete)
         self.upload(volume)

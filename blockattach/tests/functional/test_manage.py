@@ -30,6 +30,7 @@ from blockattach.rpc import history
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import clock as clocks
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.fixtures import polling
@@ -184,6 +185,7 @@ class UpgradeTest(RowsTestCase):
         with self.opened.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
 
+    @exhaustive.only
     def test_while_the_older_release_is_at_work(self):
         name = next_release.ONLINE_MIGRATION
         self.check(0, 'db', 'sync', '--expand')
@@ -295,7 +297,7 @@ class DatabaseTest(RowsTestCase):
         rows = self.rows(manual)
         for _ in range(4):
             volume = make.volume(rows)
-            deleting = volumes.start_delete(rows, volume.id, 60)
+            deleting = volumes.start_delete(rows, volume, 60)
             volumes.deleted(rows, volume.id, deleting.generation)
         self.check(0, 'db', 'purge', '30', '--dry-run')
         self.assertEqual(['TABLE    WOULD GO', 'volumes  4'], self.said.splitlines())
@@ -317,7 +319,7 @@ class DatabaseTest(RowsTestCase):
         rows = self.rows()
         waiting = make.volume(rows, own_status=volume_lifecycle.OwnStatus.CREATING)
         going = make.volume(rows)
-        deleting = volumes.start_delete(rows, going.id, 60)
+        deleting = volumes.start_delete(rows, going, 60)
         self.check(0, 'work', 'list', '--format', 'json')
         found = {one['resource_id']: one for one in json.loads(self.said)}
         self.assertEqual({waiting.id: ('create', None), going.id: ('delete', deleting.host)},

@@ -130,7 +130,7 @@ class ManageTest(test_volume_faults.VolumeCase):
             failpoints.disarm('volume.volumes.after_create')
             rows = self.world.database
             volumes.created(rows, made.id, self.world.shown(made).generation, False)
-            unmanaging.unmanaged(rows, unmanaging.start(rows, made.id, 60))
+            unmanaging.unmanaged(rows, unmanaging.start(rows, made, 60))
 
         self.arm('volume.volumes.after_create', leave)
         self.world.settle()
@@ -147,7 +147,7 @@ class ManageTest(test_volume_faults.VolumeCase):
                     base.StoredSnapshot('old', 'snapshot-old', stored))
                 self.dies_at(point, lambda: self.world.snapshot_control.create(
                     self.world.caller, snapshots.Draft(
-                        volume.id, make.PROJECT, make.USER, None, None, {},
+                        volume, make.PROJECT, make.USER, None, None, {},
                         reference='snapshot-old')))
                 self.world.start_instance()
                 self.look_everywhere()

@@ -181,7 +181,7 @@ class MoveTest(MoveCase):
 
     def test_a_forced_deletion_before_a_pool_was_found(self):
         volume = self.written()
-        moving.retype(self.world.database, volume.id, volume.project_id, moving.Retyping(
+        moving.retype(self.world.database, volume, moving.Retyping(
             self.kind, True), 60)
         self.world.volume_control.delete(self.world.caller, self.world.shown(volume), force=True)
         self.settle()
@@ -200,7 +200,7 @@ class MoveTest(MoveCase):
 
     def test_cancelled_only_while_no_manager_has_it(self):
         volume = self.written()
-        moving.migrate(self.world.database, volume.id, OTHER, True, 60)
+        moving.migrate(self.world.database, volume, OTHER, True, 60)
         moving.cancelled(self.world.database, work.of_resource(
             self.world.database, 'volume', volume.id))
         self.assert_moved('migrate', volume, moved=False)
@@ -208,7 +208,7 @@ class MoveTest(MoveCase):
     def test_deleted_soon_afterwards(self):
         volume = self.written()
         self.move('migrate', volume)
-        volumes.start_delete(self.world.database, volume.id, 60)
+        volumes.start_delete(self.world.database, volume, 60)
         self.look()
         self.look()
         self.assertEqual(({}, {}), (self.store.sizes(), self.other_store.sizes()))

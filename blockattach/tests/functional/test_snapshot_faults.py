@@ -22,7 +22,7 @@ class SnapshotCase(instances.WorldTestCase):
     def ask(self, volume=None):
         """A snapshot that nobody has made yet."""
         return self.world.snapshot_control.create(self.world.caller, snapshots.Draft(
-            (volume or self.volume).id, make.PROJECT, make.USER, None, None, {}, True))
+            volume or self.volume, make.PROJECT, make.USER, None, None, {}, True))
 
     def made(self):
         """A snapshot that the store has."""

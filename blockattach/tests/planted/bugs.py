@@ -37,8 +37,8 @@ BUGS = (
         "a volume's words are written only over those that they follow from", 'P6',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('attached_while_it_is_removed', 'db/attachments/attachments.py',
-        "('id', 'own_status', 'detach_announced')",
-        "('id', 'detach_announced')",
+        "'project_id', 'generation', 'bootable',",
+        "'project_id', 'bootable',",
         'a volume that is being removed takes nobody in', 'P2',
         'blockattach.tests.db.test_attachments.OvertakenTest'),
     Bug('removed_while_it_is_attached', 'db/volumes/volumes.py',
@@ -53,9 +53,9 @@ BUGS = (
 
     # What users say of a volume.
     Bug('metadata_is_read_without_a_lock', 'db/volumes/volume_settings.py',
-        '    row = volume_rows.lock(connection, volume_id)\n'
+        '    row = volume_rows.lock_judged(connection, volume)\n'
         '    if row.own_status in (_Own',
-        '    row = volume_queries.read(connection, volume_id)\n'
+        '    row = volume_queries.read(connection, volume.id)\n'
         '    if row.own_status in (_Own',
         'of two that add metadata neither takes away what the other has added', 'P6',
         'blockattach.tests.db.test_volume_settings'),
@@ -422,6 +422,16 @@ BUGS = (
         '    for part in (_OWN, _CLASS) if ',
         'the limit that a project was given holds', 'P6',
         'blockattach.tests.api.test_quotas'),
+    Bug('retypes_in_progress_are_not_counted', 'db/quotas.py',
+        "_work.c.verb == 'retype',",
+        "_work.c.verb == 'none',",
+        'a volume that is retyped counts for its new type at once', 'P6',
+        'blockattach.tests.db.test_quotas'),
+    Bug('the_former_owner_is_believed', 'db/rows.py',
+        '    if row is None or row.project_id != judged.project_id:\n',
+        '    if row is None:\n',
+        'a request judged for one project does nothing to a volume of another', 'P8',
+        'blockattach.tests.api.test_judged_requests'),
     Bug('accepted_without_room', 'db/transfers.py',
         '        if row.project_id != project_id:\n',
         '        if row.project_id is None:\n',

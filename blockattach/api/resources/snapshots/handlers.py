@@ -68,7 +68,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     services.policy.authorize(caller, policies.CREATE, volume.project_id)
     texts = _texts(asked)
     made = services.snapshots.create(caller, snapshots.Draft(
-        volume_id=volume.id, project_id=caller.project_id, user_id=caller.user_id or '',
+        volume=volume, project_id=caller.project_id, user_id=caller.user_id or '',
         name=texts.get('name'), description=texts.get('description'),
         metadata=asked.get('metadata') or {}, in_use=_in_use(asked.get('force'), call.version),
         request_id=caller.request_id), call.named())
@@ -77,7 +77,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Change the name or description of a snapshot."""
-    snapshots.update(services.database, call.target.id, _texts(call.body['snapshot']))
+    snapshots.update(services.database, call.target, _texts(call.body['snapshot']))
     found = snapshot_queries.get(services.database, call.target.id)
     return {'snapshot': views.made(call, found)}
 

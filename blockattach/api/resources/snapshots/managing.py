@@ -34,7 +34,7 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
     reference = manageable.reference(asked['ref'])
     services.managing.check(volume)
     made = services.snapshots.create(caller, snapshots.Draft(
-        volume_id=volume.id, project_id=caller.project_id, user_id=caller.user_id or '',
+        volume=volume, project_id=caller.project_id, user_id=caller.user_id or '',
         name=asked.get('name'), description=asked.get('description'),
         metadata=asked.get('metadata') or {}, in_use=True, request_id=caller.request_id,
         reference=reference))

@@ -116,7 +116,7 @@ def force_delete(services: api_services.ApiServices, call: operation.Call) -> No
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
     """Let attachments made from now on read only, or not."""
     value = call.body['os-update_readonly_flag']['readonly']
-    volumes.set_readonly(services.database, call.target.id, bool(listing.boolean(value)))
+    volumes.set_readonly(services.database, call.target, bool(listing.boolean(value)))
 
 
 def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> str | None:

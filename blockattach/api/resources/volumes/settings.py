@@ -47,7 +47,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
     asked = call.body['volume']
     values = {name: text(asked, name) for name in TEXTS
               if name in asked or f'display_{name}' in asked}
-    changed = volume_settings.update(services.database, call.target.id, values,
+    changed = volume_settings.update(services.database, call.target, values,
                                      asked.get('metadata'))
     return {'volume': views.made(services, call, changed)}
 
@@ -69,7 +69,7 @@ def text(asked: Mapping[str, Any], key: str) -> str | None:
 def set_bootable(services: api_services.ApiServices, call: operation.Call) -> None:
     """Say whether a server can boot from the volume."""
     value = listing.boolean(call.body['os-set_bootable']['bootable'])
-    volume_settings.update(services.database, call.target.id, {'bootable': bool(value)})
+    volume_settings.update(services.database, call.target, {'bootable': bool(value)})
 
 
 def show_image_metadata(services: api_services.ApiServices,
@@ -88,7 +88,7 @@ def set_image_metadata(services: api_services.ApiServices, call: operation.Call)
     services.policy.authorize(call.context, policies.UPDATE_METADATA, call.target.project_id)
     added = call.body['os-set_image_metadata']['metadata']
     return {'metadata': volume_settings.change_image_metadata(
-        services.database, call.target.id, lambda now: {**now, **added})}
+        services.database, call.target, lambda now: {**now, **added})}
 
 
 def unset_image_metadata(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -103,4 +103,4 @@ def unset_image_metadata(services: api_services.ApiServices, call: operation.Cal
         if key not in now:
             raise errors.ImageMetadataNotFound(volume_id=call.target.id)
         return {name: value for name, value in now.items() if name != key}
-    volume_settings.change_image_metadata(services.database, call.target.id, without)
+    volume_settings.change_image_metadata(services.database, call.target, without)

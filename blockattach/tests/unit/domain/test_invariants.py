@@ -82,6 +82,7 @@ BROKEN = {
     'nothing_is_overdue': (row(**{**CONNECTING, 'overdue': 11.0}),
                            work('volume', 'v', 11.0, volume(own_status='creating'))),
     'attachments_have_volumes': (dataclasses.replace(WHOLE, volumes=()), volume(deleted=True)),
+    'attachments_share_the_project': (volume(project_id='other'),),
     'initiators_are_known': (row(connected=False), row(**{**CONNECTING, 'initiator': None})),
     'snapshots_have_a_volume': (snapshot(volume_id='w'), snapshot(pool=f'{HOST}#other'),
                                 volume(deleted=True)),

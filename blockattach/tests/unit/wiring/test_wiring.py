@@ -171,7 +171,7 @@ class NotificationsTest(WiringTestCase):
         leaving = make.attachment(base.database, state=lifecycle.State.DISCONNECTING)
         moved = attachment_verbs.move(base.database, leaving.volume_id, leaving.id,
                                  lifecycle.Event.DISCONNECTED)
-        deleting = volumes.start_delete(base.database, leaving.volume_id, LIMIT)
+        deleting = volumes.start_delete(base.database, make.judged(leaving.volume_id), LIMIT)
         volumes.deleted(base.database, leaving.volume_id, deleting.generation)
         base.attachment_notifications.moved(context.admin_context(), moved.old, moved.new)
         publisher, event_type, payload = self.heard().get(timeout=LIMIT)
