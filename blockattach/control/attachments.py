@@ -15,8 +15,8 @@ from blockattach.control import repeats
 from blockattach.db import idempotency
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
+from blockattach.db.volumes import resets
 from blockattach.domain import attachment_lifecycle
-from blockattach.domain import connection
 from blockattach.domain import records
 
 _Event = attachment_lifecycle.Event
@@ -108,9 +108,8 @@ class AttachmentControl:
         """
         if ruled is None:
             return self._connect(caller, attachment, connector)
-        initiator = connection.initiator_of(connector)
         while True:
-            self.rule.check(caller, attachment, ruled, initiator)
+            self.rule.check(caller, attachment, ruled, connector)
             failpoints.point('control.attachments.after_check')
             try:
                 return self._connect(caller, attachment, connector, attachment.generation)
@@ -148,7 +147,10 @@ class AttachmentControl:
         with self._telemetry.verb('attachments.delete'):
             verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
             self.rule.check(caller, attachment, verb)
-            if self.remove(caller, attachment, force, verb):
+            was_last = self.remove(caller, attachment, force, verb)
+            if force:
+                resets.clear(self._database, attachment.volume_id)
+            if was_last:
                 return []
             return attachment_queries.of_volume(self._database, attachment.volume_id)
 

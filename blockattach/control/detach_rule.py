@@ -7,11 +7,14 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from typing import Any
 
 from blockattach import context
 from blockattach import errors
+from blockattach.domain import connection
 from blockattach.domain import detach_rule
 from blockattach.domain import records
 from blockattach.log import fields
@@ -43,16 +46,18 @@ class DetachRule:
         self._service_roles = frozenset(service_roles)
 
     def check(self, caller: context.RequestContext, attachment: records.Attachment,
-              verb: detach_rule.Verb, initiator: str | None = None) -> None:
+              verb: detach_rule.Verb, connector: Mapping[str, Any] | None = None) -> None:
         """Return if the caller may end this attachment, or move its access.
 
-        :param initiator: the one that gets the access then
+        :param connector: of the host that gets the access then
+        :raises ConnectorUnusable: it has no usable initiator
         :raises AttachmentInUseByServer: it must be detached in Nova first
         :raises NovaUnavailable: it is not known whether the server uses it
         """
         self._decide(caller, detach_rule.Facts(
             self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment,
-            verb=verb, initiator=initiator))
+            verb=verb,
+            initiator=None if connector is None else connection.initiator_of(connector)))
 
     def check_volume(self, caller: context.RequestContext, volume_id: str,
                      rows: Sequence[records.Attachment], attachment_id: str | None,

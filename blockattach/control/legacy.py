@@ -14,6 +14,7 @@ from blockattach.control import attachments as attachment_control
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
 from blockattach.db.attachments import detaches
+from blockattach.db.volumes import resets
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import connection
 from blockattach.domain import detach_rule
@@ -195,11 +196,13 @@ class LegacyControl:
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
-        """End one attachment, whatever its state and whether or not its backend answers.
+        """End one attachment, whatever its state and whether or not its backend answers. The
+        volume is what its attachments say then, also where it was in error, or has none.
 
         :raises InvalidInput: there are several, and none was named
         """
         self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
+        resets.clear(self._database, volume.id)
 
     def _detach(self, caller: context.RequestContext, volume: records.Volume,
                 rows: Sequence[records.Attachment], attachment_id: str | None,

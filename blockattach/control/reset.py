@@ -32,6 +32,8 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
             control.rule.check(caller, row, verb)
         for row in rows:
             control.remove(caller, row, force=True, ruled=verb)
+        if rows and requested.status is None:
+            resets.clear(database, volume.id)
     if requested.status is not None or requested.migration_status is not None:
         # Decided again: the attachments are removed by now, and there may be new ones.
         _check(volume.id, resets.reset_status(

@@ -227,6 +227,14 @@ WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStat
                 OwnStatus.MIGRATING_LOCKED: OwnStatus.AVAILABLE}
 """What a volume in the middle of work is where that work is given up."""
 
+CLEARED_BY_FORCE = frozenset({
+    OwnStatus.ERROR, OwnStatus.ERROR_DELETING, OwnStatus.ERROR_EXTENDING,
+    OwnStatus.ERROR_RESTORING, OwnStatus.ERROR_MANAGING, OwnStatus.ERROR_BACKING_UP,
+    OwnStatus.CREATING, OwnStatus.DOWNLOADING, OwnStatus.ATTACHING, OwnStatus.DETACHING,
+    OwnStatus.RESERVED})
+"""A volume with one of these, and without work of its own, is what its attachments say once an
+administrator has ended one of them by force."""
+
 CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,
                       OwnStatus.MIGRATING_LOCKED, OwnStatus.MANAGING})
 """Work that may have claimed room besides what the volume has."""

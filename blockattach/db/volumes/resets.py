@@ -15,6 +15,7 @@ from blockattach.domain import volume_lifecycle
 
 _volumes = models.volumes
 _Event = volume_lifecycle.Event
+_Own = volume_lifecycle.OwnStatus
 
 
 def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
@@ -60,10 +61,32 @@ def reset_status(database: engine.Database, volume: records.Judged,
     return facts
 
 
+@engine.retried
+def clear(database: engine.Database, volume_id: str) -> None:
+    """Return a volume to the status that its attachments imply, after a forced detach.
+
+    A volume with work of its own, one that was never made, and one in maintenance or offered to
+    another project keep their status.
+    """
+    with database.writer() as connection:
+        row = volume_rows.await_others(connection, volume_id)
+        if row is not None and row.own_status in volume_lifecycle.CLEARED_BY_FORCE \
+                and not _is_at_work(connection, row) and _is_made(row):
+            volume_rows.move(connection, database, row, _Event.RESET, _Own.AVAILABLE)
+
+
 def _reset_facts(connection: sa.Connection, row: Any,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
     return reset_rule.Facts(
         requested=requested, own_status=row.own_status,
-        at_work=work.find(connection, 'volume', row.id) is not None,
-        # Its targets count as shared until a backend reports otherwise.
-        made=not row.shared_targets, lowest_rank=row.lowest_rank, shown=row.status)
+        at_work=_is_at_work(connection, row), made=_is_made(row), lowest_rank=row.lowest_rank,
+        shown=row.status)
+
+
+def _is_at_work(connection: sa.Connection, row: Any) -> bool:
+    return work.find(connection, 'volume', row.id) is not None
+
+
+def _is_made(row: Any) -> bool:
+    # Its targets count as shared until a backend reports otherwise.
+    return not row.shared_targets

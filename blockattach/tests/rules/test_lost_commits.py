@@ -55,6 +55,7 @@ REPEATABLE = {
     ('db/attachments/waits.py', 'put_off'): AGAIN,
     ('db/attachments/waits.py', 'take'): FOUND_DONE,
     ('db/volumes/volumes.py', 'set_readonly'): AGAIN,
+    ('db/volumes/resets.py', 'clear'): NOTHING_LEFT,
     ('db/volumes/resets.py', 'reset_status'): AGAIN,
     ('db/volumes/volume_settings.py', 'update'): AGAIN,
     ('db/volumes/volume_settings.py', 'change_metadata'):

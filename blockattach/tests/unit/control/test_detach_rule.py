@@ -10,6 +10,7 @@ from blockattach.conf import nova as nova_conf
 from blockattach.control import detach_rule
 from blockattach.domain import detach_rule as domain_rule
 from blockattach.nova import client
+from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
@@ -123,10 +124,10 @@ class CheckTest(RuleTestCase):
 
     def test_the_same_host_may_connect_once_more(self):
         row = samples.attachment()
-        self.rule().check(caller(), row, _Verb.UPDATE, row.initiator)
+        self.rule().check(caller(), row, _Verb.UPDATE, make.connector(row.initiator))
         self.assert_asked(0)
         with self.assertRaises(errors.AttachmentInUseByServer):
-            self.rule().check(caller(), row, _Verb.UPDATE, 'iqn.2016-04.com.example:another')
+            self.rule().check(caller(), row, _Verb.UPDATE, make.connector())
 
 
 class CheckVolumeTest(RuleTestCase):
