@@ -16,9 +16,9 @@ from blockattach.http import schema
 from blockattach.policy import access
 from blockattach.policy import volumes as policies
 
-_KEYS = ('image_id', 'imageRef')
+KEYS = ('image_id', 'imageRef')
+"""The fields that name the image of a new volume."""
 _OTHERS = ('snapshot_id', 'source_volid', 'backup_id')
-_BOOTED = operation.V(3, 46)
 _MORE = operation.V(3, 1)
 _RESERVED = 'reserved'
 
@@ -57,33 +57,35 @@ REIMAGE = schema.obj({'image_id': {**schema.UUID, 'maxLength': 36},
                       'reimage_reserved': views.BOOLEAN}, required=['image_id'])
 
 
-def of_new_volume(services: api_services.ApiServices, call: operation.Call,
-                  asked: Mapping[str, Any]) -> tuple[images.Image | None, Mapping[str, Any]]:
-    """The image that a new volume is to be made of, and what is asked for besides: the image may
-    say which type, and may stand for a snapshot.
+def find_image(services: api_services.ApiServices, call: operation.Call,
+               asked: Mapping[str, Any]) -> images.Image | None:
+    """Return the image that a new volume is to be made of; None: none is named, or another source
+    is named besides, and what is wrong with that is said where that one is looked up.
 
-    :raises InvalidInput: there is no such image, or no Glance, or there is another source
+    :raises InvalidInput: there is no such image, or no Glance
     :raises Conflict: several images have that name
     """
-    ref = next((asked[key] for key in _KEYS if asked.get(key)), None)
+    ref = next((asked[key] for key in KEYS if asked.get(key)), None)
     if ref is None:
-        return None, asked
+        return None
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
     if any(asked.get(key) is not None for key in _OTHERS):
-        # What is wrong with that is said where the others are looked up.
-        return None, asked
-    image = services.images.find(call.context, str(ref))
-    if call.version >= _BOOTED and image.boot_snapshot is not None:
-        return None, {**asked, 'snapshot_id': image.boot_snapshot}
+        return None
+    return services.images.find(call.context, str(ref))
+
+
+def with_type(services: api_services.ApiServices, call: operation.Call, image: images.Image,
+              asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is asked for with the volume type that the image names, unless one is named."""
     kind = image.properties.get(images.VOLUME_TYPE)
-    if kind and not asked.get('volume_type'):
-        try:
-            asked = {**asked, 'volume_type': access.find_volume_type(
-                call.context, services.database, kind).id}
-        except errors.NotFound:
-            # As if it named none: another cloud may have such a type.
-            return image, asked
-    return image, asked
+    if not kind or asked.get('volume_type'):
+        return asked
+    try:
+        return {**asked, 'volume_type': access.find_volume_type(
+            call.context, services.database, kind).id}
+    except errors.NotFound:
+        # As if it named none: another cloud may have such a type.
+        return asked
 
 
 def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | None:

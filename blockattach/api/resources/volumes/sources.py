@@ -9,15 +9,18 @@ from blockattach.db.services import pools
 from blockattach.db.services import services as service_queries
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import sources as source_queries
+from blockattach.domain import images as domain_images
 from blockattach.domain import records
 from blockattach.domain import sources
 from blockattach.http import operation
 from blockattach.policy import access
 
-of_image, progress_of = images.of_new_volume, images.progress_of
-"""What images say of a new volume."""
+progress_of = images.progress_of
 _KEYS = ('snapshot_id', 'source_volid')
-_IMAGES = ('image_id', 'imageRef')
+_IMAGES = images.KEYS
+_BOOTED = operation.V(3, 46)
+"""From here on an image that Nova made of a server that boots from a volume stands for the
+snapshot that its property names."""
 
 
 def made_before(services: api_services.ApiServices, call: operation.Call,
@@ -30,6 +33,32 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
     if all(asked.get(key) is None for key in (*_KEYS, *_IMAGES)):
         return None
     return services.volumes.made_before(call.named())
+
+
+def of_image(services: api_services.ApiServices, call: operation.Call, asked: Mapping[str, Any],
+             ) -> tuple[domain_images.Image | None, Mapping[str, Any]]:
+    """Return the image that a new volume is to be made of, and what is asked for besides: the
+    image may say which type, or stand for a snapshot, which takes its place.
+
+    :raises InvalidInput: there is no such image, or no Glance
+    :raises Conflict: several images have that name
+    :raises NotFound: it stands for a snapshot that the caller does not see
+    """
+    image = images.find_image(services, call, asked)
+    if image is None:
+        return None, asked
+    snapshot_id = image.boot_snapshot
+    if snapshot_id is not None:
+        try:
+            _snapshot(services, call, snapshot_id)
+        except errors.SnapshotNotFound:
+            raise errors.NotFound(
+                'Nova specific image is found, but boot volume snapshot id:'
+                f'{errors.shortened(snapshot_id)} not found.') from None
+        if call.version >= _BOOTED:
+            others = {key: value for key, value in asked.items() if key not in _IMAGES}
+            return None, {**others, 'snapshot_id': snapshot_id}
+    return image, images.with_type(services, call, image, asked)
 
 
 def find(services: api_services.ApiServices, call: operation.Call,
