@@ -40,6 +40,8 @@ _DIRECTIONS = frozenset((paging.ASCENDING, paging.DESCENDING))
 _INTEGER = re.compile(r'[+-]?[0-9]{1,18}')
 _MOST_OFFSET = 2 ** 31 - 1
 _LONGEST_STRUCTURE = 4096
+_LITERALS = tuple('\'"[(N')
+"""Beginnings of what may mean something else in Python than the text itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
 
     :raises InvalidFilter: an unknown one, from `STRICT_FILTERS` on, unless the caller is an
         administrator
-    :raises InvalidInput: all_tenants is neither true nor false
+    :raises InvalidInput: all_tenants is neither true nor false; a key is not of ASCII characters,
+        from `STRICT_FILTERS` on
     """
     is_admin = bool(call.context.is_admin)
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
@@ -110,6 +113,8 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
             nothing = True
         else:
             unknown.append(key)
+    if call.version >= STRICT_FILTERS and not all(key.isascii() for key in unknown):
+        raise errors.InvalidInput('Filter keys can only contain ASCII characters.')
     if nothing or (unknown and is_admin):
         found = dataclasses.replace(found, nothing=True)
     if unknown and not is_admin and call.version >= STRICT_FILTERS:
@@ -215,21 +220,60 @@ def boolean(value: str | bool) -> bool | None:
 
 
 def structure(key: str, text: str) -> dict[str, str]:
-    """A filter like ``{'k': 'v'}``, as JSON or as Python writes it.
+    """Return a filter like ``{'k': 'v'}``, as JSON or as Python writes it. Numbers and truth
+    values stand for their texts, as Python writes them.
 
-    :raises InvalidInput: it is neither, or no mapping of texts to texts
+    :raises InvalidInput: it is neither, or no mapping of such values
     """
-    readers: tuple[Callable[[str], Any], ...] = (orjson.loads, ast.literal_eval)
+    readers: tuple[Callable[[str], Any], ...] = (orjson.loads, _python)
     for read in readers:
         try:
             value = read(text) if len(text) <= _LONGEST_STRUCTURE else None
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            if isinstance(value, dict):
+                return {_text(name): _text(part) for name, part in value.items()}
+        except ValueError:
             continue
-        if isinstance(value, dict) and all(isinstance(part, str)
-                                           for pair in value.items() for part in pair):
-            return value
     raise errors.InvalidInput(
         f"Invalid input received: '{key} = {errors.shortened(text)}' is not a mapping.")
+
+
+def literal(text: str) -> str | list[str] | None:
+    """Return the value of a filter that may be written as in Python: a text in quotes, None, or a
+    list of values, of which one must match. Anything else is a text as it is.
+    """
+    if not text.startswith(_LITERALS) or len(text) > _LONGEST_STRUCTURE:
+        return text
+    try:
+        value = _python(text)
+        if value is None:
+            return None
+        return [_text(part) for part in value] if isinstance(value, list | tuple) else _text(value)
+    except ValueError:
+        return text
+
+
+def _python(text: str) -> Any:
+    """Return what a text means in Python.
+
+    :raises ValueError: it means nothing
+    """
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(text) from error
+
+
+def _text(value: Any) -> str:
+    """Return the text of a scalar, as Python writes it.
+
+    :raises ValueError: it is none, or no column takes its text: escapes bring about what a query
+        string cannot have, zero characters and halves of characters
+    """
+    text = str(value)
+    text.encode()
+    if not isinstance(value, bool | int | float | str) or '\0' in text:
+        raise ValueError(text)
+    return text
 
 
 def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]:

@@ -17,6 +17,8 @@ _METADATA_SUMMED_UP = V(3, 36)
 _TIMES = frozenset(('created_at', 'updated_at'))
 _BOOLEANS = frozenset(('bootable', 'multiattach', 'shared_targets'))
 _METADATA = frozenset(('metadata', 'glance_metadata'))
+# A name may begin and end with a quote itself.
+_RAW = frozenset(('name', 'display_name'))
 _TEXTS = frozenset(volume_queries.SORT_COLUMNS) - _TIMES - _BOOLEANS - {'size'}
 _FALSE_WORDS = frozenset(('False', 'false', 'FALSE'))
 _STRICT_BOOLEANS = V(3, 2)
@@ -87,19 +89,26 @@ def _filters(services: api_services.ApiServices,
             equal[key] = _boolean(call.version, key, text)
         elif key == 'consumes_quota':
             nothing |= not _boolean(call.version, key, text)
-        elif key == 'size' and text.isascii() and text.isdigit() and len(text) < 10:
-            equal[key] = int(text)
-        elif key in ('size', 'group_id'):
+        elif key == 'size':
+            equal[key] = _sizes(text)
+        elif key == 'group_id':
             # Nothing has such a one.
             nothing = True
         else:
-            equal[key] = text
+            equal[key] = text if key in _RAW else listing.literal(text)
     if nothing:
         return None
     project_id = None if asked.all_projects else call.context.project_id
     return volume_queries.Filters(
         project_id, equal, asked.like, pairs.get('metadata', {}),
         pairs.get('glance_metadata', {}), bool(call.context.is_admin), compared)
+
+
+def _sizes(text: str) -> list[int]:
+    """Return the sizes that a filter names; what is no size matches nothing."""
+    found = listing.literal(text)
+    return [int(one) for one in (found if isinstance(found, list) else [found or ''])
+            if one.isascii() and one.isdigit() and len(one) < 10]
 
 
 def _rules(services: api_services.ApiServices, version: V) -> listing.FilterRules:
