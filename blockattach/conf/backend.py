@@ -8,6 +8,11 @@ from blockattach.conf import locations
 from blockattach.conf import settings as groups
 
 
+def _without_brackets(address: str) -> str:
+    """Return an address without the brackets that a URL has around one of IPv6."""
+    return address[1:-1] if address.startswith('[') and address.endswith(']') else address
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LvmSettings:
     """The volume group of a backend with ``store = lvm``."""
@@ -73,11 +78,14 @@ class BackendSettings:
     volumes_dir: str = groups.option(cfg.StrOpt, required=True, help=(
         'Folder of the file store. Default: volumes/<backend> under the state '
         'directory.'))
-    target_ip_address: str = groups.option(cfg.StrOpt, default='127.0.0.1', help=(
-        'Address that initiators log in to.'))
-    target_secondary_ip_addresses: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], help=(
-        'Further addresses of this host under which initiators reach the same '
-        'targets: the paths of multipath.'))
+    target_ip_address: str = groups.option(
+        cfg.StrOpt, default='127.0.0.1', read=_without_brackets, help=(
+            'Address that initiators log in to.'))
+    target_secondary_ip_addresses: tuple[str, ...] = groups.option(
+        cfg.ListOpt, default=[],
+        read=lambda addresses: tuple(map(_without_brackets, addresses)), help=(
+            'Further addresses of this host under which initiators reach the same '
+            'targets: the paths of multipath.'))
     target_port: int = groups.option(cfg.PortOpt, default=3260, help=(
         'Port that initiators log in to. 0: the first free one.'))
     target_prefix: str = groups.option(cfg.StrOpt, default='iqn.2010-10.org.openstack:', help=(
