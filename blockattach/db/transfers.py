@@ -130,8 +130,8 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
         for snapshot in moved:
             if snapshot.status != _AVAILABLE:
                 raise errors.InvalidSnapshot(
-                    reason=f'Transfer {of.id}: Snapshot {snapshot.id} is not in the expected '
-                           'available state.')
+                    reason=f'Transfer {of.id}: a snapshot is not in the expected available '
+                           'state.')
         # A project may have accepted what is its own.
         if row.project_id != project_id:
             quotas.check(connection, database, limits, quota_rules.volume(
@@ -153,7 +153,10 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
 
 
 def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
-    """Lock the live snapshots of a locked volume that belong to its project."""
+    """Lock the live snapshots of a locked volume that go with it.
+
+    Those that an earlier project has kept stay its own.
+    """
     return list(connection.execute(_snapshots.select().where(
         _snapshots.c.volume_id == volume.id, models.live(_snapshots),
         _snapshots.c.project_id == volume.project_id,

@@ -142,7 +142,8 @@ def delete_with(connection: sa.Connection, database: engine.Database, volume_id:
     found = _locked(connection, volume_id)
     for row in found:
         if project_id not in (None, row.project_id):
-            raise errors.InvalidSnapshot(reason=f'{row.id} is of another project')
+            # Without its id: it is none of the caller's business.
+            raise errors.InvalidSnapshot(reason='a snapshot is of another project')
         if not force and row.status not in snapshots.DELETABLE:
             raise errors.InvalidSnapshot(reason=f'{row.id} is {row.status}')
         check_unused(connection, row.id)
