@@ -17,6 +17,7 @@ import draw_lifecycle
 import draw_parts
 import print_api
 import print_api_reference
+import print_bounds
 import print_commands
 import print_consumers
 import print_dashboard
@@ -69,6 +70,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/contributor/failpoints.rst': print_failpoints.document,
     'doc/source/contributor/interfaces.rst': print_rpc.interfaces,
     'doc/source/contributor/planted_bugs.txt': print_planted_bugs.document,
+    'doc/source/user/bounds.rst': print_bounds.document,
     'doc/source/user/bus_methods.txt': print_rpc.consumer_methods,
     'doc/source/user/consumers.txt': print_consumers.document,
     'doc/source/user/operations.rst': print_api_reference.overview,

@@ -87,7 +87,7 @@ SERVED = (
         '3.0 POST /volumes/{id}/action (os-migrate_volume)',
         '3.40 POST /volumes/{id}/action (revert)')),
     Part('What a consumer completes', EXPECTED, (
-        '3.71 POST /volumes/{id}/action (os-extend_volume_completion)',
+        '3.0 POST /volumes/{id}/action (os-extend_volume_completion)',
         '3.0 POST /volumes/{id}/action (os-migrate_volume_completion)'),
         refused='nothing here waits for its consumer'),
     Part('Volume types', NEEDED, (
@@ -146,9 +146,9 @@ SERVED = (
         '3.0 GET /os-volume-transfer', '3.0 GET /os-volume-transfer/detail',
         '3.0 GET /os-volume-transfer/{id}', '3.0 POST /os-volume-transfer',
         '3.0 POST /os-volume-transfer/{id}/accept', '3.0 DELETE /os-volume-transfer/{id}',
-        '3.55 GET /volume-transfers', '3.55 GET /volume-transfers/detail',
-        '3.55 GET /volume-transfers/{id}', '3.55 POST /volume-transfers',
-        '3.55 POST /volume-transfers/{id}/accept', '3.55 DELETE /volume-transfers/{id}')),
+        '3.0 GET /volume-transfers', '3.0 GET /volume-transfers/detail',
+        '3.0 GET /volume-transfers/{id}', '3.0 POST /volume-transfers',
+        '3.0 POST /volume-transfers/{id}/accept', '3.0 DELETE /volume-transfers/{id}')),
     Part('Messages', NEEDED, (
         '3.3 GET /messages', '3.3 GET /messages/{id}', '3.3 DELETE /messages/{id}')),
     Part('What lies on a backend already', RARE, (

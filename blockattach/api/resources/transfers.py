@@ -42,12 +42,14 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     if volume.encrypted and call.version < _ENCRYPTED:
         raise errors.InvalidVolume(reason='transferring encrypted volume is not supported')
-    if volume.encrypted and asked.get('no_snapshots'):
+    no_snapshots = bool(listing.boolean(asked.get('no_snapshots', False)))
+    if volume.encrypted and no_snapshots:
         raise errors.InvalidVolume(reason='transferring an encrypted volume without its snapshots '
                                           'is not supported')
     auth_key = domain.new_key()
-    made = transfers.create(services.database, volume, asked.get('name'),
-                            asked.get('no_snapshots', False), domain.seal(auth_key))
+    name = asked.get('name')
+    made = transfers.create(services.database, volume, name and name.strip(), no_snapshots,
+                            domain.seal(auth_key))
     return {'transfer': {**_detail(call, made), 'auth_key': auth_key}}
 
 
@@ -55,7 +57,7 @@ def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str
     """Give the volume to the caller's project. The key is the right to do so."""
     caller = call.context
     found = transfers.get(services.database, call.path['id'])
-    if not domain.matches(found.sealed, call.body['accept']['auth_key']):
+    if not domain.matches(found.sealed, str(call.body['accept']['auth_key'])):
         raise errors.TransferKeyWrong(transfer_id=found.id)
     if not caller.project_id:
         raise errors.InvalidInput('The volume must belong to a project: use a token of one.')
@@ -123,37 +125,37 @@ _DETAILS = {version: schema.obj(
     required=['transfers']) for version, view in _VIEWS.items()}
 
 _OFFER = schema.wrapped('transfer', schema.obj(
-    {'volume_id': schema.UUID, 'name': {'type': ['string', 'null'], 'maxLength': 255}},
+    {'volume_id': schema.UUID,
+     'name': {'type': ['string', 'null'], 'maxLength': 255, 'pattern': r'\S'}},
     required=['volume_id']))
 _CREATE = {operation.BASE: _OFFER, _SNAPSHOTS: schema.extend(
-    _OFFER, {'no_snapshots': answers.BOOLEAN}, at='transfer')}
+    _OFFER, {'no_snapshots': answers.YES_OR_NO}, at='transfer')}
 _ACCEPT = {operation.BASE: schema.wrapped('accept', schema.obj(
-    {'auth_key': {'type': 'string', 'minLength': 1, 'maxLength': 255}}, required=['auth_key']))}
+    {'auth_key': {'type': ['string', 'integer'], 'maxLength': 255}}, required=['auth_key']))}
 
 
-OPERATIONS = tuple(row for path, since in zip(policies.PATHS, (operation.BASE, _SNAPSHOTS),
-                                              strict=True) for row in (
+OPERATIONS = tuple(row for path in policies.PATHS for row in (
     operation.Operation(
-        'GET', path, index, since=since, policy=policies.GET_ALL, answer=_NAMES,
+        'GET', path, index, policy=policies.GET_ALL, answer=_NAMES,
         faults=(errors.TransferNotFound,), summary='List transfers.'),
     operation.Operation(
-        'GET', f'{path}/detail', detail, since=since, policy=policies.GET_ALL, answer=_DETAILS,
+        'GET', f'{path}/detail', detail, policy=policies.GET_ALL, answer=_DETAILS,
         faults=(errors.TransferNotFound,),
         summary='List transfers with all that is known of them.'),
     operation.Operation(
-        'GET', f'{path}/{{id}}', show, since=since, policy=policies.GET, target=_target,
+        'GET', f'{path}/{{id}}', show, policy=policies.GET, target=_target,
         answer=_SHOWN, summary='Show a transfer.'),
     operation.Operation(
-        'POST', path, create, since=since, policy=policies.CREATE, status=202, body=_CREATE,
+        'POST', path, create, policy=policies.CREATE, status=202, body=_CREATE,
         answer=_MADE, faults=(errors.VolumeNotFound, errors.InvalidSnapshot),
         summary='Offer a volume to another project.'),
     operation.Operation(
-        'POST', f'{path}/{{id}}/accept', accept, since=since, policy=policies.ACCEPT, status=202,
+        'POST', f'{path}/{{id}}/accept', accept, policy=policies.ACCEPT, status=202,
         body=_ACCEPT, answer={operation.BASE: schema.wrapped('transfer', _NAME.whole)},
         faults=(errors.TransferNotFound, errors.TransferKeyWrong, errors.InvalidSnapshot,
                 errors.QuotaExceeded),
         summary='Take a volume that another project offers.'),
     operation.Operation(
-        'DELETE', f'{path}/{{id}}', delete, since=since, policy=policies.DELETE, target=_target,
+        'DELETE', f'{path}/{{id}}', delete, policy=policies.DELETE, target=_target,
         status=202, answer={operation.BASE: answers.EMPTY}, summary='Take an offer back.'),
 ))

@@ -203,7 +203,7 @@ def _check_specs(specs: Mapping[str, str]) -> None:
 
 def _asked_encryption(call: operation.Call) -> dict[str, Any]:
     """The facts that were given; clients send the size of the key as a text too."""
-    asked: dict[str, Any] = call.body['encryption']
+    asked = {key: value for key, value in call.body['encryption'].items() if key in _FACTS}
     size = asked.get('key_size')
     return asked if size is None else {**asked, 'key_size': int(size)}
 
@@ -269,7 +269,7 @@ _UPDATE = schema.wrapped('volume_type', schema.obj({
     'is_public': _BOOLEAN,
 }))
 
-_SPECS = schema.wrapped('extra_specs', {**_EXTRA_SPECS, 'minProperties': 1})
+_SPECS = schema.wrapped('extra_specs', _EXTRA_SPECS)
 _SPEC = {**_EXTRA_SPECS, 'minProperties': 1, 'maxProperties': 1}
 _SPECS_SHOWN = {BASE: schema.wrapped('extra_specs', answers.TEXTS_BY_KEY)}
 _SPEC_SHOWN = {BASE: {**answers.TEXTS_BY_KEY, 'minProperties': 1, 'maxProperties': 1}}
@@ -296,12 +296,12 @@ _CONTROL_LOCATION: schema.Schema = {'enum': list(volume_type.CONTROL_LOCATIONS)}
 _LARGEST_KEY_SIZE = 2 ** 31 - 1
 
 _ENCRYPTION_UPDATE = schema.wrapped('encryption', schema.obj({
-    'provider': {'type': 'string', 'maxLength': 255, 'pattern': r'\S'},
+    'provider': {'type': 'string', 'maxLength': 255},
     'control_location': _CONTROL_LOCATION,
     'cipher': {'type': ['string', 'null'], 'maxLength': 255},
     'key_size': {'type': ['integer', 'string', 'null'], 'minimum': 0,
                  'maximum': _LARGEST_KEY_SIZE, 'pattern': '^[0-9]{1,9}$'},
-}))
+}, additional=True))
 _ENCRYPTION_CREATE = schema.extend(_ENCRYPTION_UPDATE, at='encryption',
                                    required=['provider', 'control_location'])
 

@@ -383,7 +383,8 @@ class CompletionTest(ExtendTestCase):
                         persona or self.http.as_admin, version)
 
     def test_only_its_version_has_it(self):
-        self.assert_fault(404, '', self.complete(self.volume(), {}, version='3.70'))
+        for version in ('3.0', '3.70'):
+            self.assert_status(400, self.complete(self.volume(), {}, version=version))
 
     def test_what_is_not_being_extended(self):
         volume_id = self.volume()

@@ -120,6 +120,14 @@ class ManageTest(ManagingTestCase):
             f'/os-quota-sets/{self.http.as_admin.project_id}', {'quota_set': {'volumes': 1}}))
         self.assert_status(413, self.manage('disk'))
 
+    def test_host_null_is_as_if_it_were_left_out(self):
+        for version, sentence in (('3.15', 'Host field is missing.'),
+                                  ('3.16', "Cluster 'nowhere' not found")):
+            fields = {'cluster': 'nowhere'} if version == '3.16' else {}
+            self.assert_fault(400, sentence, self.http.as_admin.post('/manageable_volumes', {
+                'volume': {'host': None, 'ref': {'source-name': 'disk'}, **fields}},
+                version=version))
+
     def test_bad_requests(self):
         self.lies_there('disk')
         both = 'One and only one of cluster and host must be set.'

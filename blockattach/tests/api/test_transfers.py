@@ -1,9 +1,13 @@
 """Transfers of volumes between projects."""
+import itertools
 import threading
 
 from blockattach.db import models
+from blockattach.domain import transfers as domain_transfers
 from blockattach.domain.invariants import observed
 from blockattach.tests.api import base
+from blockattach.tests.api import snapshots
+from blockattach.tests.api import test_bad_input
 from blockattach.tests.api import test_quotas
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
@@ -11,6 +15,12 @@ from blockattach.volume import checker
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')
 OFFERED = 'awaiting-transfer'
+ACTIONS = {
+    **test_bad_input.ACTIONS, 'os-extend': {'new_size': 2}, 'os-set_bootable': {'bootable': True},
+    'os-unmanage': {}, 'os-force_delete': None, 'os-update_readonly_flag': {'readonly': True},
+    'os-volume_upload_image': {'image_name': 'mine'}, 'revert': {'snapshot_id': None},
+    'os-reimage': {'image_id': '11111111-1111-4111-8111-111111111111'},
+}
 CREATE, ACCEPT = 'transfers.create', 'transfers.accept'
 """Verbs, as failpoints name them."""
 
@@ -78,17 +88,19 @@ class TransfersTest(base.ApiTestCase):
     def test_keys_by_version(self):
         volume_id = self.volume()
         base_keys = {'id', 'name', 'volume_id', 'links', 'created_at'}
-        rows = ((PATHS[0], '3.0', base_keys), (PATHS[0], '3.54', base_keys),
-                (PATHS[1], '3.55', base_keys | {'no_snapshots'}),
-                (PATHS[1], '3.57', base_keys | {
+        rows = (('3.0', base_keys), ('3.30', base_keys), ('3.54', base_keys),
+                ('3.55', base_keys | {'no_snapshots'}),
+                ('3.57', base_keys | {
                     'no_snapshots', 'accepted', 'source_project_id', 'destination_project_id'}))
-        for path, version, keys in rows:
+        for path, (version, keys) in itertools.product(PATHS, rows):
             with self.subTest(path=path, version=version):
                 made = self.offer(volume_id, path, version)
                 self.assertEqual(keys | {'auth_key'}, made.keys())
+                for listed in (path, f'{path}/detail'):
+                    self.assertEqual([made['id']], [one['id'] for one in self.http.as_member.get(
+                        listed, version=version).body['transfers']])
                 self.assert_status(202, self.http.as_member.delete(f'{path}/{made["id"]}',
                                                                    version=version))
-        self.assert_status(404, self.http.as_member.get(PATHS[1], version='3.54'))
 
     def test_what_is_said_with_an_offer(self):
         made = self.offer(self.volume(), name='to you', no_snapshots=True)
@@ -99,6 +111,25 @@ class TransfersTest(base.ApiTestCase):
         self.assert_fault(400, 'no_snapshots', self.http.as_member.post(
             PATHS[0], {'transfer': {'volume_id': self.volume(), 'no_snapshots': True}},
             version='3.54'))
+
+    def test_offer_says_yes_or_no_in_words_and_trims_its_name(self):
+        for word, expected in (('true', True), ('no', False), ('1', True), (False, False)):
+            made = self.offer(self.volume(), name=' to you ', no_snapshots=word)
+            self.assertEqual(('to you', expected), (made['name'], made['no_snapshots']))
+        for fields in ({'name': ''}, {'name': '  '}, {'no_snapshots': 'maybe'},
+                       {'no_snapshots': 1}, {'no_snapshots': None}):
+            with self.subTest(fields):
+                self.assert_status(400, self.http.as_member.post('/volume-transfers', {
+                    'transfer': {'volume_id': self.volume(), **fields}}))
+
+    def test_key_may_be_a_number(self):
+        made = self.offer(self.volume())
+        for key in (5, 10 ** 18, 0, ''):
+            self.assert_fault(400, 'Invalid auth key', self.accept(made, auth_key=key))
+        with self.http.database.writer() as connection:
+            connection.execute(models.transfers.update().values(
+                sealed=domain_transfers.seal('12345')))
+        self.assert_status(202, self.accept(made, auth_key=12345))
 
     def test_a_wrong_key_changes_nothing(self):
         volume_id = self.volume()
@@ -173,6 +204,14 @@ class TransfersTest(base.ApiTestCase):
             self.assert_status(404, reply)
         self.assertEqual('available', self.status(volume_id))
         self.assert_status(202, self.accept(self.offer(volume_id)))
+
+    def test_forced_detach_of_an_offered_volume_keeps_the_offer(self):
+        volume_id = self.volume()
+        made = self.offer(volume_id)
+        self.assert_status(202, self.http.as_admin.post(
+            f'/volumes/{volume_id}/action', {'os-force_detach': {}}))
+        self.assertEqual(OFFERED, self.status(volume_id))
+        self.assert_status(202, self.accept(made))
 
     def test_after_a_deletion_by_force_an_offer_is_void(self):
         volume_id = self.volume()
@@ -272,3 +311,76 @@ class SnapshotsTest(test_quotas.Case):
             self.http.as_member.post('/volume-transfers', {'transfer': offer}))
         self.assert_status(202, self.http.as_member.post('/volume-transfers', {
             'transfer': {**offer, 'no_snapshots': True}}))
+
+
+class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
+    """A volume that was given away while its former project has kept the snapshots."""
+
+    def setUp(self):
+        super().setUp()
+        self.volume_id = self.volume()
+        self.kept_id = self.snapshot(self.volume_id)['id']
+
+    def offer(self, persona, **fields):
+        return persona.post('/volume-transfers', {'transfer': {
+            'volume_id': self.volume_id, **fields}}, version=http.LATEST)
+
+    def accept(self, persona, made):
+        return persona.post(f'/volume-transfers/{made["id"]}/accept',
+                            {'accept': {'auth_key': made['auth_key']}}, version=http.LATEST)
+
+    def give_away(self):
+        made = self.offer(self.http.as_member, no_snapshots=True).body['transfer']
+        self.assert_status(202, self.accept(self.http.as_stranger, made))
+
+    def break_snapshot(self):
+        self.sql(f"UPDATE snapshots SET status = 'error' WHERE id = '{self.kept_id}'")
+
+    def assert_unnamed(self, reply):
+        self.assertNotIn(self.kept_id, reply.text)
+        return reply
+
+    def test_deletion_with_snapshots_is_refused_without_their_ids(self):
+        self.give_away()
+        for query in ('', '?cascade=true', '?cascade=true&force=true'):
+            reply = self.assert_unnamed(self.http.as_stranger.delete(
+                f'/volumes/{self.volume_id}{query}', version=http.LATEST))
+            self.assertIn(reply.status, (400, 403))
+        reply = self.http.as_stranger.delete(f'/volumes/{self.volume_id}?cascade=true',
+                                             version=http.LATEST)
+        self.assert_fault(400, 'a snapshot is of another project', reply)
+
+    def test_actions_on_the_volume_name_no_foreign_snapshot(self):
+        self.give_away()
+        for broken in (False, True):
+            if broken:
+                self.break_snapshot()
+            for name, value in ACTIONS.items():
+                with self.subTest(name, broken=broken):
+                    self.assert_unnamed(self.act(
+                        self.volume_id, name, value, self.http.as_stranger, http.LATEST))
+        for path in ('', '/metadata', '/encryption'):
+            self.assert_unnamed(self.http.as_stranger.get(f'/volumes/{self.volume_id}{path}'))
+
+    def test_snapshot_that_an_earlier_project_has_kept_stays_its_own(self):
+        self.give_away()
+        self.break_snapshot()
+        own_id = self.snapshot(self.volume_id, persona=self.http.as_stranger)['id']
+        made = self.assert_unnamed(self.offer(self.http.as_stranger)).body['transfer']
+        # Also where a project accepts what it has offered itself.
+        self.assert_status(202, self.accept(self.http.as_stranger, made))
+        for mine, persona in ((own_id, self.http.as_stranger),
+                              (self.kept_id, self.http.as_member)):
+            self.assertEqual([mine], [one['id'] for one in persona.get(
+                '/snapshots').body['snapshots']])
+
+    def test_offer_names_own_snapshot(self):
+        self.break_snapshot()
+        self.assert_fault(400, f'snapshot: {self.kept_id} status must be available',
+                          self.offer(self.http.as_member))
+
+    def test_acceptance_names_no_snapshot_of_who_offers(self):
+        made = self.offer(self.http.as_member).body['transfer']
+        self.break_snapshot()
+        reply = self.assert_unnamed(self.accept(self.http.as_stranger, made))
+        self.assert_fault(400, 'a snapshot is not in the expected available state', reply)

@@ -265,7 +265,7 @@ class ExtraSpecsTest(TypesTestCase):
             self.assert_fault(404, f'Volume type {base.ABSENT} could not be found.', reply)
 
     def test_bodies_that_are_not_understood(self):
-        for body in ({}, {'extra_specs': {}}, {'extra_specs': {'a b': 'c'}},
+        for body in ({}, {'extra_specs': None}, {'extra_specs': {'a b': 'c'}},
                      {'extra_specs': {'a': 1}}, {'extra_specs': {'': 'c'}},
                      {'extra_specs': {'a' * 256: 'c'}}, {'extra_specs': {'a': 'c' * 256}},
                      {'extra_specs': {'a': 'b'}, 'more': 1}):
@@ -275,6 +275,12 @@ class ExtraSpecsTest(TypesTestCase):
                                ({'a': 'b', 'c': 'd'}, ''), ({'a': None}, '')):
             with self.subTest(body=body):
                 self.assert_fault(400, sentence, self.admin.put(f'{self.path}/a', body))
+
+    def test_no_specs_at_all_change_nothing(self):
+        before = self.admin.get(self.path).body
+        reply = self.admin.post(self.path, {'extra_specs': {}})
+        self.assertEqual((200, {'extra_specs': {}}), (reply.status, reply.body))
+        self.assertEqual(before, self.admin.get(self.path).body)
 
     def test_what_is_shared_is_not_cached(self):
         shared, cached = {'multiattach': '<is> True'}, {'cacheable': '<is> True'}

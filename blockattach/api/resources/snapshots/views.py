@@ -25,7 +25,7 @@ CREATE = {BASE: schema.wrapped('snapshot', schema.obj(
     {**_NAMES, 'volume_id': schema.NULLABLE_UUID, 'force': _BOOLEAN,
      'metadata': schema.nullable(metadata.PAIRS)}, required=['volume_id']))}
 UPDATE = {BASE: schema.wrapped('snapshot', schema.obj(
-    {**_NAMES, 'display_description': _TEXT}, minProperties=1))}
+    {**_NAMES, 'display_description': _TEXT}))}
 RESET_STATUS = schema.obj({'status': {'type': 'string', 'maxLength': 255}}, required=['status'])
 UPDATE_STATUS = schema.obj({
     'status': {'type': 'string', 'maxLength': 255},

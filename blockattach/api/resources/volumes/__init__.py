@@ -120,7 +120,7 @@ OPERATIONS = (
     _action('os-extend', extending.extend, extending.EXTEND, policy=policies.EXTEND,
             summary='Make a volume larger; from 3.42 on also one that is in use.'),
     _action('os-extend_volume_completion', extending.complete, extending.COMPLETION,
-            since=extending.COMPLETED, policy=policies.EXTEND_COMPLETION,
+            policy=policies.EXTEND_COMPLETION,
             summary='Say how an extension has ended that waits for its consumer. Refused: here '
                     'none does.'),
     _action('os-retype', moving.retype, moving.RETYPE, policy=policies.RETYPE,

@@ -9,8 +9,6 @@ from blockattach.http.operation import V
 from blockattach.policy import volumes as policies
 
 _IN_USE = V(3, 42)
-COMPLETED = V(3, 71)
-"""Since when an extension can be completed by its consumer."""
 
 EXTEND = schema.obj({'new_size': {
     'type': ['integer', 'string'], 'minimum': 1, 'maximum': 2 ** 31 - 1,

@@ -19,7 +19,8 @@ _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _BASE = schema.wrapped('volume', schema.obj({
     'name': _TEXT, 'description': _TEXT, 'availability_zone': _NAME,
     'bootable': views.BOOLEAN, 'volume_type': _NAME,
-    'host': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+    # Clients that name a cluster send null.
+    'host': {'type': ['string', 'null'], 'minLength': 1, 'maxLength': 255},
     'ref': manageable.REFERENCE, 'metadata': schema.nullable(metadata.PAIRS),
 }, required=['ref']))
 MANAGE = {operation.BASE: _BASE, manageable.BY_CLUSTER: schema.extend(

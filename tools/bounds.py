@@ -1,0 +1,92 @@
+"""Bounds of the fields of a JSON schema: types, lengths, values, and names that are taken."""
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+ANY = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']
+_LIMITS = ('minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'maxItems',
+           'minProperties', 'maxProperties')
+_LIMITED = {'minLength': 'string', 'maxLength': 'string', 'minimum': 'integer',
+            'maximum': 'integer', 'minItems': 'array', 'maxItems': 'array'}
+_NONE = (('minLength', 0), ('minProperties', 0), ('minItems', 0))
+"""Limits that say nothing."""
+_BY_VALUE = {bool: 'boolean', str: 'string', int: 'integer', type(None): 'null'}
+
+
+def of(schema: Schema, name: str = '') -> dict[str, dict[str, Any]]:
+    """Return the bounds of each field by its name: ``volume.name``, ``volume.metadata.*``.
+
+    Items of a list are ``[]``; properties with any name, or one of a pattern, are ``*``.
+    """
+    return dict(_fields(schema, name))
+
+
+def _fields(schema: Schema, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    schema = _merged(schema)
+    found: dict[str, Any] = {'types': _types(schema)}
+    found |= {key: schema[key] for key in _LIMITS if key in schema
+              and _matters(key, found['types']) and (key, schema[key]) not in _NONE}
+    if 'enum' in schema or schema.get('format') == 'uuid':
+        # Words, and ids, have the lengths that they have.
+        found.pop('minLength', None)
+        found.pop('maxLength', None)
+    if 'object' in found['types']:
+        found['required'] = sorted(schema.get('required', ()))
+        found['others'] = _others(schema)
+    yield name, found
+    prefix = f'{name}.' if name else ''
+    for key, inner in schema.get('properties', {}).items():
+        # Some schemas have a keyword among the properties by mistake.
+        if isinstance(inner, Mapping):
+            yield from _fields(inner, prefix + key)
+    patterns = list(schema.get('patternProperties', {}).values())
+    if isinstance(schema.get('additionalProperties'), Mapping):
+        patterns.append(schema['additionalProperties'])
+    if patterns:
+        yield from _fields({'anyOf': patterns}, f'{prefix}*')
+    if isinstance(schema.get('items'), Mapping):
+        yield from _fields(schema['items'], f'{name}[]')
+
+
+def _merged(schema: Schema) -> Schema:
+    """Return one schema in place of alternatives, as wide as all of them together."""
+    for word in ('oneOf', 'anyOf'):
+        ways = [_merged(one) for one in schema.get(word, ()) if isinstance(one, Mapping)]
+        # Alternatives of what is required say nothing about a field.
+        ways = [one for one in ways if set(one) - {'required'}]
+        if not ways:
+            continue
+        widest: dict[str, Any] = {key: value for key, value in schema.items() if key != word}
+        widest['type'] = sorted({kind for one in ways for kind in _types(one)})
+        for key in {key for one in ways for key in one} - {'type'}:
+            values = [one[key] for one in ways if key in one]
+            widest.setdefault(key, min(values) if key.startswith('min')
+                              else max(values) if key.startswith('max') else values[-1])
+        schema = widest
+    return schema
+
+
+def _types(schema: Schema) -> list[str]:
+    kind = schema.get('type')
+    if isinstance(kind, str):
+        return [kind]
+    if kind is not None:
+        return sorted(set(kind))
+    if 'enum' in schema:
+        return sorted({_BY_VALUE[type(value)] for value in schema['enum']})
+    return ['object'] if 'properties' in schema else ANY
+
+
+def _matters(limit: str, types: list[str]) -> bool:
+    """Return True if a limit is one of values of these types."""
+    kind = _LIMITED.get(limit, 'object')
+    return kind in types or (kind == 'integer' and 'number' in types)
+
+
+def _others(schema: Schema) -> str:
+    """Return what becomes of properties of other names: taken, refused, or some of them taken."""
+    more = schema.get('additionalProperties', True)
+    return 'taken' if more is True else 'refused' if more is False and not schema.get(
+        'patternProperties') else 'some'

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Print what bodies of requests may hold, field by field, beside the same of Cinder."""
+import fnmatch
+import functools
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import bounds
+import rst
+from blockattach.api import routes
+from blockattach.http import operation
+
+PEER = pathlib.Path(__file__).with_name('cinder_api.json')
+V = operation.V
+
+# Refused whatever their bodies are.
+NOT_OFFERED = ('*/backups*', '*/groups*', '*/group_snapshots*', '*/group_types*',
+               '*/consistencygroups*', '*/cgsnapshots*')
+
+# Where the first microversion of a request is another one.
+FIRST_VERSIONS = {
+    'GET /types/default': 'Cinder reads it as the type of the id "default"',
+    'POST /groups/action': 'groups are not offered: one row for all actions',
+    'PUT /os-services/failover': 'of earlier releases of Cinder; refused, as failover_host is',
+}
+
+REASONS: tuple[tuple[str, str, str], ...] = (
+    ('*', '*connector.*', 'kept in columns of 255 characters'),
+    ('*', 'os-reset_status.*', 'Cinder compares with a list of words'),
+    ('*', 'os-update_snapshot_status.*', 'Cinder compares with a list of words, and a percentage'),
+    ('*', '*_id', 'no id is longer: Cinder finds none'),
+    ('*/action os-retype', '*.new_type', 'no type has a longer name: Cinder finds none'),
+    ('*/action os-attach', '*.host_name', 'an empty name is that of no host'),
+    ('*/action os-set_image_metadata', '*.metadata.*', 'Cinder counts bytes, apart from the '
+                                                       'schema'),
+    ('*', '*.auth_key', 'no key is longer'),
+    ('*', '*.no_snapshots', 'both paths are the same here'),
+    ('*/qos-specs*', 'qos_specs*', 'Cinder checks names and values apart from the schema; numbers '
+                                   'are taken in each request'),
+    ('*/snapshots/{}/metadata*', '', 'as with the metadata of volumes'),
+    ('POST /types', 'volume_type.extra_specs', 'null is taken, as no specs'),
+    ('*/types*', '*extra_specs.\\*', 'a spec without a value says nothing that could be compared'),
+    ('*/types*extra_specs*', '\\*', 'a spec without a value says nothing that could be compared'),
+    ('PUT /types/{}', 'volume_type.name', "refused all the same, with Cinder's sentence"),
+    ('*', 'volume.ref', "null is refused all the same, with Cinder's sentence"),
+    ('POST *', '*.name', 'Cinder counts names apart from the schema'),
+    ('PUT /default-types/{}', '', 'the field is needed, and others would be ignored'),
+    ('*/os-quota*', '*', 'Cinder checks numbers apart from the schema, or all names alike; here '
+                         'each quota is checked apart from it'),
+    ('PUT /os-services/*', 'cluster', 'a cluster is not ignored where a host is meant'),
+    ('PUT /os-services/*', '*host', 'null is not taken for a host that is left out'),
+    ('PUT /os-services/disable-log-reason', '', 'the request is there to say a reason'),
+    ('PUT /os-services/*', '', 'Cinder refuses the same, apart from the schema'),
+    ('PUT /os-services/?et-log', 'binary', 'null is taken, as all'),
+    ('PUT /os-services/set-log', 'level', 'Cinder refuses null apart from the schema'),
+    ('PUT /clusters/*', 'disabled_reason', 'Cinder counts apart from the schema'),
+)
+
+
+class Row(NamedTuple):
+    """One field of a request's body, from a microversion on."""
+
+    request: str
+    field: str
+    since: operation.V
+    ours: Mapping[str, Any] | None
+    peers: Mapping[str, Any] | None
+
+    @property
+    def differs(self) -> bool:
+        """The two are not the same."""
+        return self.ours != self.peers
+
+    @property
+    def reason(self) -> str:
+        """Why they differ; nothing where that is not known."""
+        return next((reason for request, field, reason in REASONS
+                     if _matches(self.request, request) and _matches(self.field, field)), '')
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern.replace('\\*', '[*]'))
+
+
+@functools.cache
+def peer() -> Mapping[str, Any]:
+    """Return the requests of Cinder by name."""
+    found: Mapping[str, Any] = json.loads(PEER.read_text(encoding='utf-8'))['requests']
+    return found
+
+
+def ours() -> dict[str, list[operation.Operation]]:
+    """Return the operations that Cinder could have, by Cinder's name of the request."""
+    found: dict[str, list[operation.Operation]] = {}
+    for row in routes.operations():
+        if not row.root and row.extension is None:
+            path = re.sub(r'\{[^}]*\}', '{}', row.path)
+            found.setdefault(f'{row.method} {path} {row.action or ""}'.rstrip(), []).append(row)
+    return found
+
+
+def first_versions() -> Iterator[tuple[str, str, str]]:
+    """Return each request with its first microversion, here and in Cinder ('' where it has none).
+    """
+    for name, found in ours().items():
+        yield (name, str(min(row.since for row in found)),
+               str(peer().get(name, {}).get('since', '')))
+
+
+def rows() -> Iterator[Row]:
+    """Return the fields of all requests that both have; one row for each change."""
+    for name, found in sorted(ours().items()):
+        if name in peer() and not any(_matches(name, one) for one in NOT_OFFERED):
+            for row in found:
+                yield from _of_request(name, row)
+
+
+def _of_request(name: str, row: operation.Operation) -> Iterator[Row]:
+    theirs = {V(*map(int, since.split('.'))): fields
+              for since, fields in peer()[name]['bodies'].items()}
+    seen: dict[str, tuple[Any, Any]] = {}
+    for since in sorted({max(one, row.since) for one in (*(row.body or {}), *theirs)}):
+        body = operation.at_version(row.body, since)
+        here = {} if body is None else bounds.of(body)
+        there = operation.at_version(theirs, since) or {}
+        for field in sorted({*here, *there, *seen}):
+            pair = here.get(field), there.get(field)
+            if seen.get(field, (None, None)) != pair:
+                seen[field] = pair
+                yield Row(name, field, since, *pair)
+
+
+def shown(field: Mapping[str, Any] | None) -> str:
+    """Return bounds as a reader needs them."""
+    if field is None:
+        return ''
+    parts = [', '.join(field['types']) if field['types'] != bounds.ANY else 'any']
+    for least, most, noun in (('minLength', 'maxLength', 'characters'),
+                              ('minimum', 'maximum', ''), ('minItems', 'maxItems', 'items'),
+                              ('minProperties', 'maxProperties', 'properties')):
+        limits = [f'{word} {field[key]}' for word, key in (('from', least), ('to', most))
+                  if key in field]
+        if limits:
+            parts.append(' '.join([*limits, noun]).strip())
+    if field.get('required'):
+        parts.append('needs ' + ', '.join(field['required']))
+    if field.get('others') == 'taken':
+        parts.append('others are taken')
+    return '. '.join(parts)
+
+
+_INTRODUCTION = """
+What the body of each request may hold, and what Cinder 29 takes in the same place: types, lengths
+in characters, least and greatest values, properties that are needed, and whether properties of
+other names are taken. ``*`` is a property of any name, or of one that has a form of its own;
+``[]`` is an item of a list. Where the two differ, the reason stands beside. Requests for what this
+service does not offer (:doc:`not_offered`) are refused whatever their body is.
+"""
+
+
+def document() -> str:
+    """The page."""
+    lines = [(rst.literal(row.request), rst.literal(row.field) or 'the body', str(row.since),
+              shown(row.ours), *((shown(row.peers) or 'not in the schema', row.reason)
+                                 if row.differs else ('the same', ''))) for row in rows()]
+    return ''.join((rst.NOTICE, rst.heading('Bodies of requests'), _INTRODUCTION, rst.table(
+        ('request', 'field', 'since', 'here', 'Cinder', 'why'), lines,
+        (20, 20, 6, 22, 16, 16))))
+
+
+if __name__ == '__main__':
+    sys.stdout.write(document())
