@@ -149,7 +149,7 @@ class AttachmentControl:
             self.rule.check(caller, attachment, verb)
             was_last = self.remove(caller, attachment, force, verb)
             if force:
-                resets.clear(self._database, attachment.volume_id)
+                resets.clear(self._database, attachment.volume_id, attachment.project_id)
             if was_last:
                 return []
             return attachment_queries.of_volume(self._database, attachment.volume_id)

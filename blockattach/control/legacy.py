@@ -202,7 +202,7 @@ class LegacyControl:
         :raises InvalidInput: there are several, and none was named
         """
         self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
-        resets.clear(self._database, volume.id)
+        resets.clear(self._database, volume.id, volume.project_id)
 
     def _detach(self, caller: context.RequestContext, volume: records.Volume,
                 rows: Sequence[records.Attachment], attachment_id: str | None,

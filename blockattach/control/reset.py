@@ -33,7 +33,7 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
         for row in rows:
             control.remove(caller, row, force=True, ruled=verb)
         if rows and requested.status is None:
-            resets.clear(database, volume.id)
+            resets.clear(database, volume.id, volume.project_id)
     if requested.status is not None or requested.migration_status is not None:
         # Decided again: the attachments are removed by now, and there may be new ones.
         _check(volume.id, resets.reset_status(

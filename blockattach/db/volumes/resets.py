@@ -62,15 +62,18 @@ def reset_status(database: engine.Database, volume: records.Judged,
 
 
 @engine.retried
-def clear(database: engine.Database, volume_id: str) -> None:
+def clear(database: engine.Database, volume_id: str, project_id: str) -> None:
     """Return a volume to the status that its attachments imply, after a forced detach.
 
-    A volume with work of its own, one that was never made, and one in maintenance or offered to
-    another project keep their status.
+    A volume with work of its own, one that was never made, one in maintenance, offered to another
+    project or transferred by now keep their status.
+
+    :param project_id: the project that the request was authorized for
     """
     with database.writer() as connection:
         row = volume_rows.await_others(connection, volume_id)
-        if row is not None and row.own_status in volume_lifecycle.CLEARED_BY_FORCE \
+        if row is not None and row.project_id == project_id \
+                and row.own_status in volume_lifecycle.CLEARED_BY_FORCE \
                 and not _is_at_work(connection, row) and _is_made(row):
             volume_rows.move(connection, database, row, _Event.RESET, _Own.AVAILABLE)
 
