@@ -1,17 +1,40 @@
 """What arguments of commands may be; each is refused with the reason."""
 import argparse
+import ipaddress
 import uuid
 
 from osc_lib import exceptions
 
+LARGEST = 2 ** 31 - 1
+"""Largest number of seconds, gibibytes or servers: timers of the system take no more."""
+
 
 def text(value: str) -> str:
-    """An argument that is not empty.
+    """An argument that is not empty, and of which every byte is a character.
 
-    :raises ArgumentTypeError: it is
+    :raises ArgumentTypeError: it is empty, or was typed in another encoding
     """
     if not value.strip():
         raise argparse.ArgumentTypeError('it must not be empty')
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        # Python keeps bytes that it cannot decode as surrogates, which no request can carry.
+        raise argparse.ArgumentTypeError(
+            f'{value!r} is not text in the encoding of this locale') from None
+    return value
+
+
+def address(value: str) -> str:
+    """An argument that is an IP address.
+
+    :raises ArgumentTypeError: it is none
+    """
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f'{value!r} is not an IP address, such as 192.0.2.1 or 2001:db8::1') from None
     return value
 
 
@@ -22,7 +45,7 @@ def identifier(value: str) -> str:
     """
     if not is_id(value):
         raise argparse.ArgumentTypeError(
-            f'{value!r} is no ID of an attachment; see "openstack volume attachment detail list"')
+            f'{value!r} is not an attachment ID; see "openstack volume attachment detail list"')
     return value
 
 
@@ -36,12 +59,12 @@ def is_id(value: str) -> bool:
 
 
 def positive(value: str) -> int:
-    """An argument that is a number, and not 0.
+    """An argument that is a number from 1 to `LARGEST`.
 
     :raises ArgumentTypeError: it is none
     """
-    if not value.isdecimal() or not int(value):
-        raise argparse.ArgumentTypeError(f'{value!r} is no positive number')
+    if not value.isdecimal() or not 1 <= int(value) <= LARGEST:
+        raise argparse.ArgumentTypeError(f'{value!r} is not a number from 1 to {LARGEST}')
     return int(value)
 
 
@@ -53,12 +76,12 @@ def volume_with_modes(value: str) -> tuple[str, list[str]]:
 
 
 def count(value: str) -> int:
-    """An argument that is a number.
+    """An argument that is a number, 0 included.
 
     :raises ArgumentTypeError: it is none
     """
     if not value.isdecimal():
-        raise argparse.ArgumentTypeError(f'{value!r} is no number')
+        raise argparse.ArgumentTypeError(f'{value!r} is not a number')
     return int(value)
 
 

@@ -10,6 +10,10 @@ from osc_lib.cli import format_columns
 STATES = ('attached', 'attaching', 'detaching', 'error_attaching', 'error_detaching', 'reserved')
 """The states that ``--state`` takes."""
 
+STATUSES = {'connecting': 'attaching', 'connected': 'attaching', 'disconnecting': 'detaching',
+            'gone': 'detached'}
+"""The status in the API of each state of history and explanation that has another word there."""
+
 STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
 """States in which an attachment is stuck, and after how many seconds since it was connected."""
 
@@ -25,6 +29,13 @@ class Age(columns.FormattableColumn):
 
     def machine_readable(self) -> Any:
         return self._value
+
+
+class Properties(format_columns.DictColumn):
+    """Properties of a connection, one a line for people: in one line they are too wide to read."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(f'{key}={self._value[key]}' for key in sorted(self._value or {}))
 
 
 class Actor(columns.FormattableColumn):
@@ -90,7 +101,7 @@ SHOW = (
     *_FIRST,
     Column('Mode Enforced By', 'mode_enforced_by'),
     Column('Last Error', 'last_error'),
-    Column('Properties', 'connection_info', format_columns.DictColumn),
+    Column('Properties', 'connection_info', Properties),
 )
 """``volume attachment direct create``."""
 
@@ -123,6 +134,7 @@ EXPLANATION = (
     Column('Attachment ID', 'attachment_id'),
     Column('Volume ID', 'volume_id'),
     Column('Backend', 'backend'),
+    Column('Status', 'status'),
     Column('State', 'state'),
     Column('Host', 'host'),
     Column('Initiator', 'initiator'),
@@ -221,6 +233,11 @@ def _value(column: Column, value: Any) -> Any:
     if column.format is None or (value is None and not column.formats_null):
         return value
     return column.format(value)
+
+
+def status(state: str) -> str:
+    """Return the status that lists and the tree show of an attachment in a state."""
+    return STATUSES.get(state, state)
 
 
 def age(attachment: Mapping[str, Any], now: datetime.datetime) -> int | None:

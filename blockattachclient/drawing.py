@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-from osc_lib.command import command
-
 from blockattachclient import columns
+from blockattachclient import output
 
 
 class Branches(NamedTuple):
@@ -38,7 +37,7 @@ class Node(NamedTuple):
     children: Sequence['Node'] = ()
 
 
-class DrawnLister(command.Lister):
+class DrawnLister(output.Lister):
     """A list that is drawn unless a format or columns are asked for.
 
     :ivar nodes: what is drawn, which ``take_action`` sets beside the list that it returns
@@ -121,7 +120,9 @@ def explanation(found: dict[str, Any], now: datetime.datetime) -> Node:
         Node(f'next: {found["next"]}')]
     if found['advice']:
         children.append(Node('advice', [Node(one) for one in found['advice']]))
-    return Node(f'attachment {found["attachment_id"]}: {record["state"]}', children)
+    status = columns.status(record['state'])
+    step = '' if status == record['state'] else f' ({record["state"]})'
+    return Node(f'attachment {found["attachment_id"]}: {status}{step}', children)
 
 
 def _record(record: dict[str, Any]) -> str:

@@ -5,20 +5,28 @@ from typing import Any
 from osc_lib import exceptions
 
 REMEDIES: Mapping[int, str] = {
-    400: 'Change what the message names; "openstack volume attachment tree VOLUME" shows who uses '
-         'a volume.',
+    400: 'Correct the request as the message says.',
     401: 'Check the credentials, and log in again.',
     403: 'Ask an administrator, or use an account with the role that the rule requires.',
-    404: 'See what there is: "openstack volume attachment detail list".',
+    404: 'Check the name or ID.',
     406: 'The service is older than this command: update the service.',
     409: 'See who uses the volume: "openstack volume attachment tree VOLUME".',
     413: 'Delete what is not needed, or ask an administrator for a larger quota.',
     500: 'See the log of the service for the id of the request.',
-    503: 'The condition is temporary: repeat the command, or give it --wait.',
+    503: 'The condition is temporary: repeat the command, with --wait if it has that option.',
     504: 'The outcome is unknown: look before you repeat ("openstack volume attachment detail '
-         'list"); with --wait the command finds out by itself.',
+         'list"). A command with the option --wait finds out by itself.',
 }
 """What to do, by the status of the answer."""
+OF_MESSAGES = (
+    (400, 'Invalid volume: ', 'See who uses the volume: "openstack volume attachment tree '
+                              'VOLUME".'),
+    (404, 'Volume attachment ', 'See what there is: "openstack volume attachment detail list".'),
+    (404, 'Volume type ', 'See what there is: "openstack volume type list".'),
+    (404, 'Service cinder-', 'See what there is: "openstack volume service list".'),
+    (404, 'Volume ', 'See what there is: "openstack volume list".'),
+)
+"""What to do where the beginning of the message says more than the status: the first that fits."""
 OF_SERVERS: Mapping[int, str] = {
     **REMEDIES,
     404: 'See what there is: "openstack server list", "openstack volume list".',
@@ -44,9 +52,12 @@ NO_ANSWER = ('The service cannot be reached: %s. Check that it is running and th
 def of_answer(status: int, body: Any, request_id: str | None,
               remedies: Mapping[int, str] = REMEDIES) -> exceptions.CommandError:
     """The error for an answer that is one."""
-    parts = [f'{sentence(body) or "the service gave no reason"} (HTTP {status}).']
-    if status in remedies:
-        parts.append(remedies[status])
+    said = sentence(body)
+    parts = [f'{said or "the service gave no reason"} (HTTP {status}).']
+    remedy = next((text for number, begins, text in OF_MESSAGES
+                   if number == status and said.startswith(begins)), remedies.get(status))
+    if remedy:
+        parts.append(remedy)
     if request_id and status >= 500:
         parts.append(f'Request: {request_id}')
     return exceptions.CommandError(' '.join(parts))

@@ -25,7 +25,8 @@ _PROTOCOL = 'ISCSI'
 _NO_HELPER = ''
 _MODULES = ('os_brick', 'os_brick.privileged', 'os_brick.initiator.connector',
             'oslo_concurrency.lockutils', 'oslo_config.cfg')
-_SECRETS = ('auth_password', 'discovery_auth_password')
+SECRETS = ('auth_password', 'discovery_auth_password')
+"""Keys of connection information that must not be printed."""
 
 
 class Initiator:
@@ -125,7 +126,7 @@ def _explained(act: str, info: Mapping[str, Any] | None = None) -> Iterator[None
         raise
     except Exception as exc:
         text = ' '.join(str(exc).split()) or type(exc).__name__
-        for key in _SECRETS:
+        for key in SECRETS:
             if (info or {}).get(key):
                 text = text.replace(str((info or {})[key]), '***')
         raise exceptions.CommandError(f'os-brick cannot {act}: {text.rstrip(".")}. With -v it '

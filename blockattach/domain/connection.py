@@ -209,7 +209,7 @@ def check_connector(connector: Mapping[str, Any]) -> None:
     """Return if a connector is within bounds.
 
     :raises InvalidInput: it is not; the text says which one
-    :raises ConnectorUnusable: its initiator or its host is none
+    :raises ConnectorUnusable: its initiator or its host is empty
     """
     if len(connector) > MOST_KEYS:
         raise _wrong(f'it has more than {MOST_KEYS} keys')
@@ -234,15 +234,28 @@ def is_initiator(name: object) -> bool:
                                       or name == NO_INITIATOR)
 
 
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+_FORMS = (
+    ('host', _is_name, 'a name of printable characters'),
+    ('initiator', is_initiator, 'the name of an iSCSI node (iqn., eui. or naa., RFC 7143)'),
+)
+"""Names that must be valid where a connector has them, and the form that is expected."""
+
+
 def _check_names(connector: Mapping[str, Any]) -> None:
     for name in _NAMES:
         value = connector.get(name)
         if value is not None and (not isinstance(value, str) or len(value) > LONGEST_NAME):
             raise _wrong(f'{name} must be a text of at most {LONGEST_NAME} characters')
-    if 'host' in connector and not _is_name(connector['host']):
-        raise errors.ConnectorUnusable(missing='host')
-    if 'initiator' in connector and not is_initiator(connector['initiator']):
-        raise errors.ConnectorUnusable(missing='initiator')
+    for name, is_valid, form in _FORMS:
+        if name not in connector or is_valid(connector[name]):
+            continue
+        if not (connector[name] or '').strip():
+            raise errors.ConnectorUnusable(missing=name)
+        raise _wrong(f'{name} must be {form}')
     if connector.get('mode') not in _MODES:
         raise _wrong('mode must be rw or ro')
     for name, grammar in _GRAMMARS.items():
@@ -251,10 +264,6 @@ def _check_names(connector: Mapping[str, Any]) -> None:
             if one is not None and not (isinstance(one, str) and (
                     not one or grammar.fullmatch(one))):
                 raise _wrong(f'{name} has no such form')
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
 def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:

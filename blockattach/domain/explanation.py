@@ -39,7 +39,7 @@ class Meaning(NamedTuple):
     advice: tuple[str, ...]
 
 
-_DELETE = 'Delete it if nobody wants it any more.'
+_DELETE = 'If its consumer is gone for good, delete the attachment.'
 _FORCE = ('If its backend cannot be repaired, an administrator may delete it by force; the next '
           'reconciliation takes away what is left at the target.')
 
@@ -56,8 +56,8 @@ MEANINGS: Mapping[_State, Meaning] = {
         'deletes it; it expires where a limit is configured.', (_DELETE,)),
     _State.ATTACHED: Meaning(
         'It stays so until it is deleted.',
-        ('Detach the volume from its server (openstack server remove volume), so that the guest '
-         'gives it back first.',
+        ('To end it, detach the volume from its server (openstack server remove volume), so that '
+         'the guest gives it back first.',
          'If its host is dead, fence the host before the attachment is deleted.')),
     _State.DISCONNECTING: Meaning(
         "The backend revokes the host's access, and then the attachment is gone. If that is "

@@ -3,14 +3,13 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 
 
-class ListAttachmentDetails(command.Lister):
+class ListAttachmentDetails(output.Lister):
     """List attachments with their hosts and modes, by host, server, volume or state."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

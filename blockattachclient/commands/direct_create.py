@@ -4,26 +4,29 @@ from collections.abc import Iterable
 from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import initiator
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import waiting
 
 CONNECTOR = ('initiator', 'ip', 'multipath', 'mountpoint')
 """What describes a host besides its name: options and keys of the connector."""
+HIDDEN = '***'
 _NOTHING_MADE = 'Dry run: nothing was made. Without --dry-run this would be made now.\n'
 _FAILED = ('error_attaching', 'error_detaching', 'detaching')
 
 
-class CreateAttachment(command.ShowOne):
+class CreateAttachment(output.ShowOne):
     """Create an attachment without asking Compute.
 
     Without --host the volume is reserved. With --host (and --initiator) its access is granted, and
-    the output says how the host reaches the volume; "openstack volume attachment complete" marks
-    the volume as in use. With --dry-run nothing is made, and the output says what would be.
+    the output says how the host reaches the volume, without the CHAP password unless
+    --show-password is given; "openstack volume attachment complete" marks the volume as in use.
+    With --dry-run nothing is made, and the output says what would be.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -40,12 +43,14 @@ class CreateAttachment(command.ShowOne):
                             help='Name of the host to connect')
         parser.add_argument('--initiator', metavar='<initiator>', type=arguments.text,
                             help='IQN of the initiator of the host')
-        parser.add_argument('--ip', metavar='<ip>', type=arguments.text,
+        parser.add_argument('--ip', metavar='<ip>', type=arguments.address,
                             help='IP address of the host')
         parser.add_argument('--mountpoint', metavar='<mountpoint>', type=arguments.text,
                             help='Where the volume will appear, such as /dev/vdb')
         parser.add_argument('--multipath', action='store_true',
                             help='The host can use several paths')
+        parser.add_argument('--show-password', action='store_true',
+                            help='Print the CHAP password of the host (default: ***)')
         parser.add_argument('--dry-run', action='store_true',
                             help='Make nothing: show what would be made, or why it would be '
                                  'refused')
@@ -68,6 +73,10 @@ class CreateAttachment(command.ShowOne):
         made = waiting.create(service, waiter, wanted)
         if parsed_args.wait:
             made = _outcome(service, waiter, made['id'], 'connector' in wanted)
+        if not parsed_args.show_password:
+            made = {**made, 'connection_info': {
+                key: HIDDEN if key in initiator.SECRETS else value
+                for key, value in (made['connection_info'] or {}).items()}}
         return columns.titles(columns.SHOW), columns.row(columns.SHOW, made)
 
 

@@ -2,19 +2,21 @@
 import argparse
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import arguments
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import waiting
 
 
-class DeleteAttachment(command.Command):
+class DeleteAttachment(output.Command):
     """Delete attachments without asking Compute, also against their state.
 
     With --force an attachment is removed whatever its state is and whatever its backend answers:
     make sure that its host does not use the volume any more.
     """
+
+    prints = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""

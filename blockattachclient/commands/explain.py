@@ -82,6 +82,7 @@ def _of_volume(service: api.Api, given: argparse.Namespace,
 def _flat(found: dict[str, Any]) -> dict[str, Any]:
     """An explanation as one row."""
     record, target = found['record'], found['target']
-    return {**(record['last_move'] or {}), **record, **found, 'exported': target['exported'],
+    return {**(record['last_move'] or {}), **record, **found,
+            'status': columns.status(record['state']), 'exported': target['exported'],
             'mode_at_target': target['mode'], 'sessions': target['sessions'],
             'not_asked_because': target['reason']}

@@ -3,15 +3,14 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 
 
-class ListAttachmentHistory(command.Lister):
+class ListAttachmentHistory(output.Lister):
     """List what happened to an attachment, live or gone: each move, the oldest first."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

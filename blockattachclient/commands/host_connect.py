@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
 from blockattachclient import initiator
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import undoing
 from blockattachclient import waiting
@@ -17,7 +17,7 @@ from blockattachclient import waiting
 _ISCSI = 'iscsi'
 
 
-class ConnectVolume(command.ShowOne):
+class ConnectVolume(output.ShowOne):
     """Connect a volume to this host, without Compute, and show its device.
 
     Makes an attachment, logs in by os-brick, and marks the volume as in use. What was done is
@@ -35,7 +35,7 @@ class ConnectVolume(command.ShowOne):
                             help='Volume to connect (name or ID)')
         parser.add_argument('--mode', choices=('rw', 'ro'),
                             help='Access mode (default: rw)')
-        parser.add_argument('--ip', metavar='<ip>', type=arguments.text,
+        parser.add_argument('--ip', metavar='<ip>', type=arguments.address,
                             help='IP address of this host, for who looks at the attachment')
         parser.add_argument('--multipath', action='store_true',
                             help='Use all paths, by multipathd, which must run')

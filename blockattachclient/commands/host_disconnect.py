@@ -3,16 +3,16 @@ import argparse
 from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import initiator
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import waiting
 
 
-class DisconnectVolume(command.Command):
+class DisconnectVolume(output.Command):
     """Disconnect a volume from this host, and delete its attachment, without Compute.
 
     Attachments of servers are left to Compute. Needs root, os-brick and open-iscsi.
@@ -20,6 +20,7 @@ class DisconnectVolume(command.Command):
     :ivar this_host: gives the initiator of this host
     """
 
+    prints = False
     this_host = staticmethod(initiator.of_this_host)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

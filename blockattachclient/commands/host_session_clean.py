@@ -2,14 +2,14 @@
 import argparse
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import initiator
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import sessions
 
 
-class CleanSessions(command.Command):
+class CleanSessions(output.Command):
     """End the iSCSI sessions of this host with volumes of which it has no attachment.
 
     What is mounted, or a part of another device, is left alone. Needs root, os-brick and

@@ -3,15 +3,14 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import columns
 from blockattachclient import initiator
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import sessions
 
 
-class ListSessions(command.Lister):
+class ListSessions(output.Lister):
     """List the iSCSI sessions of this host with volumes, and which of them nothing needs.
 
     Needs root, os-brick and open-iscsi.

@@ -3,15 +3,14 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 
 
-class ExplainPools(command.Lister):
+class ExplainPools(output.Lister):
     """List which pools would take a volume, best first, and why others would not.
 
     Nothing is made. For administrators.

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
 from blockattachclient import faults
+from blockattachclient import output
 from blockattachclient import selection
 
 SETTLED = ('done', 'another process went on with it first')
@@ -17,7 +17,7 @@ SETTLED = ('done', 'another process went on with it first')
 FAILED, SOME_REMAIN = 1, 3
 
 
-class ReconcileBackends(command.Lister):
+class ReconcileBackends(output.Lister):
     """Make targets as the records say, now, and list what differed and what came of it.
 
     The service does the same every few seconds by itself. For administrators. The exit status is

@@ -3,11 +3,10 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import servers
 from blockattachclient import waiting
@@ -15,7 +14,7 @@ from blockattachclient import waiting
 FAILED = 1
 
 
-class CreateServers(command.Lister):
+class CreateServers(output.Lister):
     """Create servers that share volumes, each volume to read only or to write.
 
     The first volume is the one that they boot from. The exit status is 1 if a server that was

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import servers
 from blockattachclient import waiting
 
 
-class AttachVolume(command.ShowOne):
+class AttachVolume(output.ShowOne):
     """Give a server a volume, to read only or to write.
 
     "openstack server add volume" of the stock client does the same, without a mode.

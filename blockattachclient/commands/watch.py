@@ -4,16 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 from blockattachclient import streaming
 
 
-class WatchAttachments(command.Command):
+class WatchAttachments(output.Command):
     """Print what happens to attachments, a line each, until it is interrupted.
 
     A stream that is cut off is taken up again where it was, so nothing is missed.

@@ -140,11 +140,16 @@ class InitializeTest(ConnectionTestCase):
 
     def test_connectors_that_name_no_host(self):
         volume_id = self.volume()
-        for connector in ('x', '', {}, {'host': 'h'}, {'initiator': ''}, {'initiator': 'a b'}):
+        for connector in ('x', '', {}, {'host': 'h'}, {'initiator': ''}):
             with self.subTest(connector=connector):
                 self.assert_fault(
                     400, "Connector doesn't have required information: initiator",
                     self.act(volume_id, 'os-initialize_connection', {'connector': connector}))
+        for name, value in (('initiator', 'a b'), ('initiator', 'iqn.x\n'), ('host', 'a\nb')):
+            with self.subTest(name, value=value):
+                self.assert_fault(400, f'connector: {name} must be ', self.act(
+                    volume_id, 'os-initialize_connection',
+                    {'connector': {**make.connector(), name: value}}))
         self.assertEqual([], self.rows(volume_id))
 
     def test_a_volume_in_maintenance(self):

@@ -159,6 +159,48 @@ class TreeTest(attachment_commands.AttachmentCommandsTestCase):
                          [(row['Volume Name'], row['Volume ID']) for row in found])
 
 
+def without_output():
+    """Let a command run as behind ``>&-``."""
+    sys.stdout = None
+
+
+class StreamsTest(attachment_commands.AttachmentCommandsTestCase):
+
+    def test_name_beyond_the_encoding_written_as_codes(self):
+        volume = self.volume('\xe9\u4e2d')
+        self.attachment(volume, _State.ATTACHED)
+        named = ('tree', volume.id, '--all-projects')
+        self.assertIn(f'\\xe9\\u4e2d ({volume.id}): in-use\n`-- compute-1\n',
+                      self.output(*named, prepare=in_ascii))
+        for form in ('table', 'value', 'csv', 'yaml'):
+            with self.subTest(form):
+                self.assertRegex(self.output(*named, '-f', form, prepare=in_ascii),
+                                 r'(?i)\\xe9\\u4e2d')
+
+    def test_closed_output_refused_before_anything_is_done(self):
+        volume = self.volume()
+        for arguments in (('tree',), ('watch',), ('detail', 'list'), ('explain', volume.id),
+                          ('direct', 'create', volume.id)):
+            with self.subTest(arguments):
+                done = self.run_command(*arguments, prepare=without_output)
+                self.assertEqual(1, done.status)
+                self.assertRegex(done.errors, '^Standard output is closed, so nothing was done: ')
+        self.assertEqual([], self.ids('--volume', volume.id))
+
+    def test_closed_output_of_a_command_that_prints_nothing_is_no_error(self):
+        volume = self.volume()
+        made = self.connected(volume)['ID']
+        done = self.run_command('direct', 'delete', made, prepare=without_output)
+        self.assertEqual((0, ''), (done.status, done.errors))
+        self.assertEqual([], self.ids('--volume', volume.id))
+
+    def test_every_command_prepares_its_streams(self):
+        for entry in importlib.metadata.entry_points(group=GROUP):
+            with self.subTest(entry.name):
+                self.assertIn('blockattachclient.output', {
+                    one.__module__ for one in entry.load().__mro__})
+
+
 class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_columns(self):
@@ -219,13 +261,16 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
         for words, arguments in (
                 ("invalid choice: 'bad'", ['detail', 'list', '--state', 'bad']),
                 ('--host: it must not be empty', ['tree', '--host', '']),
-                ("'x' is no ID of an attachment; see ", ['direct', 'delete', 'x']),
-                ("'../volumes' is no ID", ['direct', 'delete', '../volumes']),
-                ("'0' is no positive number", ['direct', 'create', 'v', '--timeout', '0']),
-                ("'soon' is no positive number", ['direct', 'delete', str(uuid.uuid4()),
-                                                  '--timeout', 'soon']),
+                ("'x' is not an attachment ID; see ", ['direct', 'delete', 'x']),
+                ("'../volumes' is not an attachment ID", ['direct', 'delete', '../volumes']),
+                ("'0' is not a number from 1 to", ['direct', 'create', 'v', '--timeout', '0']),
+                ("'soon' is not a number", ['direct', 'delete', str(uuid.uuid4()),
+                                            '--timeout', 'soon']),
+                ("'9{10}' is not a number", ['direct', 'create', 'v', '--timeout', '9' * 10]),
+                ("--ip: '999.1' is not an IP address", ['direct', 'create', 'v', '--ip', '999.1']),
+                (r"'\\udcff' is not text in the encoding", ['tree', '\udcff']),
                 ("invalid choice: 'w'", ['direct', 'create', 'v', '--mode', 'w']),
-                ("'data' is no ID of an attachment", ['history', 'data']),
+                ("'data' is not an attachment ID", ['history', 'data']),
                 ('<attachment-or-volume>: it must not be empty', ['explain', '']),
                 ('arguments are required: <attachment>', ['direct', 'delete'])):
             with self.subTest(arguments):

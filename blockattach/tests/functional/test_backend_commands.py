@@ -36,7 +36,7 @@ class ExplainPoolsTest(attachment_commands.AttachmentCommandsTestCase):
                          [row['Reason'] for row in rows if row['Name'] == SMALL])
 
     def test_what_is_no_input(self):
-        self.assert_refused("'0' is no positive number", 'pool', 'explain', '0', status=2)
+        self.assert_refused("'0' is not a number from 1 to", 'pool', 'explain', '0', status=2)
         self.assert_refused('it must not be empty', 'pool', 'explain', '1', '--type', '',
                             status=2)
         self.assert_refused('silver could not be found', 'pool', 'explain', '1', '--type',

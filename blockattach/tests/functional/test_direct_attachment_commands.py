@@ -33,6 +33,30 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual([made['ID']], self.ids('--state', 'attached', '--volume',
                                                 made['Volume ID']))
 
+    def test_password_hidden_unless_asked_for(self):
+        volume = self.volume()
+        hidden = self.connected(volume)['Properties']
+        shown = self.connected(volume, '--show-password')['Properties']
+        self.assertEqual(('CHAP', '***'), (hidden['auth_method'], hidden['auth_password']))
+        self.assertEqual({**shown, 'attachment_id': hidden['attachment_id'],
+                          'auth_password': '***'}, hidden)
+        password = shown['auth_password']
+        self.assertRegex(password, '^[A-Za-z0-9]{12,16}$')
+        for form in ('table', 'value', 'yaml', 'shell'):
+            for more, count in (([], 0), (['--show-password'], 1)):
+                with self.subTest(form, more=more):
+                    said = self.output(
+                        'direct', 'create', volume.id, '--host', 'compute-1', '--initiator',
+                        f'{IQN}compute-1', '-f', form, *more)
+                    self.assertEqual(count, said.count(password))
+
+    def test_properties_for_people_one_a_line(self):
+        lines = self.output('direct', 'create', self.volume().id, '--host', 'compute-1',
+                            '--initiator', f'{IQN}compute-1', '-f', 'table').splitlines()
+        self.assertLessEqual(max(map(len, lines)), 110)
+        self.assertEqual(1, sum("target_lun='" in line or 'target_lun=' in line
+                                for line in lines))
+
     def test_progress_until_it_is_connected(self):
         volume = self.volume()
         self.between.answers = [(503, {'Retry-After': '1'})]
@@ -90,8 +114,15 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         self.attachment(volume, _State.ATTACHED)
         for words, arguments in (
                 (r"There is no volume 'nosuch'\. See .*volume list", ['nosuch']),
-                (r'status must be available.*\(HTTP 400\)\. Change .*attachment tree',
+                (r'status must be available.*\(HTTP 400\)\. See who uses .*attachment tree',
                  [volume.id]),
+                (r'connector: initiator must be the name of an iSCSI node .*\(HTTP 400\)\. '
+                 'Correct the request as the message says',
+                 [volume.id, '--host', 'h', '--initiator', 'bad name\n']),
+                (r'connector: host must be a name of printable characters \(HTTP 400\)',
+                 [volume.id, '--host', 'a\nb', '--initiator', f'{IQN}h']),
+                (r'required information: initiator \(HTTP 400\)',
+                 [self.volume().id, '--host', 'h']),
                 ('--initiator describes the host to connect: give --host too',
                  [volume.id, '--initiator', f'{IQN}h']),
                 ('--multipath describes the host', [volume.id, '--multipath']),
@@ -131,7 +162,7 @@ class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
     def test_what_would_be_refused(self):
         volume = self.volume(kind='single')
         self.attachment(volume, _State.ATTACHED)
-        self.assert_refused(r'status must be available.*\(HTTP 400\)\. Change ', 'direct',
+        self.assert_refused(r'status must be available.*\(HTTP 400\)\. See who ', 'direct',
                             'create', volume.id, '--dry-run')
 
     def test_what_fails_for_the_moment_is_repeated(self):

@@ -15,9 +15,10 @@ from blockattach.tests.functional import test_attachment_commands
 IQN = attachment_commands.IQN
 HISTORY = ['When', 'Event', 'From', 'To', 'User ID', 'Request ID', 'Reason']
 EXPLANATION = [
-    'Attachment ID', 'Volume ID', 'Backend', 'State', 'Host', 'Initiator', 'Mode', 'Last Error',
-    'Last Event', 'When', 'User ID', 'Request ID', 'Exported', 'Mode At Target', 'Sessions',
-    'Not Asked Because', 'Session Shared With', 'Difference', 'Found', 'Next', 'Advice']
+    'Attachment ID', 'Volume ID', 'Backend', 'Status', 'State', 'Host', 'Initiator', 'Mode',
+    'Last Error', 'Last Event', 'When', 'User ID', 'Request ID', 'Exported', 'Mode At Target',
+    'Sessions', 'Not Asked Because', 'Session Shared With', 'Difference', 'Found', 'Next',
+    'Advice']
 _State = attachment_lifecycle.State
 
 
@@ -56,8 +57,9 @@ class HistoryTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertIn('| Generation | When ', self.output(*of_it, 'table'))
 
     def test_one_that_never_was(self):
-        self.assert_refused(r'could not be found\. ?\(HTTP 404\)|\(HTTP 404\)\. See what there is',
-                            'history', str(uuid.uuid4()))
+        self.assert_refused(
+            r'\(HTTP 404\)\. See what there is: "openstack volume attachment detail', 'history',
+            str(uuid.uuid4()))
 
 
 class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
@@ -106,6 +108,30 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertIn(
             '├── under way: connect since 2026-11-26T10:00:00.000000 (1 h 1 min), by the service, '
             'request none', self.lines(one.id))
+
+    def test_status_word_agrees_with_tree_and_names_the_state(self):
+        made = {self.attachment(self.of, state).id: state for state in attachment_lifecycle.LIVE}
+        explained = {row['Attachment ID']: (row['Status'], row['State']) for row in self.shown(
+            'explain', self.of.id, '--all-projects')}
+        self.assertEqual({made_id: (attachment_lifecycle.WIRE_STATUS[state], state.value)
+                          for made_id, state in made.items()}, explained)
+        self.assertEqual({made_id: status for made_id, (status, _) in explained.items()}, {
+            row['Attachment ID']: row['Status'] for row in self.shown(
+                'tree', self.of.id, '--all-projects')})
+
+    def test_state_finer_than_the_status_drawn_beside_it(self):
+        one = self.attachment(self.of, _State.CONNECTED)
+        self.assertEqual(f'attachment {one.id}: attaching (connected)', self.lines(one.id)[0])
+        [row] = self.shown('explain', one.id)
+        self.assertEqual(('attaching', 'connected'), (row['Status'], row['State']))
+        self.assertIn(', attaching, ', self.output('tree', self.of.id, '--all-projects'))
+
+    def test_advice_to_delete_names_its_condition(self):
+        self.between.change = None
+        made = self.connected(self.of)['ID']
+        [row] = self.shown('explain', made)
+        self.assertEqual(['If its consumer is gone for good, delete the attachment.'],
+                         row['Advice'])
 
     def test_what_differs(self):
         failed = self.attachment(self.of, _State.ERROR_ATTACHING)

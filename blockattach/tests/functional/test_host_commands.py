@@ -312,7 +312,7 @@ class DisconnectTest(HostCommandsTestCase):
 class ThisHostTest(HostCommandsTestCase):
 
     def test_what_is_no_input(self):
-        self.assert_refused("'x' is no ID of an attachment", 'disconnect', 'v', '--attachment',
+        self.assert_refused("'x' is not an attachment ID", 'disconnect', 'v', '--attachment',
                             'x', status=2)
         self.assert_refused("invalid choice: 'w'", 'connect', 'v', '--mode', 'w', status=2)
         self.assert_refused('it must not be empty', 'connect', '', status=2)

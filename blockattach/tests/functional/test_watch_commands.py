@@ -100,8 +100,8 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
             self.assertNotIn('Traceback', said.read())
 
     def test_what_is_no_input(self):
-        self.assert_refused("'x' is no number", 'watch', '--after', 'x', status=2)
-        self.assert_refused("'0' is no positive number", 'watch', '--count', '0', status=2)
+        self.assert_refused("'x' is not a number", 'watch', '--after', 'x', status=2)
+        self.assert_refused("'0' is not a number from 1 to", 'watch', '--count', '0', status=2)
         self.assert_refused("There is no volume 'nothing'", 'watch', 'nothing')
         self.service = self.there
         self.assert_refused('HTTP 4', 'watch')

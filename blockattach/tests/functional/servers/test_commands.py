@@ -99,7 +99,7 @@ class AttachTest(ServerCommandsTestCase):
                 (r"There is no server 'nosuch'\. See .*server list", ('nosuch', self.shared)),
                 (r"Several servers have the name 'twin'\. Give the ID", ('twin', self.shared)),
                 (r"There is no volume 'nosuch'\. See .*volume list", ('web', 'nosuch')),
-                (r'already attached \(HTTP 400\)\. Change what', ('web', self.shared)),
+                (r'already attached \(HTTP 400\)\. See who uses the volume', ('web', self.shared)),
                 (r'is no device name.*\(HTTP 400\)', ('web', self.volume(), '--device', '../x'))):
             with self.subTest(words):
                 self.assert_refused(words, 'server', 'volume', 'attach', *arguments)
@@ -111,7 +111,7 @@ class AttachTest(ServerCommandsTestCase):
     def test_what_is_no_input(self):
         for words, arguments in (
                 ("invalid choice: 'w'", ('web', 'v', '--attach-mode', 'w')),
-                ("'0' is no positive number", ('web', 'v', '--timeout', '0')),
+                ("'0' is not a number from 1 to", ('web', 'v', '--timeout', '0')),
                 ('<volume>: it must not be empty', ('web', '')),
                 ('arguments are required: <volume>', ('web',))):
             with self.subTest(words):
@@ -208,7 +208,7 @@ class CreateTest(ServerCommandsTestCase):
 
     def test_what_is_no_input(self):
         for words, arguments in (
-                ("'0' is no positive number", ('--volume', 'v', '--count', '0')),
+                ("'0' is not a number from 1 to", ('--volume', 'v', '--count', '0')),
                 ('--volume: it must not be empty', ('--volume', ':ro')),
                 ("invalid choice: 'w'", ('--volume', 'v', '--attach-mode', 'w')),
                 ('arguments are required: --volume', ())):
