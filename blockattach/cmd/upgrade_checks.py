@@ -4,6 +4,7 @@
 a warning, 2 a failure, 255 it could not be found out.
 """
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -30,6 +31,8 @@ Code = upgradecheck.Code
 Result = upgradecheck.Result
 
 UNKNOWN = 255
+_WIDTH = 60
+"""Of a line of details, as oslo.upgradecheck has it."""
 
 _TEXT = 'Check the installation before, during and after an upgrade.'
 _CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
@@ -89,12 +92,15 @@ def bus(at: database_checks.Installation) -> Result:
 
 def options(at: database_checks.Installation) -> Result:
     """Whether the files use names of options that have gone out of use, or never were."""
-    found = [str(one) for one in all_options.find_unknown(at.conf)]
+    by_path: dict[str, list[str]] = {}
+    for unknown in all_options.find_unknown(at.conf):
+        by_path.setdefault(unknown.path, [f'{unknown.path}:']).append(unknown.finding)
+    lines = [line for found in by_path.values() for line in found]
     for option in REPLACED:
         at.conf.register_opt(cfg.StrOpt(option.name), group=option.group)
         if at.conf[option.group][option.name] is not None:
-            found.append(f'[{option.group}] {option.name} is called {option.now} now')
-    return Result(Code.WARNING, f'{"; ".join(found)}.') if found else database_checks.ok()
+            lines.append(f'[{option.group}] {option.name} is called {option.now} now')
+    return Result(Code.WARNING, '\n'.join(lines)) if lines else database_checks.ok()
 
 
 def policy(at: database_checks.Installation) -> Result:
@@ -132,6 +138,13 @@ class UpgradeChecks(database_checks.Installation):
 
     _upgrade_checks = CHECKS
 
+    def _get_details(self, upgrade_check_result: Result) -> str | None:
+        """Return the details as oslo.upgradecheck wraps them, but each line on its own."""
+        if upgrade_check_result.details is None:
+            return None
+        return '\n'.join(textwrap.fill(line, _WIDTH, subsequent_indent='  ')
+                         for line in upgrade_check_result.details.splitlines())
+
 
 def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
     """Run the command.
@@ -148,7 +161,8 @@ def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
-        configuration.configure(conf, sys.argv[1:], name, text)
+        # Unknown options are a check of their own, and need not be logged besides.
+        configuration.configure(conf, sys.argv[1:], name, text, log_unknown=False)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)
     except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:

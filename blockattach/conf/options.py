@@ -73,9 +73,11 @@ class Unknown(NamedTuple):
     name: str
     nearest: str
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """Sentence without the path, for a list of the names in one file."""
         meant = f': is {self.nearest} meant?' if self.nearest else ''
-        return f'[{self.group}] {self.name} in {self.path} is not known{meant}'
+        return f'[{self.group}] {self.name} is not known{meant}'
 
 
 def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:

@@ -3,11 +3,15 @@
 The table is read by `blockattach.rpc.transport` and by the documentation. Whatever an operator
 sets under ``[oslo_messaging_rabbit]`` counts more.
 """
+import re
 from typing import NamedTuple
 
 from oslo_config import cfg
 
 GROUP = 'oslo_messaging_rabbit'
+_TLS = '[SSL'
+"""How errors of the module ssl begin."""
+_WORD = re.compile(r'[a-z]+(?:_[a-z]+)+')
 
 
 class Default(NamedTuple):
@@ -48,6 +52,17 @@ DEFAULTS = (
             'Seconds to try to answer a caller whose queue does not exist: a queue that survives '
             'its node is missing only because the caller is gone.'),
 )
+
+
+def option_in(conf: cfg.ConfigOpts, text: str) -> str | None:
+    """Return the option of the driver that an error names first; None if it names none.
+
+    The driver checks its options only where it opens a connection, and raises plain errors.
+    """
+    if _TLS in text:
+        return 'ssl'
+    # A name of one word is a word of other errors as well.
+    return next((word for word in _WORD.findall(text) if word in conf[GROUP]), None)
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:

@@ -96,6 +96,7 @@ class BrokerProbe:
         """
         self.reconnects = 0
         self._away = False
+        self._conf = conf
         url = oslo_messaging.TransportURL.parse(conf, place)
         self.needed = url.transport not in _WITHOUT_BROKER
         self.broker = _WITHOUT_BROKER.get(url.transport) or ', '.join(
@@ -114,7 +115,8 @@ class BrokerProbe:
             # The driver's, its library's, or that of the library below: they share no ancestor.
             self._away = True
             reason = str(error).removeprefix(_NO_METHOD)
-            return f'cannot reach the message broker at {self.broker}: {reason}'
+            act = 'reach' if rabbit.option_in(self._conf, reason) is None else 'use'
+            return f'cannot {act} the message broker at {self.broker}: {reason}'
         if self._away:
             self._away = False
             self.reconnects += 1

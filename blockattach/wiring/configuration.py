@@ -49,11 +49,12 @@ class Reloads:
 
 
 def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None,
-              text: str | None = None) -> None:
+              text: str | None = None, log_unknown: bool = True) -> None:
     """Read the command line and the configuration files, and start logging.
 
     :param command: what the process is called; default: the name of its program
     :param text: what it does, for its help
+    :param log_unknown: log a warning for each option that is not known
     :raises ConfigurationError: a value is wrong, or the log cannot be written
     """
     own = frozenset(conf) - frozenset(cfg.ConfigOpts())
@@ -71,7 +72,7 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     except OSError as exc:
         raise locations.refusal(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir',
                                 f'cannot write the log: {exc}') from exc
-    for unknown in options.find_unknown(conf):
+    for unknown in options.find_unknown(conf) if log_unknown else ():
         LOG.warning('Option is not known and has no effect%s', log.fields(
             path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
 

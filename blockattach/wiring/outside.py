@@ -14,6 +14,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.health import monitor
+from blockattach.rpc import rabbit
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
 from blockattach.telemetry import threads as waiting
@@ -78,5 +79,8 @@ def open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
         broker = transport.BrokerProbe(conf, opened, rpc_conf.settings(conf), url)
         wrong = broker.wrong() if need_broker else None
         if wrong is not None:
+            setting = rabbit.option_in(conf, wrong)
+            if setting is not None:
+                raise locations.refusal(conf, rabbit.GROUP, setting, wrong)
             raise errors.ConfigurationError(reason=wrong)
     return opened, broker

@@ -173,11 +173,17 @@ class FindingsTest(CheckTestCase):
         self.check(2, Sealing_keys=f'{file} is not there')
         self.assertFalse(file.exists(), 'a check that makes a key hides that it is missing')
 
-    def test_names_that_nobody_knows(self):
-        text = '[volume]\nenabled_backends = disks\n[disks]\nvolume_dirr = /x\n'
+    def test_unknown_options_listed_one_a_line_below_their_file(self):
+        text = '[volume]\nenabled_backends = disks\n[disks]\nvolume_dirr = /x\nfoo_zzz = 1\n'
         file = self.configure(text)
-        self.check_file(1, text, 'Names of options',
-                        f'[disks] volume_dirr in {file} is not known: is volumes_dir meant?')
+        lines = ['[disks] volume_dirr is not known: is volumes_dir meant?',
+                 '[disks] foo_zzz is not known']
+        self.check_file(1, text, 'Names of options', '\n'.join([f'{file}:', *lines]))
+        said = self.run_command('blockattach-status', '--config-file', str(file), 'upgrade',
+                                'check')
+        shown = [line.strip('| ') for line in said.output.splitlines()]
+        self.assertLessEqual(set(lines), set(shown))
+        self.assertNotIn('Option is not known', said.errors)
 
     def test_rules_that_nobody_asks_for(self):
         file = self.state / 'policy.yaml'

@@ -82,9 +82,9 @@ class UnknownOptionsTest(unittest.TestCase):
                 self.assertEqual([(str(self.path), group, name, nearest)],
                                  list(map(tuple, self.found(text))))
 
-    def test_it_is_reported_in_a_sentence(self):
+    def test_unknown_option_finding_names_nearest(self):
         [found] = self.found('[api]\nportt = 1')
-        self.assertEqual(f'[api] portt in {self.path} is not known: is port meant?', str(found))
+        self.assertEqual('[api] portt is not known: is port meant?', found.finding)
 
     def test_the_backend_of_the_command_line(self):
         [found] = self.found('[fake]\npool_nam = x\n[file]\npool_nam = x', '--backend', 'fake',

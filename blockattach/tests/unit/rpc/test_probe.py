@@ -7,10 +7,14 @@ import uuid
 
 from oslo_config import cfg
 
+from blockattach import errors
+from blockattach.conf import options
 from blockattach.conf import rpc as rpc_conf
+from blockattach.rpc import rabbit
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import servers
 from blockattach.tests.unit.rpc import test_rabbit
+from blockattach.wiring import outside
 
 
 def relay(listening, place):
@@ -78,6 +82,29 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
         self.addCleanup(channel.cleanup)
         said = transport.BrokerProbe(conf, channel, rpc_conf.RpcSettings()).wrong()
         self.assertRegex(said, rf'at {self.broker.hostname}:\d+: (\(403\) )?ACCESS_REFUSED')
+
+    def test_driver_option_at_fault_named(self):
+        conf = cfg.ConfigOpts()
+        options.register(conf)
+        self.adapt(conf)
+        conf([])
+        conf.set_override('transport_url', self.broker.geturl())
+        conf.set_override('rabbit_stream_fanout', True, group=rabbit.GROUP)
+        with self.assertRaisesRegex(errors.ConfigurationError, (
+                rf'cannot use the message broker at {self.broker.hostname}:\d+: .*'
+                r'rabbit_qos_prefetch_count .*\(\[oslo_messaging_rabbit\] rabbit_stream_fanout')):
+            outside.open_bus(conf, True, 'DEFAULT', 'transport_url')
+
+    def test_tls_that_broker_lacks_named(self):
+        conf = cfg.ConfigOpts()
+        options.register(conf)
+        self.adapt(conf)
+        conf([])
+        conf.set_override('transport_url', self.broker.geturl())
+        conf.set_override('ssl', True, group=rabbit.GROUP)
+        with self.assertRaisesRegex(errors.ConfigurationError, (
+                r'cannot use the message broker .*\(\[oslo_messaging_rabbit\] ssl')):
+            outside.open_bus(conf, True, 'DEFAULT', 'transport_url')
 
     def test_it_reveals_no_password(self):
         self.assertNotIn(self.broker.password, self.probe.wrong() + self.probe.broker)
