@@ -1,9 +1,14 @@
 """What setuptools cannot read from setup.cfg: the tests are in no wheel."""
+import email
 import os
+import pathlib
+import subprocess
+import urllib.parse
 
 import setuptools
 from setuptools.command import build_py
 
+HERE = pathlib.Path(__file__).resolve().parent
 TESTS = os.path.join('blockattach', 'tests', '')
 
 
@@ -26,6 +31,26 @@ class Distribution(setuptools.Distribution):
         return BuildWithoutTests if command == 'build_py' else super().get_command_class(command)
 
 
+def project_urls() -> dict[str, str]:
+    """Return the web address that this tree was cloned from, or that its archive names."""
+    archive = HERE / 'PKG-INFO'
+    if archive.is_file():
+        # No clone, even if the folder around it is one.
+        named = email.message_from_string(archive.read_text('utf-8')).get_all('Project-URL', [])
+        return {name: url for name, _, url in (line.partition(', ') for line in named)}
+    try:
+        origin = subprocess.run(['git', 'remote', 'get-url', 'origin'], cwd=HERE, text=True,
+                                capture_output=True, check=False).stdout.strip()
+    except OSError:
+        return {}
+    place = urllib.parse.urlsplit(origin)
+    if place.scheme != 'https' or not place.hostname:
+        return {}
+    # Without the account that the clone was made with.
+    bare = place._replace(netloc=place.netloc.rpartition('@')[2], query='', fragment='')
+    return {'Source': bare.geturl().removesuffix('.git')}
+
+
 # Of a license in setup.cfg pbr makes the field that has been replaced by an expression.
-setuptools.setup(pbr=True, distclass=Distribution, license_expression='Apache-2.0',
-                 license_files=['LICENSE'])
+setuptools.setup(pbr=True, distclass=Distribution, project_urls=project_urls(),
+                 license_expression='Apache-2.0', license_files=['LICENSE'])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from importlib import metadata
 from types import FrameType
 from typing import Any
 
@@ -32,6 +33,7 @@ PERSONS = {
 def parser() -> argparse.ArgumentParser:
     """What the command takes."""
     made = argparse.ArgumentParser(NAME, description=__doc__.split(': ', 1)[1])
+    made.add_argument('--version', action='version', version=metadata.version('blockattach'))
     made.add_argument('--os-cloud', default=os.environ.get('OS_CLOUD'), metavar='NAME',
                       help='a cloud of clouds.yaml')
     made.add_argument('--endpoint', metavar='URL',

@@ -1,4 +1,5 @@
 """What each command says of itself: its help, and the words that a shell completes."""
+import importlib.metadata
 import os
 import re
 import shutil
@@ -51,6 +52,12 @@ class CommandLineTestCase(base.StackTestCase):
 
 
 class HelpTest(CommandLineTestCase):
+
+    def test_version_option_prints_the_version(self):
+        for name in (*names(), 'blockattach-sanity'):
+            with self.subTest(name):
+                self.assertEqual(f'{importlib.metadata.version("blockattach")}\n',
+                                 self.said(name, '--version'))
 
     def test_each_begins_with_what_it_does(self):
         for name in names():

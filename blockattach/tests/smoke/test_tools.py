@@ -4,6 +4,7 @@ Of the first two of the README, `tools/quickstart` is played from where everythi
 what installs would change the environment under the tests that run beside. `tools/run-tests` is
 what runs these.
 """
+import email
 import json
 import os
 import pathlib
@@ -137,6 +138,8 @@ class WheelTest(ToolTestCase):
             raise unittest.SkipTest('pbr asks git for the files: this is no clone')
         source = self.folder / 'source'
         shutil.copytree(sources.ROOT, source, ignore=LEFT_OUT, symlinks=True)
+        self.succeed('git', '-C', source, 'config', 'remote.origin.url',
+                     'https://me:secret@git.example.org/some/blockattach.git')
         done = run(sys.executable, '-m', 'build', '--outdir', self.folder, source,
                    env=environment(SKIP_GENERATE_AUTHORS='1', SKIP_WRITE_GIT_CHANGELOG='1'))
         said = done.stdout + done.stderr
@@ -164,6 +167,13 @@ class WheelTest(ToolTestCase):
         self.succeed(sys.executable, '-m', 'twine', 'check', '--strict', archive, wheel)
         with zipfile.ZipFile(wheel) as files:
             names = files.namelist()
+            [place] = [name for name in names if name.endswith('.dist-info/METADATA')]
+            metadata = email.message_from_bytes(files.read(place))
+        self.assertEqual(['Source, https://git.example.org/some/blockattach'],
+                         metadata.get_all('Project-URL'))
+        self.assertNotIn('test', metadata.get_all('Provides-Extra'))
+        self.assertEqual([], [line for line in metadata.get_all('Requires-Dist')
+                              if re.search(r'stestr|twine|extra == .test', line)])
         self.assertEqual([], [name for name in names if 'blockattach/tests' in name])
         self.assertIn('blockattach/testing/stack.py', names)
         self.assertIn('blockattach/db/schema/migrations/script.py.mako', names)
