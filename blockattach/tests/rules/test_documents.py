@@ -1,0 +1,56 @@
+"""Documents name what exists: options by their groups, and every package in the source map."""
+import importlib.metadata
+import re
+import unittest
+
+from blockattach.conf import backend
+from blockattach.conf import options
+from blockattach.tests.rules import sources
+
+DOCUMENTS = sources.ROOT / 'doc' / 'source'
+HISTORY = DOCUMENTS / 'contributor' / 'decisions'
+# The other modules of oslo.service import eventlet.
+LIBRARY = re.compile(r'oslo\.(?!service)|oslo\.service\.(?!wsgi)|keystonemiddleware|castellan')
+OPTION = re.compile(r'\[(\w+)\]\s+([a-z]\w+)\b(?!\])')
+OF_OTHERS = {
+    # Cinder's, where a page says what they are called here.
+    ('DEFAULT', 'host'), ('DEFAULT', 'enabled_backends'),
+    # Nova's, Keystone's and Tempest's.
+    ('service_user', 'send_service_user_token'), ('token', 'allow_expired_window'),
+    ('blockattach', 'service_role')}
+PACKAGE = re.compile(r'``(\w+)``')
+
+
+def known_options():
+    """Groups with the names of their options, those of installed libraries included."""
+    found = {}
+    listed = [*options.list_opts(), *(
+        group for entry in importlib.metadata.entry_points(group='oslo.config.opts')
+        if LIBRARY.match(entry.name) for group in entry.load()())]
+    for group, opts in listed:
+        found.setdefault(str(group or 'DEFAULT'), set()).update(one.dest for one in opts)
+    return found
+
+
+class DocumentsTest(unittest.TestCase):
+
+    def test_options_named_by_documents_exist(self):
+        known, of_backends = known_options(), {one.dest for one in backend.OPTS}
+        wrong = []
+        for path in sorted([*DOCUMENTS.rglob('*.rst'), sources.ROOT / 'README.rst']):
+            if HISTORY in path.parents:
+                continue
+            for group, name in OPTION.findall(path.read_text('utf-8')):
+                # Pages name the group of a backend as they like.
+                if name not in known.get(group, of_backends) and (
+                        group, name) not in OF_OTHERS:
+                    wrong.append(f'{path.relative_to(sources.ROOT)}: [{group}] {name}')
+        self.assertEqual([], wrong)
+
+    def test_source_map_names_every_package(self):
+        text = (DOCUMENTS / 'contributor' / 'map.rst').read_text('utf-8')
+        named = {name for line in re.findall(r'^   \* - (``.*)$', text, re.M)
+                 for name in PACKAGE.findall(line)}
+        there = {path.stem for path in (sources.ROOT / 'blockattach').iterdir()
+                 if path.suffix == '.py' or (path / '__init__.py').is_file()} - {'__init__'}
+        self.assertEqual(set(), there - named)
