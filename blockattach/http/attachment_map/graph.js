@@ -1,7 +1,7 @@
 // The graph, as SVG. One tab stop; the arrow keys go from one thing to the next.
 
 import {byId, drawn, say} from './elements.js';
-import {HEAD, NODE, curve, fit, grouped, placed} from './layout.js';
+import {HEAD, NODE, curve, fit, folded, grouped, placed} from './layout.js';
 import {NO_ATTACHMENTS, inWords, number, plural} from './model.js';
 
 const STEP = 40;
@@ -11,14 +11,16 @@ export class Graph {
   // `pick` is called with a kind and a name: only what belongs to it is to be shown, or all again.
   constructor(pick, changed) {
     this.pick = pick;
-    this.most = STEP;
+    this.first = 0;
     this.sign = this.ages = '';
     this.place = byId('graph');
     this.current = null;
-    byId('draw-more').addEventListener('click', () => {
-      this.most += STEP;
-      changed();
-    });
+    for (const [id, way] of [['draw-former', -STEP], ['draw-next', STEP]]) {
+      byId(id).addEventListener('click', () => {
+        this.first += way;
+        changed();
+      });
+    }
     new ResizeObserver(changed).observe(this.place);
     this.place.addEventListener('keydown', (event) => this.onKey(event));
     this.place.addEventListener('click', (event) => this.choose(event.target));
@@ -38,9 +40,10 @@ export class Graph {
   // `picked`: which thing each kind is narrowed to.
   show(rows, picked) {
     const width = Math.floor(this.place.clientWidth);
-    const {groups, rest} = grouped(rows, this.most);
+    const {groups, first, all} = grouped(rows, this.first, STEP);
+    this.first = first;
     const had = this.place.contains(document.activeElement);
-    const sign = JSON.stringify([width, picked, groups, rest], withoutAge);
+    const sign = JSON.stringify([width, picked, groups, first, all], withoutAge);
     const ages = JSON.stringify(rows.map((one) => one.age));
     // While the focus is in it, it is not drawn anew, and read out again, for an age.
     if (!width || (sign === this.sign && (had || ages === this.ages))) return;
@@ -50,9 +53,12 @@ export class Graph {
     const picture = placed(groups, width);
     this.place.replaceChildren(this.draw(picture, width));
     this.setStop(had);
-    say('undrawn', rest === 0 ? ''
-      : `${plural(rest, 'volume')} more ${rest === 1 ? 'is' : 'are'} not drawn. Filter, or draw more.`);
-    say('draw-more', rest === 0 ? '' : `Draw ${Math.min(rest, STEP)} more`);
+    const rest = all - first - groups.length;
+    say('undrawn', all === groups.length ? ''
+      : `Volumes ${number(first + 1)} to ${number(first + groups.length)} of ${number(all)} are drawn. ` +
+        'Filter, or draw others.');
+    say('draw-former', first === 0 ? '' : `Draw the ${STEP} before`);
+    say('draw-next', rest === 0 ? '' : `Draw the next ${Math.min(rest, STEP)}`);
   }
 
   draw({at, cards, nodes, height}, width) {
@@ -92,7 +98,7 @@ export class Graph {
         (stuck ? `, ${stuck} stuck` : '');
       found.append(this.node(kind, node.name, label, [
         drawn('rect', {x, y: node.y, width, height: NODE, rx: 8}),
-        drawn('text', {x: x + 10, y: y + 4.5}, fit(node.name, width - 18, kind === 'server' ? 7.9 : 7.2))]));
+        ...named(node.name, x + 10, y, width - 18, kind === 'server' ? 7.9 : 7.2)]));
     }
     return found;
   }
@@ -200,6 +206,13 @@ function beside(node, way) {
   const far = (one) => Math.abs(one.getBBox().y - top);
   return column && [...column.children].reduce(
     (best, one) => (!best || far(one) < far(best) ? one : best), null);
+}
+
+// In one line, or in two smaller ones: the id of a server is needed whole.
+function named(name, x, y, width, letter) {
+  const lines = folded(name, width, letter);
+  if (lines.length === 1) return [drawn('text', {x, y: y + 4.5}, lines[0])];
+  return lines.map((line, row) => drawn('text', {class: 'half', x, y: y - 2 + 12 * row}, line));
 }
 
 function withoutAge(name, value) {

@@ -5,21 +5,26 @@ export const HEAD = 28;
 export const LINE = 20;
 export const NODE = 30;
 const FOOT = 6;
+// Pixels of a letter in the smaller of the two sizes, the widest that is used.
+const SMALL = 6.9;
 const GAP = 12;
 const TOP = 30;
 const NARROW = 720;
 // Of one volume; the rest is said in a line.
 const MOST_LINES = 24;
 
-// Volumes in the order of their rows; how many volumes are more than may be drawn.
-export function grouped(rows, most) {
+// Volumes in the order of their rows, from the first that is to be drawn; how many there are in all.
+export function grouped(rows, first, most) {
   const groups = new Map();
   for (const one of rows) {
     if (!groups.has(one.volumeId)) groups.set(one.volumeId, []);
     groups.get(one.volumeId).push(one);
   }
-  const found = [...groups.values()].slice(0, most);
-  return {groups: near(found), rest: groups.size - found.length};
+  // Some may have gone since: the last ones are drawn then.
+  const last = Math.max(0, Math.floor((groups.size - 1) / most) * most);
+  const begin = Math.min(Math.max(0, first), last);
+  return {groups: near([...groups.values()].slice(begin, begin + most)), first: begin,
+          all: groups.size};
 }
 
 // What is stuck stays first; the others go by their hosts, so that fewer lines cross.
@@ -86,6 +91,17 @@ function spread(ends) {
 export function curve(x1, y1, x2, y2) {
   const bend = (x2 - x1) / 2;
   return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+}
+
+// A text in one line, in two smaller ones, or cut, as a width holds it.
+export function folded(text, width, letter) {
+  if (text.length * letter <= width) return [text];
+  const half = Math.ceil(text.length / 2);
+  if (half * SMALL > width) return [fit(text, width, letter)];
+  // Behind a hyphen, where there is one in the middle.
+  const hyphen = text.lastIndexOf('-', half) + 1;
+  const cut = hyphen && (text.length - hyphen) * SMALL <= width ? hyphen : half;
+  return [text.slice(0, cut), text.slice(cut)];
 }
 
 // As much of a text as a width holds, at so many pixels a letter.

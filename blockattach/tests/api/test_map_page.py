@@ -155,6 +155,14 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual([], [one for one in page.requests()
                               if not one.startswith(f'{self.server.url}{PREFIX}/')])
 
+    def test_server_ids_drawn_whole_on_a_desktop(self):
+        page = self.view()
+        drawn = page.run("""[...document.querySelectorAll('#graph .node.server')].map((node) => [
+            node.dataset.name,
+            [...node.querySelectorAll('text')].map((one) => one.textContent).join('')])""")
+        self.assertNotEqual([], drawn)
+        self.assertEqual([], [pair for pair in drawn if pair[0] != pair[1]])
+
     def test_filters(self):
         page = self.view()
         for field, value, shown in (
@@ -349,14 +357,21 @@ class LongListTest(MapPageTestCase):
         self.counts(page, '61 volumes, 2,300 attachments; none is stuck.')
         self.assertEqual('2,160 rows of 2,360 are not listed. Filter, or list more of them.',
                          self.text(page, '#unlisted'))
-        self.assertEqual('21 volumes more are not drawn. Filter, or draw more.',
+        self.assertEqual('Volumes 1 to 40 of 61 are drawn. Filter, or draw others.',
                          self.text(page, '#undrawn'))
         self.assertIn('2,276 more: see the table', self.text(page, '#graph'))
-        for button, rest in (('list-more', 'unlisted'), ('draw-more', 'undrawn')):
+        for button, rest in (('list-more', 'unlisted'), ('draw-next', 'undrawn')):
             before = self.text(page, f'#{rest}')
             page.run(f'document.getElementById("{button}").click()')
             page.until(f'document.getElementById("{rest}").innerText !== {json.dumps(before)}')
         self.assertEqual(400, len(self.column(page, 'Volume')))
+        # What was drawn before has gone: the page does not grow with what is looked at.
+        self.assertEqual('Volumes 41 to 61 of 61 are drawn. Filter, or draw others.',
+                         self.text(page, '#undrawn'))
+        self.assertEqual(21, page.run('document.querySelectorAll("#graph .card").length'))
+        self.assertTrue(page.run('document.getElementById("draw-next").hidden'))
+        page.run('document.getElementById("draw-former").click()')
+        page.until('document.querySelectorAll("#graph .card").length === 40')
         self.assertEqual([], page.complaints())
 
 
