@@ -15,6 +15,7 @@ from blockattach import log
 from blockattach.conf import images as images_conf
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_images
+from blockattach.db.volumes import volume_queries
 from blockattach.domain import images
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc
@@ -72,11 +73,12 @@ class ImageControl:
 
         :param wanted: what the image shall be, by Glance's keys
         :param force: also if the volume is in use, where that is allowed
-        :raises InvalidVolume: its status does not allow it
+        :raises InvalidVolume: its status does not allow it, or was changed meanwhile
+        :raises VolumeNotFound: it was deleted meanwhile
         :raises InvalidInput: Glance refuses, or there is none
         :raises GlanceUnavailable: Glance does not answer; an image without bytes may be there
         """
-        glance = self._asked()
+        self._asked()
         image = images.Image(
             id=self._database.new_id(), status='queued', name=wanted['name'],
             disk_format=wanted['disk_format'], container_format=wanted['container_format'])
@@ -84,32 +86,57 @@ class ImageControl:
             begun = volume_images.start_upload(
                 self._database, volume, image, force and self._settings.enable_force_upload,
                 self._seconds, caller.request_id)
-            failpoints.point('control.images.after_upload')
-            properties = images.properties_of(
-                volume_images.metadata(self._database, volume.id),
-                self._settings.reserved_namespaces)
             try:
-                made = glance.create(caller, image.id, {**properties, **wanted})
-            except errors.BlockattachError:
-                volume_images.uploaded(self._database, begun.claim)
+                failpoints.point('control.images.after_upload')
+                made = self._make_image(caller, volume.id, image.id, wanted)
+            except Exception:
+                # Nobody goes on with it: until its deadline the volume would not be usable.
+                self._abandon_upload(begun)
                 raise
-            failpoints.point('control.images.after_image')
-            self._check_waited_for(caller, volume.id, made)
             self._start(caller, begun)
         return made
 
-    def _check_waited_for(self, caller: context.RequestContext, volume_id: str,
-                          image: images.Image) -> None:
-        """An image that was so long in coming that its upload has failed meanwhile goes.
+    def _make_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
+                    wanted: Mapping[str, Any]) -> images.Image:
+        """Create the image of an upload that has begun. It raises as `upload`."""
+        properties = images.properties_of(
+            volume_images.metadata(self._database, volume_id), self._settings.reserved_namespaces)
+        made = self._asked().create(caller, image_id, {**properties, **wanted})
+        failpoints.point('control.images.after_image')
+        if not volume_images.is_uploaded_as(self._database, volume_id, image_id):
+            self._delete_image(caller, volume_id, image_id)
+            raise self._end_of_upload(volume_id, image_id)
+        return made
 
-        :raises GlanceUnavailable: it did
+    def _abandon_upload(self, begun: volume_images.Begun) -> None:
+        """End the work of an upload that was not started."""
+        try:
+            volume_images.uploaded(self._database, begun.claim)
+        except errors.StaleGeneration:
+            LOG.debug('Upload has ended already%s', log.fields(volume_id=begun.claim.resource_id))
+
+    def _delete_image(self, caller: context.RequestContext, volume_id: str,
+                      image_id: str) -> None:
+        """Delete the image of an upload that ended before Glance had answered."""
+        LOG.warning('Upload has ended before its image was made%s', log.fields(
+            volume_id=volume_id, image_id=image_id))
+        try:
+            self._asked().delete(caller, image_id)
+        except errors.GlanceUnavailable as exc:
+            LOG.warning('Cannot delete an image without bytes%s', log.fields(
+                image_id=image_id, reason=exc))
+
+    def _end_of_upload(self, volume_id: str, image_id: str) -> errors.BlockattachError:
+        """Return the error for a client whose upload ended before Glance had answered.
+
+        :raises VolumeNotFound: the volume was deleted meanwhile
         """
-        if volume_images.is_uploaded_as(self._database, volume_id, image.id):
-            return
-        LOG.warning('Upload has failed before its image was made%s', log.fields(
-            volume_id=volume_id, image_id=image.id))
-        self._asked().delete(caller, image.id)
-        raise errors.GlanceUnavailable(reason=f'image {image.id} was not made in time')
+        status = volume_queries.get(self._database, volume_id).status
+        if status not in volume_images.UPLOADABLE:
+            return errors.InvalidVolume(
+                reason=f'Volume {volume_id} status must be uploading, but current status is '
+                       f'{status}.')
+        return errors.GlanceUnavailable(reason=f'image {image_id} was not made in time')
 
     def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,
                 reserved: bool) -> None:

@@ -22,6 +22,13 @@ DEVICES = 'block_device_mapping'
 SIGNATURE = 'img_signature'
 RESERVED = ('os_glance', SIGNATURE, 'signature_verified')
 """Beginnings of names of properties that belong to one image, and to no copy of it."""
+GLANCE_KEYS = frozenset((
+    'id', 'name', 'status', 'visibility', 'protected', 'owner', 'tags', 'size', 'virtual_size',
+    'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'disk_format', 'container_format',
+    'min_disk', 'min_ram', 'created_at', 'updated_at', 'self', 'file', 'schema', 'stores',
+    'location', 'locations', 'direct_url', 'deleted', 'deleted_at'))
+"""Keys of an image in the Image API v2 that are no properties: Glance sets them by itself, or takes
+them for something else than a property."""
 UPLOADED_FORMATS = ('raw', 'vmdk', 'vdi', 'qcow2', 'vhd', 'vhdx', 'ploop')
 CONTAINERS = (BARE, 'ovf', 'ami')
 """Containers that say nothing of the bytes: those are a disk, as disk_format says."""
@@ -60,7 +67,7 @@ class Image:
         """What a volume that was made of it keeps."""
         core = (self.id, self.name, self.checksum, self.container_format, self.disk_format,
                 self.min_disk, self.min_ram, self.size)
-        return {**self.properties, **{
+        return {**{key: value for key, value in self.properties.items() if key not in _CORE}, **{
             key: str(value) for key, value in zip(_CORE, core, strict=True) if value is not None}}
 
     @property
@@ -102,10 +109,13 @@ def check_fits(image: Image, size_gb: int) -> None:
 
 
 def properties_of(metadata: Mapping[str, str], reserved: Iterable[str]) -> dict[str, str]:
-    """The properties of the image that a volume with this image metadata is uploaded as."""
+    """Return the properties of the image that a volume with this image metadata is uploaded as.
+
+    Image metadata is written by users: what Glance has as a key of its own is no property.
+    """
     reserved = (*RESERVED, *reserved)
     return {key: value for key, value in metadata.items()
-            if key not in _CORE and not key.startswith(reserved)}
+            if key not in GLANCE_KEYS and key not in _CORE and not key.startswith(reserved)}
 
 
 def _refused(sentence: str) -> errors.InvalidInput:

@@ -32,9 +32,6 @@ _SERVICE_TYPE = 'image'
 _PIECE = units.MIB
 _CHUNK = 64 * units.KIB
 _PATCH = 'application/openstack-images-v2.1-json-patch'
-_OWN = frozenset(('created_at', 'owner', 'tags', 'self', 'file', 'schema', 'locations',
-                  'direct_url', 'os_hidden', 'stores'))
-"""Keys of an image that are no properties, and that volumes do not know."""
 _KNOWN = ('id', 'status', 'name', 'size', 'virtual_size', 'checksum', 'os_hash_algo',
           'os_hash_value', 'disk_format', 'container_format', 'min_disk', 'min_ram', 'visibility',
           'protected', 'updated_at')
@@ -88,10 +85,14 @@ class UserImages(_Client):
         :raises ImageRefused: Glance does not make it
         :raises GlanceUnavailable: it may have been made
         """
-        reply = self._ask(caller, 'POST', '/v2/images', json={'id': image_id, **facts})
+        # The id comes last: facts hold what a user says, and must not name another image.
+        reply = self._ask(caller, 'POST', '/v2/images', json={**facts, 'id': image_id})
         if 400 <= reply.status_code < 500:
             raise errors.ImageRefused(reason=_reason_of(reply))
-        return self._found(reply, image_id)
+        made = self._found(reply, image_id)
+        if made.id != image_id:
+            raise _unclear(reply)
+        return made
 
     def delete(self, caller: context.RequestContext, image_id: str) -> None:
         """Remove an image of the caller's; one that is not there is a success.
@@ -241,7 +242,7 @@ def _image(body: Mapping[str, Any]) -> images.Image:
     """An image as Glance writes it: what is no key of Glance is a property."""
     known = {key: body[key] for key in _KNOWN if body.get(key) is not None}
     properties = {key: str(value) for key, value in body.items()
-                  if key not in _KNOWN and key not in _OWN and value is not None}
+                  if key not in images.GLANCE_KEYS and value is not None}
     return images.Image(**known, properties=properties)
 
 

@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 IMAGE = 'image'
 """What the progress calls what is known of the image."""
+UPLOADABLE = ('available', 'in-use')
+"""Statuses of a volume that can be uploaded, and that it has again after that."""
 _UPLOADED_SIZE = 'uploaded_size'
 _UNUSED = ('available', 'reserved')
 """What attachments say of a volume that no host is connected to."""
@@ -192,7 +194,7 @@ def start_upload(database: engine.Database, volume: records.Judged, image: image
     :raises InvalidVolume: its status does not allow it
     """
     volume_id = volume.id
-    statuses = ('available', 'in-use') if in_use else ('available',)
+    statuses = UPLOADABLE if in_use else UPLOADABLE[:1]
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, begun.was.generation, own_status=_Own.UPLOADING)(again)) as connection:
         row = volume_rows.lock_judged(connection, volume)

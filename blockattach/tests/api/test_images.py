@@ -2,7 +2,9 @@
 import os
 import tempfile
 
+from blockattach import failpoints
 from blockattach.api import routes
+from blockattach.domain import images
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import disks
@@ -14,6 +16,7 @@ from blockattach.tests.rules import sources
 MISSING = 'not connected to an image service'
 UNKNOWN = 'Invalid image identifier or unable to access requested image.'
 GIB = 1024 ** 3
+POINT = 'control.images.after_image'
 LENGTH = len(disks.CONTENT)
 
 
@@ -252,6 +255,38 @@ class UploadTest(ImageCase):
         self.assertEqual(('community', True, 'linux'),
                          (image['visibility'], image['protected'], image['os_type']))
         self.assertEqual(set(), {'os_glance_x', 'image_id'} & image.keys())
+
+    def test_upload_image_metadata_named_as_glance_keys_left_out(self):
+        volume_id = self.filled(os_type='linux')
+        self.assert_status(200, self.act(volume_id, 'os-set_image_metadata', {
+            'metadata': dict.fromkeys(images.GLANCE_KEYS, 'foreign')}))
+        reply = self.upload(volume_id, disk_format='qcow2')
+        self.assert_status(202, reply)
+        image_id = reply.body['os-volume_upload_image']['image_id']
+        image = self.glance.images.pop(image_id)
+        self.assertEqual((image_id, 'active', 'linux'),
+                         (image['id'], image['status'], image['os_type']))
+        self.assertNotIn('foreign', image.values())
+        self.assertNotIn('foreign', self.glance.images)
+        self.assertEqual('available', self.shown(volume_id)['status'])
+
+    def test_upload_of_volume_deleted_by_force_meanwhile_rejected(self):
+        """The answer names the volume, and the image is gone."""
+        for settles, status in ((True, 404), (False, 400)):
+            with self.subTest(status):
+                volume_id = self.volume()
+
+                def delete(volume_id=volume_id, settles=settles):
+                    failpoints.disarm(POINT)
+                    self.http.hold = not settles
+                    self.assert_status(202, self.act(
+                        volume_id, 'os-force_delete', None, self.http.as_admin))
+
+                failpoints.arm(POINT, delete)
+                self.addCleanup(failpoints.disarm, POINT)
+                reply = self.upload(volume_id)
+                self.assert_fault(status, f'Volume {volume_id}', reply)
+                self.assertEqual({}, self.glance.images)
 
     def test_a_public_image_is_for_administrators(self):
         volume_id = self.volume()

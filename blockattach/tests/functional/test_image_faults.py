@@ -16,6 +16,10 @@ from blockattach.tests.functional import instances
 RAW, QCOW2 = 'raw', 'qcow2'
 
 
+def fail():
+    raise failpoints.Reached
+
+
 class ImageCase(instances.WorldTestCase):
     """``IMAGES`` and ``BACKEND``: more options of images, and of the backend."""
 
@@ -231,6 +235,32 @@ class UploadTest(ImageCase):
         with self.assertRaises(errors.GlanceUnavailable):
             self.upload(volume)
         self.assertEqual(('available', []), (self.world.shown(volume).status, self.states()))
+        self.assert_agree()
+
+    def test_upload_that_cannot_begin_ends_at_once(self):
+        """Also by an error that nobody foresees: nobody waits for its deadline."""
+        for point in ('control.images.after_upload', 'control.images.after_image'):
+            with self.subTest(point):
+                volume = self.world.volume()
+                self.arm(point, fail)
+                with self.assertRaises(failpoints.Reached):
+                    self.upload(volume)
+                failpoints.disarm(point)
+                self.assertEqual('available', self.world.shown(volume).status)
+                self.assert_agree()
+
+    def test_upload_refused_for_volume_that_went_keeps_reason(self):
+        volume = self.world.volume()
+        self.glance.broken, self.glance.status = 'POST', 403
+
+        def delete():
+            failpoints.disarm('control.images.after_upload')
+            volumes.start_delete(self.world.database, volume.id, 60, force=True)
+
+        self.arm('control.images.after_upload', delete)
+        with self.assertRaisesRegex(errors.ImageRefused, 'It is broken'):
+            self.upload(volume)
+        self.look_everywhere()
         self.assert_agree()
 
     def test_the_volume_goes_while_it_is_uploaded(self):

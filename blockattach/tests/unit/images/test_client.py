@@ -65,6 +65,16 @@ class ClientTest(unittest.TestCase):
         self.service.delete(ABSENT)
         self.assertEqual({}, self.glance.images)
 
+    def test_create_with_facts_named_id_keeps_id(self):
+        made = self.users.create(self.caller, ABSENT, {'id': 'another', 'name': 'mine'})
+        self.assertEqual((ABSENT, {ABSENT}), (made.id, set(self.glance.images)))
+
+    def test_create_answered_with_another_id_not_believed(self):
+        other = self.glance.images[self.glance.add(b'1')]
+        self.glance._make = lambda _body: (201, other)
+        with self.assertRaises(errors.GlanceUnavailable):
+            self.users.create(self.caller, ABSENT, {'name': 'mine'})
+
     def test_glance_fails(self):
         image_id = self.glance.add(b'1')
         self.glance.broken = '.'
