@@ -35,7 +35,9 @@ def cinder(conf: cfg.ConfigOpts) -> int:
         found = act.survey()
         writes = not noun.dry_run and (noun.leave_refused or not found.refused)
         if writes:
-            found.taken = act.run().taken
+            done = act.run()
+            found.taken = done.taken
+            found.refused += [one for one in done.refused if one.code == importing.NOT_WRITTEN]
     finally:
         read.close()
     _print(found, noun.format, writes)
@@ -81,7 +83,8 @@ def _print_findings(head: str, table: Mapping[str, importing.Remark],
     by_code: dict[str, list[str]] = {}
     for one in findings:
         by_code.setdefault(one.code, []).append(
-            f'{one.id} ({one.holder})' if one.holder else one.id)
+            f'{one.table} {one.id}' + f' ({one.holder})' * bool(one.holder)
+            + f': {one.text}' * bool(one.text))
     for code, ids in by_code.items():
         remark = table[code]
         print(f'{head} {remark.noun} ({len(ids)}): {remark.text}')

@@ -15,7 +15,6 @@ from blockattach import log
 from blockattach.conf import images as images_conf
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_images
-from blockattach.db.volumes import volume_queries
 from blockattach.domain import images
 from blockattach.domain import records
 from blockattach.rpc import volume as volume_rpc
@@ -102,41 +101,32 @@ class ImageControl:
         properties = images.properties_of(
             volume_images.metadata(self._database, volume_id), self._settings.reserved_namespaces)
         made = self._asked().create(caller, image_id, {**properties, **wanted})
-        failpoints.point('control.images.after_image')
-        if not volume_images.is_uploaded_as(self._database, volume_id, image_id):
+        try:
+            failpoints.point('control.images.after_image')
+            if not volume_images.is_uploaded_as(self._database, volume_id, image_id):
+                raise errors.GlanceUnavailable(reason=f'image {image_id} was not made in time')
+        except Exception:
             self._delete_image(caller, volume_id, image_id)
-            raise self._end_of_upload(volume_id, image_id)
+            raise
         return made
 
     def _abandon_upload(self, begun: volume_images.Begun) -> None:
         """End the work of an upload that was not started."""
         try:
             volume_images.uploaded(self._database, begun.claim)
-        except errors.StaleGeneration:
+        except (errors.StaleGeneration, errors.VolumeNotFound):
             LOG.debug('Upload has ended already%s', log.fields(volume_id=begun.claim.resource_id))
 
     def _delete_image(self, caller: context.RequestContext, volume_id: str,
                       image_id: str) -> None:
-        """Delete the image of an upload that ended before Glance had answered."""
-        LOG.warning('Upload has ended before its image was made%s', log.fields(
+        """Delete the image of an upload that does not go on."""
+        LOG.warning('Upload does not go on with its image%s', log.fields(
             volume_id=volume_id, image_id=image_id))
         try:
             self._asked().delete(caller, image_id)
         except errors.GlanceUnavailable as exc:
             LOG.warning('Cannot delete an image without bytes%s', log.fields(
                 image_id=image_id, reason=exc))
-
-    def _end_of_upload(self, volume_id: str, image_id: str) -> errors.BlockattachError:
-        """Return the error for a client whose upload ended before Glance had answered.
-
-        :raises VolumeNotFound: the volume was deleted meanwhile
-        """
-        status = volume_queries.get(self._database, volume_id).status
-        if status not in volume_images.UPLOADABLE:
-            return errors.InvalidVolume(
-                reason=f'Volume {volume_id} status must be uploading, but current status is '
-                       f'{status}.')
-        return errors.GlanceUnavailable(reason=f'image {image_id} was not made in time')
 
     def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,
                 reserved: bool) -> None:

@@ -27,8 +27,7 @@ GLANCE_KEYS = frozenset((
     'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'disk_format', 'container_format',
     'min_disk', 'min_ram', 'created_at', 'updated_at', 'self', 'file', 'schema', 'stores',
     'location', 'locations', 'direct_url', 'deleted', 'deleted_at'))
-"""Keys of an image in the Image API v2 that are no properties: Glance sets them by itself, or takes
-them for something else than a property."""
+"""Keys of an image in the Image API v2 that are no properties."""
 UPLOADED_FORMATS = ('raw', 'vmdk', 'vdi', 'qcow2', 'vhd', 'vhdx', 'ploop')
 CONTAINERS = (BARE, 'ovf', 'ami')
 """Containers that say nothing of the bytes: those are a disk, as disk_format says."""

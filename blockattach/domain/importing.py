@@ -2,7 +2,9 @@
 refused and what is left there, as tables; and how its attachments are read.
 """
 import dataclasses
+import functools
 import re
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +12,7 @@ from typing import NamedTuple
 
 from blockattach import errors
 from blockattach.domain import attachment_lifecycle
+from blockattach.domain import cinder_rows
 from blockattach.domain import connection
 from blockattach.domain import volume_lifecycle
 
@@ -28,7 +31,22 @@ class Remark(NamedTuple):
     remedy: str = ''
 
 
+NOT_WRITTEN = 'not_written'
+"""Found out by writing, and not before."""
 REFUSED: Mapping[str, Remark] = {
+    'damaged': Remark(
+        'row', 'it holds what no such row can hold: the column, and why, stand behind it',
+        'Repair or delete the row there.'),
+    'twice': Remark(
+        'row', 'another live row says the same, and only one of them can be taken',
+        'Delete one of them there, or rename it.'),
+    'id_taken': Remark(
+        'row', 'a row with this id is here, and belongs to another volume',
+        'Find out which of them is right.'),
+    NOT_WRITTEN: Remark(
+        'volume', 'the database here did not take it, and why stands behind it: the others were '
+        'written',
+        'Repair it there, and repeat the import.'),
     'in_work': Remark(
         'volume', 'Cinder is at work on it (its status, or its migration status, says so)',
         'Wait until it has ended, or end it there: cinder reset-state.'),
@@ -36,7 +54,7 @@ REFUSED: Mapping[str, Remark] = {
         'volume', 'its host does not name a backend and a pool (host@backend#pool)',
         '--pool HOST=host@backend#pool'),
     'no_type': Remark(
-        'volume', 'its volume type is gone',
+        'volume', 'its volume type is gone, or is refused itself',
         'Give it another one there: cinder retype.'),
     'other_name': Remark(
         'volume', 'its bytes are called by another id since it was migrated (_name_id)',
@@ -69,7 +87,7 @@ REFUSED: Mapping[str, Remark] = {
         'attachment', "its target is not called by the volume's id, or nothing says how its host "
         'reaches it', 'Detach it there.'),
     'name_taken': Remark(
-        'volume type', 'another one of this name is here, and has volumes',
+        'type or QoS specs', 'another one of this name is here, and is used',
         'Rename one of them.'),
 }
 """What is not taken: nothing is written while there is any, unless it is to be left there."""
@@ -98,6 +116,7 @@ LEFT: Mapping[str, Remark] = {
     'backups': Remark('backup', 'there are no backups here'),
     'groups': Remark('group', 'there are no groups here'),
     'quotas': Remark('quota', 'it limits what is not here'),
+    'lost': Remark('snapshot or attachment', 'its volume is gone there'),
 }
 """What is counted and stays behind."""
 
@@ -117,10 +136,9 @@ OFFERED = 'awaiting-transfer'
 HELD = frozenset({'in-use', 'detaching'})
 """A volume with such a status is somebody's."""
 _DETACHING = 'detaching'
-_CONNECTION_KEYS = ('target_discovered', 'target_portal', 'target_iqn', 'target_lun',
-                    'target_portals', 'target_iqns', 'target_luns', 'discard',
-                    'logical_block_size', 'physical_block_size', 'qos_specs')
-_LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>\d+)')
+_LONGEST_ACCOUNT, _LONGEST_PASSWORD = 64, 128
+_WORD = re.compile(r'[!-~]+')
+_LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>[0-9]{1,9})')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -167,7 +185,11 @@ class Taken:
 
 
 class Refused(Exception):
-    """It cannot be taken; the text is a key of `REFUSED`."""
+    """A row cannot be taken; ``code`` is a key of `REFUSED`, ``text`` says more."""
+
+    def __init__(self, code: str, text: str = '') -> None:
+        super().__init__(code)
+        self.code, self.text = code, text
 
 
 def pool_of(host: str | None, choices: Choices) -> str | None:
@@ -182,6 +204,8 @@ def attachment(found: Found, choices: Choices) -> Taken:
 
     :raises Refused: its host has a session that could not be kept
     """
+    if found.mode not in cinder_rows.ATTACH_MODES:
+        raise Refused('damaged', 'attach_mode: it is none that an attachment can have')
     mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
     state, changed = _state(found)
     # What was exported may be in use by a host of which nothing is written down.
@@ -197,15 +221,27 @@ def credential(provider_auth: str | None,
     """What the hosts of a volume must prove, all of them the same; None: nothing.
 
     :param infos: the connection information of its attachments
+    :raises Refused: it is none that a host could use
     """
     words = (provider_auth or '').split(' ')
     if len(words) == 3 and words[0] == 'CHAP':
-        return connection.Credential(*words[1:])
+        return _credential('provider_auth', *words[1:])
     for info in infos:
         data = _flat(info)
         if data.get('auth_method') == 'CHAP':
-            return connection.Credential(data['auth_username'], data['auth_password'])
+            return _credential('connection_info', data.get('auth_username'),
+                               data.get('auth_password'))
     return None
+
+
+def _credential(column: str, account: Any, password: Any) -> connection.Credential:
+    """:raises Refused: a target could not have it, or no column keeps it"""
+    for name, value, longest in (('account', account, _LONGEST_ACCOUNT),
+                                 ('password', password, _LONGEST_PASSWORD)):
+        if not isinstance(value, str) or not _WORD.fullmatch(value) or len(value) > longest:
+            raise Refused('damaged', f'{column}: the {name} of CHAP is not 1 to {longest} '
+                                     'characters of ASCII without blanks')
+    return connection.Credential(account, password)
 
 
 def _state(found: Found) -> tuple[attachment_lifecycle.State, str | None]:
@@ -246,8 +282,48 @@ def _connection(found: Found) -> dict[str, Any]:
         raise Refused('not_iscsi')
     if not str(info.get('target_iqn', '')).endswith(f':volume-{found.volume_id}'):
         raise Refused('other_target')
+    for key, is_right in _FACTS.items():
+        if not is_right(info[key]) if info.get(key) is not None else key in _NEEDED:
+            raise Refused('damaged', f'connection_info: {key} is missing, or of another kind')
     return {'driver_volume_type': 'iscsi', 'target_discovered': False,
-            **{key: info[key] for key in _CONNECTION_KEYS if info.get(key) is not None}}
+            **{key: info[key] for key in _FACTS if info.get(key) is not None}}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= cinder_rows.LONGEST
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)
+            and 0 <= value <= cinder_rows.LARGEST)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_number(value) or (_is_text(value) and value.isascii() and value.isdigit())
+
+
+def _is_limits(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        one is None or _is_text(one) or _is_number(one) for one in value.values())
+
+
+def _is_list_of(is_right: Callable[[Any], bool], value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(is_right, value))
+
+
+_TEXTS = functools.partial(_is_list_of, _is_text)
+_FACTS: Mapping[str, Callable[[Any], bool]] = {
+    'target_portal': _is_text, 'target_iqn': _is_text, 'target_lun': _is_number,
+    'target_discovered': _is_flag, 'target_portals': _TEXTS, 'target_iqns': _TEXTS,
+    'target_luns': functools.partial(_is_list_of, _is_number),
+    'discard': _is_flag, 'logical_block_size': _is_size, 'physical_block_size': _is_size,
+    'qos_specs': _is_limits}
+"""Keys of a connection that is kept, and the values that they have."""
+_NEEDED = ('target_portal', 'target_iqn', 'target_lun')
 
 
 def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,17 +1,31 @@
 """What volumes refer to, and what projects may have: rows of Cinder as rows of this service."""
 import dataclasses
 import datetime
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db.importing import checks
 from blockattach.db.importing import report
 from blockattach.db.importing import source
+from blockattach.domain import cinder_rows
+from blockattach.domain import qos
 from blockattach.domain import quotas
 from blockattach.domain import records
 from blockattach.domain import volume_type
 
 _CONSUMER = 'consumer'
+_QOS = 'quality_of_service_specs'
+_OF_TYPES = ('volume_type_extra_specs', 'encryption', 'volume_type_projects',
+             'default_volume_types')
+_PARTS = _OF_TYPES[:2]
+"""A type without one of these rows would be another one, so it stays behind with them."""
+_NO_SPECS = 'qos_specs_id: no QoS specs that can be taken have this id'
 
 
 @dataclasses.dataclass(slots=True)
@@ -21,35 +35,66 @@ class Catalogue:
     rows: dict[str, list[dict[str, Any]]]
     kinds: dict[str, records.VolumeType]
     left: dict[str, int]
+    refused: list[report.Finding]
+
+    def leave_out(self, specs: Collection[str], types: Collection[str]) -> None:
+        """Leave out QoS specs and types, with all that has them or hangs on them."""
+        lost = {*types, *(row['id'] for row in self.rows['volume_types']
+                          if row['qos_specs_id'] in specs)}
+        for name, of_table in self.rows.items():
+            column = 'id' if name == 'volume_types' else 'volume_type_id'
+            self.rows[name] = [row for row in of_table if row.get(column) not in lost]
+        self.rows['qos_specs'] = [row for row in self.rows['qos_specs']
+                                  if row['id'] not in specs]
+        self.kinds = {key: kind for key, kind in self.kinds.items() if key not in lost}
+
+    def default(self, connection: sa.Connection, name: str) -> records.VolumeType | None:
+        """Return the type of volumes without one: by its name there, or the one here."""
+        found = next((kind for kind in self.kinds.values() if kind.name == name), None)
+        if found is not None:
+            return found
+        row = connection.execute(sa.select(models.volume_types).where(
+            models.volume_types.c.live_name == name)).first()
+        return None if row is None else rows.record(
+            records.VolumeType, row, extra_specs={}, encryption=None)
 
 
-def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
-    """All of it: it is small beside the volumes."""
-    specs = _qos_specs(cinder, now)
-    types = [{**_dated(row, now), 'id': row['id'], 'name': row['name'], 'live_name': row['name'],
-              'description': row.get('description'),
-              'is_public': bool(row.get('is_public', True)),
-              'qos_specs_id': row.get('qos_specs_id'), 'deleted': False}
-             for row in cinder.rows('volume_types')]
-    known = {row['id'] for row in types}
+def read(cinder: source.Source, now: datetime.datetime, pads: bool) -> Catalogue:
+    """Return all of it: it is small beside the volumes. For ``pads`` see `checks.check`."""
+    specs, refused = _qos_specs(cinder, now, pads)
+    # All types are public where the schema has no such column.
+    live = [{'is_public': True, **row} for row in cinder.rows('volume_types')]
+    checked = checks.check('volume_types', live, pads)
+    ids = {cinder_rows.comparable(row['id']) for row in live}
+    of = {name: checks.check(name, [
+        row for row in cinder.rows(name) if cinder_rows.comparable(row['volume_type_id']) in ids
+    ], pads) for name in _OF_TYPES}
+    refused += [one for found in (checked, *of.values()) for one in found.findings]
+    lost = {owner for name in _PARTS for owner in of[name].owners('volume_type_id')}
+    types, known = [], {None, *(row['id'] for row in specs)}
+    for row in checked.good:
+        if row['qos_specs_id'] not in known:
+            refused.append(checks.finding('volume_types', row, 'damaged', _NO_SPECS))
+        elif row['id'] not in lost:
+            types.append(_type(row, now))
+    taken = {row['id'] for row in types}
+    rows_of = {name: [row for row in found.good if row['volume_type_id'] in taken]
+               for name, found in of.items()}
     extra = [{name: row[name] or '' for name in ('volume_type_id', 'key', 'value')}
-             for row in cinder.rows('volume_type_extra_specs') if row['volume_type_id'] in known]
-    encryptions = [_encryption(row, now) for row in cinder.rows('encryption')
-                   if row['volume_type_id'] in known]
-    access = {(row['volume_type_id'], row['project_id']): {
-        'volume_type_id': row['volume_type_id'], 'project_id': row['project_id'],
-        'created_at': row['created_at'] or now}
-        for row in cinder.rows('volume_type_projects') if row['volume_type_id'] in known}
+             for row in rows_of['volume_type_extra_specs']]
+    encryptions = [_encryption(row, now) for row in rows_of['encryption']]
+    access = [{'volume_type_id': row['volume_type_id'], 'project_id': row['project_id'],
+               'created_at': row['created_at'] or now} for row in rows_of['volume_type_projects']]
     defaults = [{'project_id': row['project_id'], 'volume_type_id': row['volume_type_id']}
-                for row in cinder.rows('default_volume_types') if row['volume_type_id'] in known]
+                for row in rows_of['default_volume_types']]
     keys = quotas.names({row['id']: row['name'] for row in types})
-    limits, left = _limits(cinder, 'quotas', 'project_id', keys)
-    classes, left_of_classes = _limits(cinder, 'quota_classes', 'class_name', keys)
+    limits, left = _limits(cinder, 'quotas', 'project_id', keys, refused)
+    classes, left_of_classes = _limits(cinder, 'quota_classes', 'class_name', keys, refused)
     return Catalogue({
         'qos_specs': specs, 'volume_types': types, 'volume_type_extra_specs': extra,
-        'volume_type_encryptions': encryptions, 'volume_type_projects': list(access.values()),
+        'volume_type_encryptions': encryptions, 'volume_type_projects': access,
         'default_volume_types': defaults, 'quotas': limits, 'quota_classes': classes,
-    }, _kinds(types, extra, encryptions), {'quotas': left + left_of_classes})
+    }, _kinds(types, extra, encryptions), {'quotas': left + left_of_classes}, refused)
 
 
 def count(found: Catalogue, into: report.Report) -> None:
@@ -59,22 +104,50 @@ def count(found: Catalogue, into: report.Report) -> None:
     into.left.update(found.left)
 
 
-def _qos_specs(cinder: source.Source, now: datetime.datetime) -> list[dict[str, Any]]:
-    """A tree there: the name is the root, each limit a leaf, and who enforces them another one."""
-    found = cinder.rows('quality_of_service_specs')
-    leaves: dict[str, dict[str, str]] = {}
-    for row in found:
+def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
+    return {**_dated(row, now), 'id': row['id'], 'name': row['name'], 'live_name': row['name'],
+            'description': row.get('description'), 'is_public': bool(row['is_public']),
+            'qos_specs_id': row['qos_specs_id'], 'deleted': False}
+
+
+def _qos_specs(cinder: source.Source, now: datetime.datetime,
+               pads: bool) -> tuple[list[dict[str, Any]], list[report.Finding]]:
+    """Return the QoS specs, and what is refused of them.
+
+    A tree there: the name is the root, each limit a leaf, and who enforces them another one.
+    """
+    checked = checks.check(_QOS, cinder.rows(_QOS), pads)
+    refused, lost = list(checked.findings), checked.owners('specs_id')
+    leaves: dict[str, dict[str, str | None]] = {}
+    for row in checked.good:
         if row['specs_id'] is not None:
             leaves.setdefault(row['specs_id'], {})[row['key']] = row['value']
-    made = []
-    for row in found:
-        if row['specs_id'] is None:
-            specs = dict(leaves.get(row['id'], {}))
-            consumer = specs.pop(_CONSUMER, 'back-end')
+    roots = [row for row in checked.good if row['specs_id'] is None and row['id'] not in lost]
+    names = checks.check('qos_names', [{'id': row['id'], 'value': row['value']} for row in roots],
+                         pads)
+    refused += [one._replace(table=_QOS) for one in names.findings]
+    named, made = {row['id'] for row in names.good}, []
+    for row in roots:
+        specs = dict(leaves.get(row['id'], {}))
+        consumer = specs.pop(_CONSUMER, qos.BACK_END)
+        wrong = _wrong_specs(consumer, specs)
+        if wrong:
+            refused.append(checks.finding(_QOS, row, 'damaged', wrong))
+        elif row['id'] in named:
             made.append({**_dated(row, now), 'id': row['id'], 'name': row['value'],
                          'live_name': row['value'], 'consumer': consumer,
                          'specs': rows.to_json(specs), 'deleted': False})
-    return made
+    return made, refused
+
+
+def _wrong_specs(consumer: str | None, specs: Mapping[str, str | None]) -> str | None:
+    if consumer not in qos.CONSUMERS:
+        return f'consumer: it is none of {", ".join(qos.CONSUMERS)}'
+    try:
+        qos.check(specs)
+    except errors.InvalidInput as exc:
+        return str(exc)
+    return None
 
 
 def _encryption(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
@@ -84,13 +157,16 @@ def _encryption(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any
                 'volume_type_id', 'provider', 'control_location', 'cipher', 'key_size')}}
 
 
-def _limits(cinder: source.Source, table: str, owner: str,
-            keys: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
+def _limits(cinder: source.Source, table: str, owner: str, keys: Mapping[str, str],
+            refused: list[report.Finding]) -> tuple[list[dict[str, Any]], int]:
+    """Return the limits of what is here, and how many are left there."""
     found = cinder.rows(table)
-    made = {(row[owner], keys[row['resource']]): {
-        owner: row[owner], 'resource': keys[row['resource']], 'hard_limit': row['hard_limit']}
-        for row in found if row['resource'] in keys and row['hard_limit'] is not None}
-    return list(made.values()), len(found) - len(made)
+    checked = checks.check(table, [row for row in found if row['resource'] in keys])
+    refused += checked.findings
+    made = [{owner: row[owner], 'resource': keys[row['resource']],
+             'hard_limit': row['hard_limit']}
+            for row in checked.good if row['hard_limit'] is not None]
+    return made, len(found) - len(made) - len(checked.bad)
 
 
 def _kinds(types: list[dict[str, Any]], extra: list[dict[str, Any]],

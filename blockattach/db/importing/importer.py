@@ -1,23 +1,27 @@
 """Take over a Cinder database: first all of it is looked at, and only then anything written."""
 import datetime
+from collections.abc import Iterator
 
 import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import derived
 from blockattach.db import models
-from blockattach.db import rows
 from blockattach.db.engine import engine
 from blockattach.db.importing import catalogue
+from blockattach.db.importing import checks
 from blockattach.db.importing import report
 from blockattach.db.importing import source
 from blockattach.db.importing import volumes
 from blockattach.db.importing import writing
 from blockattach.domain import importing
-from blockattach.domain import records
 
 _ALIVE = datetime.timedelta(seconds=60)
 _LEFT = ('backups', 'groups')
+_HANGING = ('snapshots', 'volume_attachment')
+"""Tables whose rows hang on volumes, and are something by themselves."""
+_HERE = {'snapshots': 'snapshots', 'attachments': 'volume_attachment'}
+"""Cinder's name of these tables, by the name here."""
 
 
 class Importer:
@@ -30,25 +34,28 @@ class Importer:
         """
         self._database = database
         self._cinder = cinder
-        self._catalogue = catalogue.read(cinder, database.clock.utcnow())
+        # MariaDB compares texts without the blanks at their ends.
+        pads = database.engine.dialect.name in ('mysql', 'mariadb')
+        self._catalogue = catalogue.read(cinder, database.clock.utcnow(), pads)
+        self._refused = [*checks.check('services', cinder.rows('services')).findings,
+                         *self._catalogue.refused]
+        self._replaced: list[report.Finding] = []
+        with database.reader() as connection:
+            self._judge_names(connection)
+            default = self._catalogue.default(connection, default_type)
         self._reader = volumes.Reader(
-            cinder, self._catalogue.kinds, self._default(default_type), choices,
-            database.clock.utcnow())
+            cinder, self._catalogue.kinds, default, choices, database.clock.utcnow(), pads)
 
     def survey(self) -> report.Report:
-        """What there is, and what is changed, refused and left; nothing is written."""
-        made = report.Report()
-        catalogue.count(self._catalogue, made)
+        """Return what there is, and what is changed, refused and left; nothing is written."""
+        made = self._report()
         with self._database.reader() as connection:
             for name, of_table in self._catalogue.rows.items():
                 made.there[name] += len(of_table) - len(
                     writing.missing(connection, name, of_table))
-            self._names(connection, made)
         made.left.update({name: self._cinder.count(name) for name in _LEFT})
-        for batch in self._cinder.volumes():
-            drafts = self._reader.drafts(batch, made)
-            made.found['volumes'] += len(batch)
-            there = self._there([one.id for one in drafts])
+        made.left['lost'] = sum(map(self._cinder.count_lost, _HANGING))
+        for drafts, there in self._drafts(made):
             for one in drafts:
                 for name, of_table in one.rows.items():
                     if name != 'volumes':
@@ -61,42 +68,68 @@ class Importer:
 
         :raises ConfigurationError: services of Cinder are running
         """
-        running = self._cinder.running(self._database.clock.utcnow(), _ALIVE)
+        running = self._running()
         if running:
             raise errors.ConfigurationError(
                 reason='cannot import while services of Cinder are running: stop '
                        f'{", ".join(running)}, and wait a minute')
-        made = report.Report()
-        catalogue.count(self._catalogue, made)
+        made = self._report()
         writing.catalogue(self._database, self._catalogue.rows, made)
-        for batch in self._cinder.volumes():
-            drafts = self._reader.drafts(batch, made)
+        for drafts, _ in self._drafts(made):
             if drafts:
-                writing.drafts(self._database, drafts, made)
-        if made.taken['volumes']:
+                writing.write(self._database, drafts, made)
+        # Also where an earlier run wrote all of them: it may have ended before it had counted.
+        if made.taken['volumes'] or made.there['volumes']:
             derived.counts(self._database)
         return made
 
-    def _default(self, name: str) -> records.VolumeType | None:
-        """Of a schema that has no types for all volumes: by its name there, or the one here."""
-        found = next((kind for kind in self._catalogue.kinds.values() if kind.name == name), None)
-        if found is not None:
-            return found
-        with self._database.reader() as connection:
-            row = connection.execute(sa.select(models.volume_types).where(
-                models.volume_types.c.live_name == name)).first()
-        return None if row is None else rows.record(
-            records.VolumeType, row, extra_specs={}, encryption=None)
+    def _report(self) -> report.Report:
+        """Return a report of types, QoS specs and limits, before any volume is looked at."""
+        made = report.Report(refused=list(self._refused), changed=list(self._replaced))
+        catalogue.count(self._catalogue, made)
+        return made
 
-    def _names(self, connection: sa.Connection, made: report.Report) -> None:
-        """Names that others have here."""
-        for name in ('volume_types', 'qos_specs'):
+    def _running(self) -> list[str]:
+        """Return the services of Cinder that have reported lately."""
+        now = self._database.clock.utcnow()
+        return sorted(
+            f'{row["binary"]} on {row["host"]}'
+            for row in checks.check('services', self._cinder.rows('services')).good
+            if row.get('updated_at') and row['updated_at'] > now - _ALIVE)
+
+    def _drafts(self, made: report.Report) -> Iterator[tuple[list[volumes.Draft], set[str]]]:
+        """Yield the drafts of each batch of volumes, with the ids of those that are here."""
+        for batch in self._cinder.volumes():
+            drafts = self._reader.drafts(batch, made)
+            made.found['volumes'] += len(batch)
+            with self._database.reader() as connection:
+                there = set(connection.execute(sa.select(models.volumes.c.id).where(
+                    models.volumes.c.id.in_([one.id for one in drafts]))).scalars())
+                taken = {name: _ids_here(connection, name, [
+                    row['id'] for one in drafts if one.id not in there for row in one.rows[name]])
+                    for name in _HERE}
+            findings = [
+                (one, checks.finding(_HERE[name], row, 'id_taken'))
+                for one in drafts for name, ids in taken.items() for row in one.rows[name]
+                if row['id'] in ids and one.id not in there]
+            made.refused += [finding for _, finding in findings]
+            lost = {one.id for one, _ in findings}
+            yield [one for one in drafts if one.id not in lost], there
+
+    def _judge_names(self, connection: sa.Connection) -> None:
+        """Leave out types and QoS specs whose names others have here."""
+        lost: dict[str, list[str]] = {}
+        for name, table in (('qos_specs', 'quality_of_service_specs'),
+                            ('volume_types', 'volume_types')):
             new = writing.missing(connection, name, self._catalogue.rows[name])
-            replaced, taken = writing.taken_names(connection, new, name)
-            made.refused += [report.Finding('name_taken', one) for one in taken]
-            made.changed += [report.Finding('default_replaced', one) for one in replaced]
+            replaced, lost[name] = writing.taken_names(connection, new, name)
+            self._refused += [report.Finding('name_taken', table, one) for one in lost[name]]
+            self._replaced += [report.Finding('default_replaced', table, one)
+                               for one in replaced]
+        self._catalogue.leave_out(lost['qos_specs'], lost['volume_types'])
 
-    def _there(self, ids: list[str]) -> set[str]:
-        with self._database.reader() as connection:
-            return set(connection.execute(sa.select(models.volumes.c.id).where(
-                models.volumes.c.id.in_(ids))).scalars())
+
+def _ids_here(connection: sa.Connection, name: str, ids: list[str]) -> set[str]:
+    column = models.metadata.tables[name].c.id
+    return set(connection.execute(sa.select(column).where(column.in_(ids))).scalars()) \
+        if ids else set()

@@ -5,14 +5,18 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One thing that is not taken as it is; ``code`` is a key of a table of `domain.importing`.
+    """One row that is not taken as it is; ``code`` is a key of a table of `domain.importing`.
 
+    :ivar table: Cinder's
     :ivar holder: of an attachment: its host; its server where Cinder has not kept the host
+    :ivar text: what is wrong with the row, where the code does not say it
     """
 
     code: str
+    table: str
     id: str
     holder: str = ''
+    text: str = ''
 
 
 @dataclasses.dataclass(slots=True)

@@ -1,9 +1,9 @@
 """A Cinder database, read and never written: which schema it has, and its live rows.
 
-The tables are read by reflection, since the same fact stands in other columns, or in none, from
+Values come as they are stored; `domain.cinder_rows` says which of them can be. The tables are
+read by reflection, since the same fact stands in other columns, or in none, from
 release to release.
 """
-import datetime
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -38,6 +38,16 @@ NEEDED: Mapping[str, frozenset[str]] = {
 }
 """What every schema has that can be read; anything else may be missing."""
 
+NEEDED_IF_THERE: Mapping[str, frozenset[str]] = {
+    'attachment_specs': frozenset({'attachment_id', 'key', 'value'}),
+    'volume_admin_metadata': frozenset({'volume_id', 'key', 'value'}),
+    'encryption': frozenset({'volume_type_id', 'provider', 'control_location'}),
+    'quality_of_service_specs': frozenset({'id', 'specs_id', 'key', 'value'}),
+    'volume_type_projects': frozenset({'volume_type_id', 'project_id'}),
+    'default_volume_types': frozenset({'volume_type_id', 'project_id'}),
+    'services': frozenset({'binary', 'host', 'updated_at'}),
+}
+"""Columns of tables that later schemas have."""
 _ATTACHED_IN_ROW = frozenset({'attached_host', 'instance_uuid', 'mountpoint'})
 NEEDED_ATTACHMENTS = frozenset({'id', 'volume_id', 'deleted', 'attached_host', 'instance_uuid',
                                 'mountpoint', 'attach_status', 'attach_mode'})
@@ -63,9 +73,8 @@ class Source:
             with self._engine.connect() as connection:
                 self._metadata.reflect(connection, resolve_fks=False)
                 revision = self._revision(connection)
-        except (sa.exc.SQLAlchemyError, ImportError) as exc:
-            raise errors.ConfigurationError(reason='cannot read the Cinder database: '
-                                            f'{getattr(exc, "orig", None) or exc}') from exc
+        except Exception as exc:  # noqa: BLE001 - drivers differ, and it may be no database at all
+            raise _unreadable(exc) from exc
         self.is_old = self._check(revision)
 
     def close(self) -> None:
@@ -80,43 +89,56 @@ class Source:
         table = self._metadata.tables.get(name)
         if table is None or not set(of) <= set(table.c.keys()):
             return []
-        query = sa.select(table).where(_live(table), *(
-            table.c[column].in_(list(values)) for column, values in of.items()))
         order = [table.c[column] for column in ('created_at', 'id') if column in table.c]
-        with self._engine.connect() as connection:
-            return [dict(row._mapping) for row in connection.execute(query.order_by(*order))]
+        return self._read(table, _raw(table).where(_live(table), *(
+            table.c[column].in_(list(values)) for column, values in of.items())).order_by(*order))
 
     def count(self, name: str) -> int:
         """How many live rows a table has."""
         table = self._metadata.tables.get(name)
         if table is None:
             return 0
-        with self._engine.connect() as connection:
-            return connection.execute(
-                sa.select(sa.func.count()).select_from(table).where(_live(table))).scalar_one()
+        [found] = self._read(table, sa.select(sa.func.count().label('found')).select_from(
+            table).where(_live(table)))
+        return int(found['found'])
+
+    def count_lost(self, name: str) -> int:
+        """Return how many live rows of a table hang on a volume that is not live."""
+        table, volumes = self._metadata.tables.get(name), self._metadata.tables['volumes']
+        if table is None:
+            return 0
+        [found] = self._read(table, sa.select(sa.func.count().label('found')).select_from(
+            table).where(_live(table), ~sa.exists().where(
+                volumes.c.id == table.c.volume_id, _live(volumes))))
+        return int(found['found'])
 
     def volumes(self) -> Iterator[Sequence[dict[str, Any]]]:
-        """All live volumes, by id, so many at once."""
-        table, last = self._metadata.tables['volumes'], ''
+        """Return all live volumes by id, so many at once."""
+        table = self._metadata.tables['volumes']
+        # A key may be NULL on SQLite. Such rows are read too, so that they are refused.
+        found = self._read(table, _raw(table).where(_live(table), table.c.id.is_(None)))
+        after = table.c.id.is_not(None)
         while True:
-            query = sa.select(table).where(_live(table), table.c.id > last)
-            with self._engine.connect() as connection:
-                found = [dict(row._mapping) for row in connection.execute(
-                    query.order_by(table.c.id).limit(BATCH))]
+            if found:
+                yield found
+            found = self._read(
+                table, _raw(table).where(_live(table), after).order_by(table.c.id).limit(BATCH))
             if not found:
                 return
-            yield found
-            last = found[-1]['id']
+            after = table.c.id > found[-1]['id']
 
-    def running(self, now: datetime.datetime, within: datetime.timedelta) -> list[str]:
-        """The services of Cinder that have reported lately.
-
-        :param now: in UTC
-        """
-        return sorted(f'{row["binary"]} on {row["host"]}' for row in self.rows('services')
-                      if row.get('updated_at') and row['updated_at'] > now - within)
+    def _read(self, table: sa.Table, query: sa.Select[Any]) -> list[dict[str, Any]]:
+        """:raises ConfigurationError: the table cannot be read"""
+        try:
+            with self._engine.connect() as connection:
+                return [dict(row._mapping) for row in connection.execute(query)]
+        except Exception as exc:  # noqa: BLE001 - drivers differ in how they refuse bytes
+            raise _unreadable(exc, f'{table.name} of ') from exc
 
     def _make_read_only(self, raw: Any, _record: object) -> None:
+        if self._engine.dialect.name == 'sqlite':
+            # SQLite keeps any bytes as a text: what is none is refused with its row.
+            raw.text_factory = _decode
         cursor = raw.cursor()
         cursor.execute(_READ_ONLY[self._engine.dialect.name])
         cursor.close()
@@ -139,11 +161,12 @@ class Source:
         :raises ConfigurationError: the schema is not one that is known
         """
         known = (revision in KNOWN_REVISIONS if isinstance(revision, str)
-                 else revision is not None and 0 < revision <= LAST_NUMBER)
+                 else isinstance(revision, int) and 0 < revision <= LAST_NUMBER)
         if not known:
             raise _unknown(f'its revision is {revision or "not said"}')
         is_old = 'volume_attachment' not in self._metadata.tables
-        needed = {**NEEDED}
+        needed = {**NEEDED, **{name: columns for name, columns in NEEDED_IF_THERE.items()
+                               if name in self._metadata.tables}}
         if is_old:
             needed['volumes'] = needed['volumes'] | _ATTACHED_IN_ROW
         else:
@@ -162,6 +185,28 @@ def _live(table: sa.Table) -> sa.ColumnElement[bool]:
         return sa.true()
     column = table.c.deleted
     return column == (sa.false() if isinstance(column.type, sa.Boolean) else 0)
+
+
+def _raw(table: sa.Table) -> sa.Select[Any]:
+    """Select the columns as they are stored: a value that its type cannot have is no error yet."""
+    return sa.select(*(_as_stored(column).label(column.name) for column in table.c))
+
+
+def _as_stored(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    if isinstance(column.type, sa.DateTime):
+        return sa.cast(column, sa.String)
+    if isinstance(column.type, sa.Boolean):
+        return sa.type_coerce(column, sa.types.NullType())
+    return column
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode('utf-8', 'surrogateescape')
+
+
+def _unreadable(exc: Exception, what: str = '') -> errors.ConfigurationError:
+    return errors.ConfigurationError(
+        reason=f'cannot read {what}the Cinder database: {getattr(exc, "orig", None) or exc}')
 
 
 def _unknown(reason: str) -> errors.ConfigurationError:

@@ -2,7 +2,6 @@
 import collections
 import dataclasses
 import datetime
-import json
 import uuid
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -11,9 +10,11 @@ from typing import Any
 
 from blockattach.db.attachments import attachment_values
 from blockattach.db.importing import catalogue
+from blockattach.db.importing import checks
 from blockattach.db.importing import report
 from blockattach.db.importing import source
 from blockattach.db.types import volume_types
+from blockattach.domain import cinder_rows
 from blockattach.domain import connection as connections
 from blockattach.domain import importing
 from blockattach.domain import multiattach
@@ -39,11 +40,13 @@ class Reader:
 
     def __init__(self, cinder: source.Source, kinds: Mapping[str, records.VolumeType],
                  default: records.VolumeType | None, choices: importing.Choices,
-                 now: datetime.datetime) -> None:
+                 now: datetime.datetime, pads: bool) -> None:
         """
         :param default: the type of volumes that have none
         :param now: when things were made that do not say it
+        :param pads: see `checks.check`
         """
+        self._pads = pads
         self._cinder = cinder
         self._kinds = kinds
         self._default = default
@@ -51,11 +54,14 @@ class Reader:
         self._now = now
 
     def drafts(self, found: Sequence[dict[str, Any]], into: report.Report) -> list[Draft]:
-        """What is written of these volumes; one of which anything is refused is left out."""
-        parts = self._parts([row['id'] for row in found])
+        """Return what is written of these volumes; what is refused leaves its volume out."""
+        checked = checks.check('volumes', found)
+        into.refused += checked.findings
+        parts, flaws = self._parts([row['id'] for row in checked.good])
         made = []
-        for row in found:
-            draft = self._draft(row, {name: of[row['id']] for name, of in parts.items()})
+        for row in checked.good:
+            draft = flaws.get(row['id']) or self._drafted(
+                row, {name: of[row['id']] for name, of in parts.items()})
             if isinstance(draft, Draft):
                 made.append(draft)
                 into.changed += draft.changed
@@ -63,39 +69,60 @@ class Reader:
                 into.refused += draft
         return made
 
-    def _parts(self, ids: list[str]) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """What hangs on volumes, by what it is and by volume."""
-        parts = {name: _by(self._cinder.rows(name, volume_id=ids), 'volume_id') for name in (
+    def _parts(self, ids: list[str]) -> tuple[
+            dict[str, dict[str, checks.Rows]], dict[str, list[report.Finding]]]:
+        """Return what hangs on volumes, by what it is and by volume; and what is refused of it."""
+        flaws: dict[str, list[report.Finding]] = collections.defaultdict(list)
+        parts = {name: _by(self._checked(name, flaws, volume_id=ids), 'volume_id') for name in (
             'volume_metadata', 'volume_glance_metadata', 'volume_admin_metadata', 'snapshots',
             'volume_attachment')}
-        snapshots = [row['id'] for of in parts['snapshots'].values() for row in of]
-        of_snapshots = _by(self._cinder.rows('snapshot_metadata', snapshot_id=snapshots),
-                           'snapshot_id') if snapshots else {}
-        for of in parts['snapshots'].values():
-            for row in of:
-                row['metadata'] = of_snapshots.get(row['id'], [])
-        attachments = [row['id'] for of in parts['volume_attachment'].values() for row in of]
-        specs = _by(self._cinder.rows('attachment_specs', attachment_id=attachments),
-                    'attachment_id') if attachments else {}
-        for of in parts['volume_attachment'].values():
-            for row in of:
-                row['specs'] = specs.get(row['id'], [])
-        return parts
+        for name, child, column, key in (
+                ('snapshots', 'snapshot_metadata', 'snapshot_id', 'metadata'),
+                ('volume_attachment', 'attachment_specs', 'attachment_id', 'specs')):
+            owners = {row['id']: row for of in parts[name].values() for row in of}
+            hanging = _by(self._checked(child, flaws, owners, **{column: list(owners)}),
+                          column) if owners else {}
+            for owner, row in owners.items():
+                row[key] = hanging.get(owner, [])
+        return parts, flaws
+
+    def _checked(self, name: str, flaws: dict[str, list[report.Finding]],
+                 owners: Mapping[str, Mapping[str, Any]] | None = None,
+                 **of: list[str]) -> checks.Rows:
+        """Return the good rows of a table, and add findings about others, by volume.
+
+        :param owners: the rows on which they hang, by id; None: they hang on volumes
+        """
+        checked = checks.check(name, self._cinder.rows(name, **of), self._pads)
+        [column] = of
+        for row, found in checked.bad:
+            owner = cinder_rows.comparable(row[column])
+            flaws[owner if owners is None else owners[owner]['volume_id']] += found
+        return checked.good
+
+    def _drafted(self, row: dict[str, Any],
+                 parts: dict[str, checks.Rows]) -> Draft | list[report.Finding]:
+        try:
+            return self._draft(row, parts)
+        except Exception as exc:  # noqa: BLE001 - whatever a row holds, the message names it
+            return [checks.finding('volumes', row, 'damaged',
+                                   f'it cannot be read ({type(exc).__name__})')]
 
     def _draft(self, row: dict[str, Any],
                parts: dict[str, list[dict[str, Any]]]) -> Draft | list[report.Finding]:
         pool = importing.pool_of(row.get('cluster_name') or row['host'], self._choices)
         kind = self._kinds.get(row['volume_type_id']) if row['volume_type_id'] else self._default
-        refused = [report.Finding(code, row['id'])
+        refused = [checks.finding('volumes', row, code)
                    for code in self._hindrances(row, pool, kind)]
-        refused += [report.Finding('snapshot_in_work', one['id']) for one in parts['snapshots']
+        refused += [checks.finding('snapshots', one, 'snapshot_in_work')
+                    for one in parts['snapshots']
                     if one['status'] not in importing.SNAPSHOT_STATUSES]
         draft = Draft(row['id'], {}, {}, [])
         attachments: list[dict[str, Any]] = []
         if not refused:
             attachments, refused = self._attachments(row, parts, draft)
             if row['status'] in importing.HELD and not (attachments or refused):
-                refused = [report.Finding('unknown_holder', row['id'])]
+                refused = [checks.finding('volumes', row, 'unknown_holder')]
         if refused:
             return refused
         assert kind is not None
@@ -143,11 +170,11 @@ class Reader:
             'group_left': row.get('group_id') or row.get('consistencygroup_id'),
             'counted': row.get('use_quota') not in (None, True, 1),
             'default_type': not row['volume_type_id']}
-        draft.changed += [report.Finding(code, row['id']) for code, is_so in changes.items()
+        draft.changed += [checks.finding('volumes', row, code) for code, is_so in changes.items()
                           if is_so]
         return {
             **self._described(row), **volume_types.columns_of(kind),
-            'size_gb': row['size'] or 0, 'own_status': own.value, 'lowest_rank': lowest,
+            'size_gb': row['size'], 'own_status': own.value, 'lowest_rank': lowest,
             **derived._asdict(), 'multiattach': bool(row.get('multiattach')),
             'bootable': bool(row.get('bootable')), 'readonly': None, 'attached_mode': None,
             'availability_zone': row['availability_zone'] or _ZONE, 'pool': pool,
@@ -156,14 +183,14 @@ class Reader:
 
     def _snapshot(self, row: Mapping[str, Any], volume: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._described(row), 'volume_id': row['volume_id'],
-                'size_gb': row['volume_size'] or volume['size_gb'], 'status': row['status'],
+                'size_gb': row['volume_size'], 'status': row['status'],
                 'progress': 100 if row['status'] == 'available' else 0,
                 'volume_type_id': volume['volume_type_id'], 'generation': 0,
                 'availability_zone': volume['availability_zone'], 'pool': volume['pool'],
                 'status_reset': False}
 
     def _described(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return {'id': row['id'], 'project_id': row['project_id'] or '',
+        return {'id': row['id'], 'project_id': row['project_id'],
                 'user_id': row['user_id'] or '', 'name': row['display_name'],
                 'description': row['display_description'],
                 'created_at': row['created_at'] or self._now, 'updated_at': row.get('updated_at'),
@@ -181,30 +208,41 @@ class Reader:
             try:
                 taken.append((one, read, importing.attachment(read, self._choices)))
             except importing.Refused as exc:
-                refused.append(report.Finding(
-                    str(exc), one['id'], read.host or read.instance_uuid or ''))
-        shared = importing.credential(
-            row['provider_auth'], [read.info for _, read, _ in taken])
+                refused.append(self._of_attachment(one, exc.code)._replace(
+                    holder=read.host or read.instance_uuid or '', text=exc.text))
+        shared = None
+        if any(what.connector is not None for _, _, what in taken):
+            try:
+                shared = importing.credential(
+                    row['provider_auth'], [read.info for _, read, _ in taken])
+            except importing.Refused as exc:
+                return [], [*refused, checks.finding('volumes', row, exc.code, exc.text)]
         plain = not row.get('multiattach')
         if plain and (len(taken) > len(multiattach.SLOTS) or (len(taken) > 1 and (
                 len({read.instance_uuid for _, read, _ in taken}) > 1
                 or taken[0][1].instance_uuid is None))):
-            refused.append(report.Finding('many_holders', row['id']))
+            refused.append(checks.finding('volumes', row, 'many_holders'))
         made = []
         for number, (one, read, what) in enumerate(taken):
             if what.connector is not None and shared is None:
-                refused.append(report.Finding('no_chap', one['id']))
+                refused.append(self._of_attachment(one, 'no_chap'))
             elif what.connector is not None and shared is not None:
                 draft.credentials[connections.initiator_of(what.connector)] = shared
                 if what.mode is connections.AccessMode.RO:
-                    draft.changed.append(report.Finding('consumer_enforces', one['id']))
+                    draft.changed.append(self._of_attachment(one, 'consumer_enforces'))
             if what.changed:
-                draft.changed.append(report.Finding(what.changed, one['id']))
+                draft.changed.append(self._of_attachment(one, what.changed))
             made.append(attachment_values.imported_values(
-                one['id'], row['id'], row['project_id'] or '', read.instance_uuid, what,
-                number if plain else None, read.host, read.mountpoint, _time(one['attach_time']),
+                one['id'], row['id'], row['project_id'], read.instance_uuid, what,
+                number if plain else None, read.host, read.mountpoint, one['attach_time'],
                 one['created_at'] or self._now))
         return made, refused
+
+    def _of_attachment(self, row: Mapping[str, Any], code: str) -> report.Finding:
+        """Return a finding about an attachment; old schemas have it in the row of its volume."""
+        if self._cinder.is_old:
+            return checks.finding('volumes', {'id': row['volume_id']}, code)
+        return checks.finding('volume_attachment', row, code)
 
 
 def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -218,32 +256,11 @@ def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[
 
 
 def _read(row: Mapping[str, Any], location: str | None) -> importing.Found:
-    connector = _object(row.get('connector')) or {one['key']: one['value']
-                                                  for one in row['specs']}
+    connector = row.get('connector') or {one['key']: one['value'] for one in row['specs']}
     return importing.Found(
         row['id'], row['volume_id'], row['instance_uuid'], row['attached_host'],
         row['mountpoint'], row['attach_status'], row['attach_mode'], connector or None,
-        _object(row.get('connection_info')) or None, location)
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or '{}')
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _time(found: datetime.datetime | str | None) -> datetime.datetime | None:
-    """Old schemas keep it as a text."""
-    if isinstance(found, str):
-        try:
-            found = datetime.datetime.fromisoformat(found)
-        except ValueError:
-            return None
-    if found is None or found.tzinfo is None:
-        return found
-    return found.astimezone(datetime.UTC).replace(tzinfo=None)
+        row.get('connection_info') or None, location)
 
 
 def _by(found: Iterable[dict[str, Any]], name: str) -> dict[str, list[dict[str, Any]]]:
@@ -254,5 +271,4 @@ def _by(found: Iterable[dict[str, Any]], name: str) -> dict[str, list[dict[str, 
 
 
 def _pairs(found: Iterable[Mapping[str, Any]], of: str, owner: str) -> list[dict[str, Any]]:
-    values = {row['key']: row['value'] or '' for row in found}
-    return [{of: owner, 'key': key, 'value': value} for key, value in values.items()]
+    return [{of: owner, 'key': row['key'], 'value': row['value'] or ''} for row in found]

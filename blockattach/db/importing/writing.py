@@ -1,25 +1,37 @@
 """Write what was read of Cinder: each verb is a transaction, and a repeat finds it written."""
+import logging
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as oslo_db_exception
 
+from blockattach import log
 from blockattach.db import models
 from blockattach.db.attachments import grants
 from blockattach.db.engine import engine
 from blockattach.db.importing import report
 from blockattach.db.importing import volumes
+from blockattach.domain import importing
+
+LOG = logging.getLogger(__name__)
 
 _types = models.volume_types
+_OF_TYPES = ('volume_type_extra_specs', 'volume_type_encryptions', 'volume_type_projects')
+_REFUSALS = (sa.exc.IntegrityError, sa.exc.DataError, OverflowError, UnicodeError)
+"""What a database, or its driver, raises about a value that it does not take."""
 _CHILDREN = ('volume_metadata', 'volume_image_metadata', 'snapshots', 'snapshot_metadata',
              'attachments')
 
 
 def missing(connection: sa.Connection, name: str,
             found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those rows whose key is not here yet."""
+    """Return the rows whose key is not here yet; of a type that is here, none of its parts."""
     table = models.metadata.tables[name]
+    if name in _OF_TYPES:
+        types = set(connection.execute(sa.select(_types.c.id)).scalars())
+        return [dict(row) for row in found if row['volume_type_id'] not in types]
     key = [column.name for column in table.primary_key]
     query = sa.select(*(table.c[column] for column in key))
     if name == 'quotas':
@@ -59,14 +71,38 @@ def catalogue(database: engine.Database, found: Mapping[str, Sequence[Mapping[st
             connection.execute(_types.update().where(_types.c.id.in_(replaced)).values(
                 live_name=None, deleted=True, deleted_at=database.clock.utcnow()))
         counts: dict[str, tuple[int, int]] = {}
-        for name, of_table in found.items():
-            new = missing(connection, name, of_table)
+        # All of them are compared before any type is written.
+        absent = {name: missing(connection, name, of_table) for name, of_table in found.items()}
+        for name, new in absent.items():
             if name == 'quotas' and new:
                 _unlock(connection, new)
             if new:
                 connection.execute(models.metadata.tables[name].insert(), new)
-            counts[name] = (len(new), len(of_table) - len(new))
+            counts[name] = (len(new), len(found[name]) - len(new))
     _count(into, counts)
+
+
+def write(database: engine.Database, batch: Sequence[volumes.Draft],
+          into: report.Report) -> None:
+    """Write volumes at once, or one by one where the database refuses any of them.
+
+    Whatever it refuses is named in the report, and keeps no other volume from being written.
+    """
+    try:
+        drafts(database, batch, into)
+    except (oslo_db_exception.DBError, *_REFUSALS) as exc:
+        inner = getattr(exc, 'inner_exception', None) or exc
+        if not isinstance(inner, _REFUSALS):
+            raise
+        if len(batch) == 1:
+            reason = ' '.join(str(getattr(inner, 'orig', None) or inner).split())
+            LOG.warning('Cannot write a volume of Cinder%s', log.fields(
+                volume_id=batch[0].id, reason=reason))
+            into.refused.append(report.Finding(
+                importing.NOT_WRITTEN, 'volumes', batch[0].id, text=reason))
+            return
+        for one in batch:
+            write(database, [one], into)
 
 
 @engine.retried

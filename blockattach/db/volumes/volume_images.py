@@ -261,13 +261,25 @@ def is_uploading(database: engine.Database, volume_id: str) -> bool:
 
 
 def is_uploaded_as(database: engine.Database, volume_id: str, image_id: str) -> bool:
-    """Whether a volume is being uploaded as this image, by any process."""
+    """Return True if a volume is being uploaded as this image, by any process.
+
+    False: the upload has ended, and the volume is what it was.
+
+    :raises VolumeNotFound: the volume was deleted
+    :raises InvalidVolume: the volume was given another status
+    """
     with database.reader() as connection:
         found = connection.execute(sa.select(models.work.c.progress).where(
             models.work.c.noun == 'volume', models.work.c.resource_id == volume_id,
             models.work.c.verb == 'upload')).first()
     image = found and image_of(rows.from_json(found.progress))
-    return image is not None and image.id == image_id
+    if image is not None and image.id == image_id:
+        return True
+    status = volume_queries.get(database, volume_id).status
+    if status not in UPLOADABLE:
+        raise errors.InvalidVolume(
+            reason=f'Volume {volume_id} status must be uploading, but current status is {status}.')
+    return False
 
 
 def metadata(database: engine.Database, volume_id: str) -> dict[str, str]:

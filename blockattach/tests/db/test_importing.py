@@ -168,7 +168,7 @@ class RefusalTest(Case):
             'other_name': self.cinder.volume(_name_id='another'),
             'encrypted': self.cinder.volume(encryption_key_id='a-key'),
             'replicated': self.cinder.volume(replication_status='enabled'),
-            'no_type': self.cinder.volume(volume_type_id='gone'),
+            'no_type': self.cinder.volume(volume_type_id=SERVER),
         }
         other = self.cinder.volume()
         wrong['snapshot_in_work'] = self.cinder.add(
@@ -182,7 +182,7 @@ class RefusalTest(Case):
 
     def test_one_that_is_moved_and_one_whose_type_encrypts(self):
         type_id = self.cinder.add('volume_types', name='secret', is_public=True)
-        self.cinder.add('encryption', encryption_id='e', volume_type_id=type_id,
+        self.cinder.add('encryption', encryption_id=SERVER, volume_type_id=type_id,
                         provider='luks', control_location='front-end')
         wrong = {('encrypted', self.cinder.volume(volume_type_id=type_id)),
                  ('in_work', self.cinder.volume(migration_status='migrating'))}
@@ -200,7 +200,7 @@ class RefusalTest(Case):
         one = self.cinder.attachment(volume_id, attached_host=None, connector=None,
                                      connection_info=None, instance_uuid=SERVER)
         [found] = self.importer().survey().refused
-        self.assertEqual(('no_initiator', one, SERVER), tuple(found))
+        self.assertEqual(('no_initiator', 'volume_attachment', one, SERVER, ''), tuple(found))
         name = 'iqn.2026-01.org.example:compute-1'
         self.importer(initiators={SERVER: name}).run()
         [row] = attachment_queries.of_volume(self.database, volume_id)

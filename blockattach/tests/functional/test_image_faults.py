@@ -246,7 +246,8 @@ class UploadTest(ImageCase):
                 with self.assertRaises(failpoints.Reached):
                     self.upload(volume)
                 failpoints.disarm(point)
-                self.assertEqual('available', self.world.shown(volume).status)
+                self.assertEqual(('available', []),
+                                 (self.world.shown(volume).status, self.states()))
                 self.assert_agree()
 
     def test_upload_refused_for_volume_that_went_keeps_reason(self):

@@ -15,6 +15,7 @@ from blockattach.domain import importing
 from blockattach.drivers import base as drivers
 from blockattach.tests.fixtures import cinder
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import hostile_rows
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_manage
@@ -104,7 +105,8 @@ class CommandTest(test_manage.ManageTestCase):
         self.assertIn(self.wrong, self.said)
         self.assertIn('Nothing was written.', self.said)
         said = self.asked(3, '--dry-run')
-        self.assertEqual([{'code': 'in_work', 'id': self.wrong, 'holder': ''}], said['refused'])
+        self.assertEqual([{'code': 'in_work', 'table': 'volumes', 'id': self.wrong, 'holder': '',
+                           'text': ''}], said['refused'])
         self.assertEqual((False, 2, 0), (said['written'], said['found']['volumes'],
                                          said['there']['volumes']))
 
@@ -118,6 +120,54 @@ class CommandTest(test_manage.ManageTestCase):
         self.assertEqual((True, 1), (said['written'], said['taken']['volumes']))
         said = self.asked(3, '--leave-refused')
         self.assertEqual((1, 0), (said['there']['volumes'], sum(said['taken'].values())))
+
+    def test_hostile_rows_refused_and_nothing_written(self):
+        """By table and row, with or without --dry-run, in text and in JSON."""
+        hostile = hostile_rows.Rows(self.peer).add_all()
+        self.check(3, *self.arguments)
+        self.assertIn('Nothing was written.', self.said)
+        lines = set(map(str.strip, self.said.splitlines()))
+        for one in hostile:
+            start = f'{one.table} {one.id}: {one.column}: '
+            self.assertTrue(any(line.startswith(start) for line in lines), one)
+        for more in ((), ('--dry-run',)):
+            said = self.asked(3, *more)
+            self.assertEqual((False, 0, 0), (
+                said['written'], sum(said['taken'].values()), sum(said['there'].values())))
+            found = {(one['table'], one['id']) for one in said['refused']}
+            self.assertLess({(one.table, one.id) for one in hostile}, found)
+        self.asked(3, '--leave-refused')
+        said = self.asked(3, '--leave-refused')
+        self.assertEqual(said['there']['volumes'], 1)
+
+    def test_broken_database_refused_in_a_line(self):
+        path = f'{self.state_dir}/whole.sqlite'
+        with self.peer.engine.connect() as connection:
+            connection.exec_driver_sql('PRAGMA wal_checkpoint(TRUNCATE)')
+            root = connection.exec_driver_sql(
+                "SELECT rootpage FROM sqlite_master WHERE name = 'volumes'").scalar_one()
+        with open(self.arguments[-1].removeprefix('sqlite:///'), 'rb') as file:
+            whole = file.read()
+        with open(path, 'wb') as file:
+            file.write(whole)
+        self.check(3, 'import', 'cinder', '--connection', f'sqlite:///{path}')
+        page = int.from_bytes(whole[16:18], 'big')
+        for name, content in {
+                'torn': whole[:page * (root - 1)] + b'x' * page + whole[page * root:],
+                'empty': b'', 'text': b'no database at all\n' * 400, 'cut': whole[:page * 2],
+                'header': whole[:page], 'zeros': whole[:page] + bytes(len(whole) - page),
+                'flipped': whole[:page] + bytes(255 - one for one in whole[page:])}.items():
+            with self.subTest(name):
+                # Each in a file of its own: SQLite keeps others beside it.
+                path = f'{self.state_dir}/{name}.sqlite'
+                with open(path, 'wb') as file:
+                    file.write(content)
+                self.refused('Cinder database', 'import', 'cinder', '--connection',
+                             f'sqlite:///{path}')
+        for url in ('nonsense', 'sqlite:////proc/no/such', 'nodialect://a/b',
+                    'postgresql://127.0.0.1:1/cinder', 'mysql+pymysql://127.0.0.1:1/cinder'):
+            with self.subTest(url):
+                self.refused('Cinder database', 'import', 'cinder', '--connection', url)
 
     def test_what_is_no_cinder_database(self):
         self.refused('its revision is', 'import', 'cinder', '--connection',

@@ -1,0 +1,291 @@
+"""Rows of a Cinder database: what each column that is read may hold.
+
+A database keeps more than Cinder writes: SQLite takes any value in any column, and rows are
+repaired by hand. So each row is compared with a table before anything is made of it.
+"""
+import collections
+import datetime
+import functools
+import json
+import math
+import uuid
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+Row = Mapping[str, Any]
+Reader = Callable[[Any], Any]
+"""Returns a value as it is used. Raises `ValueError` with the reason why it cannot be."""
+
+LARGEST = 2 ** 31 - 1
+"""The largest number that a column of either service takes."""
+LONGEST = 255
+_LONG = 4096
+_LONGEST_OF_IMAGE = 2 ** 20
+_MOST_LEVELS = 16
+_LONGEST_SHOWN = 80
+
+
+def _text(value: Any, shortest: int = 0, longest: int = LONGEST) -> str:
+    if not isinstance(value, str):
+        raise ValueError('it is no text')
+    if not shortest <= len(value) <= longest:
+        raise ValueError(f'its length is {len(value)}, and not {shortest} to {longest}')
+    _check_characters(value)
+    return value
+
+
+def _number(least: int, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError('it is no whole number')
+    if not least <= value <= LARGEST:
+        raise ValueError(f'it is not between {least} and {LARGEST}')
+    return value
+
+
+def _one_of(values: Collection[str | None], value: Any) -> Any:
+    if value not in values:
+        raise ValueError(f'it is none of {", ".join(filter(None, values))}')
+    return value
+
+
+def _optional(reader: Reader, value: Any, empty: Any = None) -> Any:
+    """Of a column that may be NULL, or ``empty`` instead."""
+    return None if value is None or value == empty else reader(value)
+
+
+def _id(value: Any) -> str:
+    """The id of a row, or of one that is named: names on backends are made of it."""
+    if not isinstance(value, str) or not _is_uuid(value) or str(uuid.UUID(value)) != value:
+        raise ValueError('it is no UUID in lower case')
+    return value
+
+
+def _server_id(value: Any) -> str:
+    """A UUID in any case, with or without dashes: clients have named it."""
+    if not isinstance(value, str) or not _is_uuid(value):
+        raise ValueError('it is no UUID')
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if value not in (0, 1):
+        raise ValueError('it is neither true nor false')
+    return bool(value)
+
+
+def _moment(value: Any) -> datetime.datetime:
+    """In UTC, as all times here. It comes as a text: not every driver can read every date."""
+    try:
+        found = value if isinstance(value, datetime.datetime) \
+            else datetime.datetime.fromisoformat(value)
+        return found if found.tzinfo is None \
+            else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError('it is no date') from None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """JSON of an object, or of null."""
+    try:
+        found = json.loads(value, parse_constant=_refuse_constant)
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError('it is no JSON') from None
+    if not isinstance(found, dict | None):
+        raise ValueError('it is no JSON of an object')
+    _check_levels(found)
+    return found or {}
+
+
+class Table(NamedTuple):
+    """What is read of one table.
+
+    :ivar key: the column by which a row is named
+    :ivar unique: sets of columns in which no two live rows have the same values
+    :ivar owner: the column that names the row on which it hangs
+    """
+
+    columns: Mapping[str, Reader]
+    unique: tuple[tuple[str, ...], ...] = (('id',),)
+    key: str = 'id'
+    owner: str = ''
+
+
+_MAYBE_MOMENT = functools.partial(_optional, _moment)
+_TIMES: Mapping[str, Reader] = {'created_at': _MAYBE_MOMENT, 'updated_at': _MAYBE_MOMENT}
+_FLAG = functools.partial(_optional, _flag)
+_NAME = functools.partial(_text, shortest=1)
+_MAYBE = functools.partial(_optional, _text)
+_MAYBE_LONG = functools.partial(_optional, functools.partial(_text, longest=_LONG))
+_OF_IMAGE = functools.partial(_optional, functools.partial(_text, longest=_LONGEST_OF_IMAGE))
+_SIZE = functools.partial(_number, 1)
+_LIMIT = functools.partial(_optional, functools.partial(_number, -1))
+_KEY_SIZE = functools.partial(_optional, functools.partial(_number, 0))
+_REFERENCE = functools.partial(_optional, _id, empty='')
+_SERVER = functools.partial(_optional, _server_id, empty='')
+_JSON = functools.partial(_optional, _object, empty='')
+ATTACH_MODES = (None, '', 'null', 'rw', 'ro')
+_MODE = functools.partial(_one_of, ATTACH_MODES)
+_ATTACH_STATUS = functools.partial(_one_of, (
+    'attached', 'attaching', 'detaching', 'reserved', 'error_attaching', 'error_detaching'))
+_CONTROL = functools.partial(_one_of, ('front-end', 'back-end'))
+_PAIR: Mapping[str, Reader] = {'key': _NAME, 'value': _MAYBE}
+
+TABLES: Mapping[str, Table] = {
+    'volumes': Table({
+        'id': _id, 'project_id': _NAME, 'user_id': _MAYBE, 'size': _SIZE, 'host': _MAYBE,
+        'cluster_name': _MAYBE, 'availability_zone': _MAYBE, 'status': _NAME,
+        'display_name': _MAYBE, 'display_description': _MAYBE, 'provider_location': _MAYBE_LONG,
+        'provider_auth': _MAYBE_LONG, 'volume_type_id': _REFERENCE, 'snapshot_id': _REFERENCE,
+        'source_volid': _REFERENCE, 'bootable': _FLAG, 'multiattach': _FLAG, 'use_quota': _FLAG,
+        'migration_status': _MAYBE, 'replication_status': _MAYBE, '_name_id': _MAYBE,
+        'encryption_key_id': _MAYBE, 'group_id': _MAYBE, 'consistencygroup_id': _MAYBE,
+        # Of old schemas.
+        'attached_host': _MAYBE, 'instance_uuid': _SERVER, 'mountpoint': _MAYBE,
+        'attach_time': functools.partial(_optional, _moment, empty=''), 'attach_mode': _MODE,
+        **_TIMES}),
+    'volume_attachment': Table({
+        'id': _id, 'volume_id': _id, 'attached_host': _MAYBE, 'instance_uuid': _SERVER,
+        'mountpoint': _MAYBE, 'attach_time': _MAYBE_MOMENT, 'attach_mode': _MODE,
+        'attach_status': _ATTACH_STATUS, 'connector': _JSON, 'connection_info': _JSON, **_TIMES},
+        owner='volume_id'),
+    'attachment_specs': Table(
+        {'attachment_id': _id, **_PAIR, 'value': _MAYBE_LONG}, (('attachment_id', 'key'),),
+        owner='attachment_id'),
+    'snapshots': Table({
+        'id': _id, 'volume_id': _id, 'project_id': _NAME, 'user_id': _MAYBE, 'status': _NAME,
+        'volume_size': _SIZE, 'display_name': _MAYBE, 'display_description': _MAYBE,
+        **_TIMES}, owner='volume_id'),
+    'volume_metadata': Table(
+        {'volume_id': _id, **_PAIR}, (('volume_id', 'key'),), owner='volume_id'),
+    'volume_admin_metadata': Table(
+        {'volume_id': _id, **_PAIR}, (('volume_id', 'key'),), owner='volume_id'),
+    'volume_glance_metadata': Table(
+        {'volume_id': _id, **_PAIR, 'value': _OF_IMAGE}, (('volume_id', 'key'),),
+        owner='volume_id'),
+    'snapshot_metadata': Table(
+        {'snapshot_id': _id, **_PAIR}, (('snapshot_id', 'key'),), owner='snapshot_id'),
+    'volume_types': Table({
+        'id': _id, 'name': _NAME, 'description': _MAYBE, 'is_public': _FLAG,
+        'qos_specs_id': _REFERENCE, **_TIMES}, (('id',), ('name',))),
+    'volume_type_extra_specs': Table(
+        {'volume_type_id': _id, **_PAIR}, (('volume_type_id', 'key'),),
+        owner='volume_type_id'),
+    'encryption': Table({
+        'encryption_id': _id, 'volume_type_id': _id, 'provider': _NAME, 'cipher': _MAYBE,
+        'control_location': _CONTROL, 'key_size': _KEY_SIZE, **_TIMES},
+        (('encryption_id',), ('volume_type_id',)), 'encryption_id', 'volume_type_id'),
+    'volume_type_projects': Table({
+        'volume_type_id': _id, 'project_id': _NAME, 'created_at': _MAYBE_MOMENT},
+        (('volume_type_id', 'project_id'),), owner='volume_type_id'),
+    'default_volume_types': Table(
+        {'volume_type_id': _id, 'project_id': _NAME}, (('project_id',),), 'project_id',
+        'volume_type_id'),
+    'quality_of_service_specs': Table({
+        'id': _id, 'specs_id': _REFERENCE, 'key': _NAME, 'value': _MAYBE, **_TIMES},
+        (('id',), ('specs_id', 'key'))),
+    # The names of QoS specs: the values of their roots.
+    'qos_names': Table({'value': _NAME}, (('value',),)),
+    'quotas': Table({'project_id': _NAME, 'hard_limit': _LIMIT},
+                    (('project_id', 'resource'),)),
+    'quota_classes': Table({'class_name': _NAME, 'hard_limit': _LIMIT},
+                           (('class_name', 'resource'),)),
+    'services': Table({'updated_at': _MAYBE_MOMENT}),
+}
+"""Every table that is read, by its name."""
+
+
+def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
+    """Return a row with its values as they are used, and what is wrong with it.
+
+    A column that the schema does not have is NULL. The texts name column and reason, and no value:
+    some are secrets.
+    """
+    taken, wrong = dict(row), []
+    for column, reader in TABLES[table].columns.items():
+        value = row.get(column)
+        try:
+            taken[column] = reader(value)
+        except ValueError as exc:
+            wrong.append(f'{column}: {"it is NULL" if value is None else exc}')
+    return taken, wrong
+
+
+def duplicates(table: str, rows: Sequence[Row], pads: bool) -> list[str]:
+    """Return for each row which columns another row repeats; empty where none does.
+
+    Like a unique index: rows with a NULL in these columns repeat nothing.
+
+    :param pads: the database here compares texts without the blanks at their ends
+    """
+    said = [''] * len(rows)
+    for columns in TABLES[table].unique:
+        keys = [tuple(_compared(row.get(column), pads) for column in columns) for row in rows]
+        counted = collections.Counter(keys)
+        for number, key in enumerate(keys):
+            if counted[key] > 1 and None not in key:
+                said[number] = f'{", ".join(columns)}: another live row says the same'
+    return said
+
+
+def comparable(reference: Any) -> str:
+    """Return a reference as databases compare it that ignore case and blanks at the end."""
+    return str(reference).rstrip(' ').lower()
+
+
+def identity(table: str, row: Row) -> str:
+    """Return the name of a row in messages, fit to be printed."""
+    return shown(row.get(TABLES[table].key))
+
+
+def shown(value: Any) -> str:
+    """Return a value of any kind as a short text that can be printed."""
+    text = 'NULL' if value is None else str(value)
+    if not text.isprintable() or len(text) > _LONGEST_SHOWN:
+        text = ascii(text[:_LONGEST_SHOWN])
+    return text
+
+
+def _compared(value: Any, pads: bool) -> Any:
+    return value.rstrip(' ') if pads and isinstance(value, str) else value
+
+
+def _is_uuid(value: str) -> bool:
+    try:
+        return uuid.UUID(value).hex == value.lower().replace('-', '')
+    except ValueError:
+        return False
+
+
+def _check_characters(value: str) -> None:
+    """:raises ValueError: no column here takes it"""
+    if '\0' in value:
+        raise ValueError('it has a zero character')
+    if not value.isascii() and any('\ud800' <= one <= '\udfff' for one in value):
+        raise ValueError('it is no text of UTF-8')
+
+
+def _check_levels(value: Any) -> None:
+    """:raises ValueError: it is nested too deeply, or has texts or numbers that nothing takes"""
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, str):
+                _check_characters(one)
+            elif isinstance(one, float) and not math.isfinite(one):
+                raise ValueError('it has a number that is none')
+            elif isinstance(one, Mapping):
+                inner += [*one, *one.values()]
+            elif isinstance(one, list):
+                inner += one
+        level = inner
+    if level:
+        raise ValueError(f'it has more than {_MOST_LEVELS} levels')
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f'{name} is no JSON')
