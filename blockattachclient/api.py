@@ -19,9 +19,10 @@ FIRST = '1.0'
 EXPLAINED = '1.4'
 WATCHED = '1.5'
 ON_REQUEST = '1.6'
+OF_VOLUME = '1.7'
 """The versions of the extension that requests ask for: the oldest with all that is printed, the
-one with history, explanations and dry runs, the one with streams, and the one where pools are
-explained and backends reconciled.
+one with history, explanations and dry runs, the one with streams, the one where pools are
+explained and backends reconciled, and the one with the history of a volume.
 """
 PAGE = 1000
 FEW = 20
@@ -155,13 +156,30 @@ class Api:
                 return
             marker = {'marker': page[-1]['id']}
 
-    def history(self, attachment_id: str) -> Iterator[dict[str, Any]]:
-        """All moves of an attachment, live or gone, the oldest first."""
-        path, after = f'{attachment_path(attachment_id)}/history', 0
-        while page := self.ask('GET', path, query={'after': after, 'limit': PAGE},
-                               version=EXPLAINED).checked().body['history']:
-            yield from page
-            after = page[-1]['generation']
+    def history(self, attachment_id: str) -> list[dict[str, Any]] | None:
+        """Return all moves of an attachment, live or gone, the oldest first; None: there is none.
+        """
+        path, found = f'{attachment_path(attachment_id)}/history', list[dict[str, Any]]()
+        while True:
+            after = found[-1]['generation'] if found else 0
+            answer = self.ask('GET', path, query={'after': after, 'limit': PAGE},
+                              version=EXPLAINED)
+            if answer.status == 404 and not found:
+                return None
+            page = answer.checked().body['history']
+            if not page:
+                return found
+            found += page
+
+    def history_of_volume(self, volume_id: str, all_projects: bool) -> list[dict[str, Any]]:
+        """Return all moves of the attachments of a volume, live or gone, the oldest first."""
+        query = {'volume_id': volume_id, **({'all_tenants': 1} if all_projects else {})}
+        found: list[dict[str, Any]] = []
+        while page := self.ask('GET', '/attachments/history', query={
+                **query, 'after': found[-1]['id'] if found else 0, 'limit': PAGE},
+                               version=OF_VOLUME).checked().body['history']:
+            found += page
+        return found
 
     def explanation(self, attachment_id: str) -> Answer:
         """The answer with why an attachment is as it is."""

@@ -130,6 +130,21 @@ HISTORY_LONG = (
 )
 """The same with ``--long``."""
 
+HISTORY_OF_VOLUME = (
+    Column('When', 'at'),
+    Column('Attachment ID', 'attachment_id'),
+    Column('Host', 'host'),
+    Column('Server ID', 'instance'),
+    *(column for column in HISTORY if column.key != 'at'),
+)
+"""The same of a volume."""
+
+HISTORY_OF_VOLUME_LONG = (
+    Column('Generation', 'generation'),
+    *HISTORY_OF_VOLUME,
+)
+"""The same with ``--long``."""
+
 EXPLANATION = (
     Column('Attachment ID', 'attachment_id'),
     Column('Volume ID', 'volume_id'),

@@ -232,9 +232,9 @@ def _attachments(player: Player, volume: dict[str, str]) -> None:
         'volume_uuid': volume['id'], 'instance_uuid': '22222222-2222-4222-8222-222222222222',
         'mode': 'ro', 'connector': _OTHER_CONNECTOR}}, member=True, keep=False)
     player.ask('GET /attachments', member=True)
-    player.ask('GET /attachments/detail', query='?host=host-a', version=_BOTH, member=True)
-    for part in ('', '/history', '/explain'):
-        player.ask(f'GET /attachments/{{id}}{part}', attachment, version=_BOTH, member=True)
+    for path, query in (('detail', '?host=host-a'), ('history', f'?volume_id={volume["id"]}'),
+                        ('{id}', ''), ('{id}/history', ''), ('{id}/explain', '')):
+        player.ask(f'GET /attachments/{path}', attachment, query=query, version=_BOTH, member=True)
     player.ask('DELETE /attachments/{id}', attachment, version=_BOTH)
 
 

@@ -92,6 +92,7 @@ EXTENSION_HISTORY = (
     (V(1, 4), 'The history of an attachment, an explanation of it, and a dry run of a new one.'),
     (V(1, 5), 'Attachments are watched: a stream of what happens to them.'),
     (V(1, 6), 'Why a pool would not take a volume; a backend is reconciled on request.'),
+    (V(1, 7), 'The history of all attachments of a volume, also of those that are gone.'),
 )
 
 MINIMUM = HISTORY[0][0]

@@ -276,6 +276,8 @@ class AttachmentEvent:
     created_at: datetime.datetime
     position: int | None = None
     """In the one order of all; None: it has none yet."""
+    id: int | None = None
+    """Of the row: ids grow in the order in which rows are inserted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

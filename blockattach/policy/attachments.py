@@ -35,7 +35,8 @@ SECRETS = base.Rule(
     f'GET {_ONE}', 'GET /attachments/detail', 'POST /attachments', f'PUT {_ONE}', _INITIALIZE)
 HISTORY = base.Rule(
     'blockattach:attachment_history', base.READER, 'See each move of an attachment: when, by whom '
-    'and why. For clients of blockattach 1.4.', f'GET {_ONE}/history')
+    'and why. For clients of blockattach 1.4, and of all attachments of a volume 1.7.',
+    f'GET {_ONE}/history', 'GET /attachments/history')
 EXPLAIN = base.Rule(
     'blockattach:attachment_explain', base.READER, 'See why an attachment is as it is, and what '
     'its target says of it. Its backend is shown to those who may see that of a volume. For '

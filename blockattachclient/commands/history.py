@@ -3,6 +3,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
+from osc_lib import exceptions
+
 from blockattachclient import api
 from blockattachclient import arguments
 from blockattachclient import columns
@@ -11,13 +13,19 @@ from blockattachclient import selection
 
 
 class ListAttachmentHistory(output.Lister):
-    """List what happened to an attachment, live or gone: each move, the oldest first."""
+    """List what happened to an attachment, or to all of a volume: each move, the oldest first.
+
+    Attachments that are gone are included, as long as the service keeps their history.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('attachment', metavar='<attachment>', type=arguments.identifier,
-                            help='ID of the attachment')
+        parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
+                            help='ID of an attachment, or a volume (name or ID; of one that is '
+                                 'deleted its ID), of which all attachments are listed')
+        parser.add_argument('--all-projects', action='store_true',
+                            help='A volume of any project (administrators only)')
         parser.add_argument('--long', action='store_true',
                             help='All columns: also the number of each move (generation)')
         return parser
@@ -27,6 +35,32 @@ class ListAttachmentHistory(output.Lister):
         """The columns and their rows."""
         service = selection.client(self)
         service.require_extension(api.EXPLAINED)
-        table = columns.HISTORY_LONG if parsed_args.long else columns.HISTORY
-        moves = list(service.history(parsed_args.attachment))
+        table: tuple[columns.Column, ...] = (
+            columns.HISTORY_LONG if parsed_args.long else columns.HISTORY)
+        moves = service.history(parsed_args.subject) if arguments.is_id(
+            parsed_args.subject) else None
+        if moves is None:
+            service.require_extension(api.OF_VOLUME)
+            table = columns.HISTORY_OF_VOLUME_LONG if parsed_args.long \
+                else columns.HISTORY_OF_VOLUME
+            moves = _of_volume(service, parsed_args)
         return columns.titles(table), [columns.row(table, one) for one in moves]
+
+
+def _of_volume(service: api.Api, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the moves of all attachments of a volume.
+
+    :raises CommandError: there is neither a volume nor a history of it
+    """
+    if arguments.is_id(given.subject):
+        # It may be deleted, and then it is not shown any more.
+        found = service.history_of_volume(given.subject, given.all_projects)
+        if found:
+            return found
+    try:
+        volume = service.volume(given.subject, given.all_projects)
+    except exceptions.CommandError as exc:
+        if not arguments.is_id(given.subject):
+            raise
+        raise exceptions.CommandError(f'There is no attachment {given.subject}. {exc}') from None
+    return service.history_of_volume(volume.id, given.all_projects)

@@ -16,6 +16,7 @@ from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.domain import records
 
+_attachments = models.attachments
 _events = models.attachment_events
 _PART = 1000
 """How many are numbered, or removed, in one transaction."""
@@ -48,6 +49,27 @@ def of_attachment(database: engine.Database, attachment_id: str, after: int = 0,
     """
     return [rows.attachment_event(row) for row in _OF_ATTACHMENT.rows(
         database, attachment_id=attachment_id, after=after, most=most)]
+
+
+def of_volume(database: engine.Database, volume_id: str, project_id: str | None, after: int,
+              most: int) -> list[records.AttachmentEvent]:
+    """Return what happened to the attachments of a volume, live or gone, the oldest first.
+
+    Attachments that lists do not show are left out.
+
+    :param project_id: only what happened while the volume was of this project; None: all
+    :param after: only rows behind the one with this id
+    :param most: how many at most
+    """
+    # By their ids, which are indexed: no index of events has the volume.
+    listed = sa.select(_attachments.c.id).where(
+        _attachments.c.volume_id == volume_id, _attachments.c.legacy_reservation == sa.false())
+    query = _events.select().where(
+        _events.c.attachment_id.in_(listed), _events.c.id > after).order_by(_events.c.id)
+    if project_id is not None:
+        query = query.where(_events.c.project_id == project_id)
+    with database.reader() as connection:
+        return [rows.attachment_event(row) for row in connection.execute(query.limit(most))]
 
 
 def last_of_attachment(database: engine.Database,

@@ -234,7 +234,7 @@ class NegotiationTest(ExtensionTestCase):
                          self.http.as_member.get('/volumes').headers['OpenStack-API-Version'])
 
     def test_a_version_that_is_not_there(self):
-        for asked, status in (('blockattach 1.7', 406), ('blockattach x', 400)):
+        for asked, status in (('blockattach 1.8', 406), ('blockattach x', 400)):
             with self.subTest(asked=asked):
                 self.assert_status(status, self.send(
                     'GET', '/volumes', headers={'OpenStack-API-Version': asked}))

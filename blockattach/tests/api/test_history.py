@@ -58,9 +58,50 @@ class HistoryTest(Case):
             attachment_id, '?limit=2')])
         self.assertEqual([3, 4], [one['generation'] for one in self.history(
             attachment_id, '?limit=2&after=2')])
-        for query in ('?after=x', '?after=-1', '?limit=x', '?limit=-1', '?after=99999999999'):
+        for query in ('?after=x', '?after=-1', '?limit=x', '?limit=-1', f'?after={10 ** 18}'):
             self.assert_status(400, self.send(
                 'GET', f'/attachments/{attachment_id}/history{query}'))
+
+    def of_volume(self, volume_id, query='', client=None, status=200):
+        headers = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.7'}
+        reply = self.send('GET', f'/attachments/history?volume_id={volume_id}{query}',
+                          client=client, headers=headers)
+        self.assert_status(status, reply)
+        return reply.body.get('history')
+
+    def test_history_of_volume_includes_gone_attachments(self):
+        volume_id = self.volume(multiattach=True)
+        gone = self.attached(volume_id)
+        self.http.as_member.delete(f'/attachments/{gone}')
+        live = self.reserve(volume_id)
+        self.reserve(self.volume())
+        found = self.of_volume(volume_id)
+        self.assertEqual(
+            [(gone, one['event']) for one in self.history(gone)] + [(live, 'create')],
+            [(one['attachment_id'], one['event']) for one in found])
+        self.assertEqual(sorted(one['id'] for one in found), [one['id'] for one in found])
+        self.assertEqual(found[2:4], self.of_volume(
+            volume_id, f'&limit=2&after={found[1]["id"]}'))
+
+    def test_history_of_volume_hidden_from_other_projects(self):
+        volume_id = self.volume()
+        self.reserve(volume_id)
+        self.assertEqual([], self.of_volume(volume_id, client=self.http.as_stranger))
+        self.assertEqual([], self.of_volume(volume_id, '&all_tenants=1',
+                                            client=self.http.as_stranger))
+        self.assertEqual(1, len(self.of_volume(volume_id, '&all_tenants=1',
+                                               client=self.http.as_admin)))
+        self.assertEqual([], self.of_volume(base.new_id()))
+
+    def test_history_of_volume_with_malformed_parameters_rejected(self):
+        for query in ('', 'x', "x'&limit=1"):
+            self.of_volume(query, status=400)
+        for query in ('&after=x', '&limit=-1', '&all_tenants=perhaps'):
+            self.of_volume(self.volume(), query, client=self.http.as_admin, status=400)
+
+    def test_history_of_volume_unknown_to_older_clients(self):
+        reply = self.send('GET', f'/attachments/history?volume_id={self.volume()}')
+        self.assert_status(404, reply)
 
     def test_who_does_not_ask_for_it_finds_nothing(self):
         attachment_id = self.reserve(self.volume())

@@ -61,6 +61,19 @@ class HistoryTest(Case):
                          {(one.attachment_id, one.volume_id, one.project_id) for one in found})
         self.assertEqual([None, 'host-1'], [one.host for one in found[:2]])
 
+    def test_history_of_volume_in_parts_and_by_project(self):
+        first = self.whole()
+        other = self.reserve(first.volume_id)
+        self.whole()
+        found = history.of_volume(self.database, first.volume_id, make.PROJECT, 0, 10)
+        self.assertEqual([first.id] * 6 + [other.id], [one.attachment_id for one in found])
+        self.assertEqual(found[5:], history.of_volume(
+            self.database, first.volume_id, None, found[4].id, 10))
+        self.assertEqual(found[:2], history.of_volume(
+            self.database, first.volume_id, None, 0, 2))
+        self.assertEqual([], history.of_volume(
+            self.database, first.volume_id, 'another', 0, 10))
+
     def test_it_says_by_whom(self):
         found = history.of_attachment(self.database, self.whole().id)
         self.assertEqual([('alice', 'req-1')] * 2 + [(None, None)] * 4,

@@ -270,7 +270,7 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
                 ("--ip: '999.1' is not an IP address", ['direct', 'create', 'v', '--ip', '999.1']),
                 (r"'\\udcff' is not text in the encoding", ['tree', '\udcff']),
                 ("invalid choice: 'w'", ['direct', 'create', 'v', '--mode', 'w']),
-                ("'data' is not an attachment ID", ['history', 'data']),
+                ('<attachment-or-volume>: it must not be empty', ['history', '']),
                 ('<attachment-or-volume>: it must not be empty', ['explain', '']),
                 ('arguments are required: <attachment>', ['direct', 'delete'])):
             with self.subTest(arguments):

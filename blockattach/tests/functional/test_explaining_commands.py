@@ -56,10 +56,39 @@ class HistoryTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual((['Generation', *HISTORY], 4), (titles, len(cells)))
         self.assertIn('| Generation | When ', self.output(*of_it, 'table'))
 
-    def test_one_that_never_was(self):
-        self.assert_refused(
-            r'\(HTTP 404\)\. See what there is: "openstack volume attachment detail', 'history',
-            str(uuid.uuid4()))
+    def test_history_of_volume_includes_gone_attachments(self):
+        volume = self.volume()
+        gone, live = (self.connected(volume)['ID'] for _ in range(2))
+        self.output('direct', 'delete', gone)
+        rows = self.shown('history', volume.name)
+        self.assertEqual(['When', 'Attachment ID', 'Host', 'Server ID', *HISTORY[1:]],
+                         list(rows[0]))
+        self.assertEqual({gone: 'gone', live: 'connected'},
+                         {row['Attachment ID']: row['To'] for row in rows})
+        self.assertEqual(len(self.shown('history', gone)), len(
+            [row for row in rows if row['Attachment ID'] == gone]))
+        self.assertEqual(rows, self.shown('history', volume.id))
+        self.between.page = 3
+        self.assertEqual([row['When'] for row in rows], [row['When'] for row in self.shown(
+            'history', volume.id, '--long', '-c', 'When', '-c', 'Generation')])
+
+    def test_history_of_deleted_volume_found_by_id(self):
+        volume = self.volume()
+        made = self.connected(volume)['ID']
+        self.output('direct', 'delete', made)
+        status, body = self.plain.ask('DELETE', f'/volumes/{volume.id}')
+        self.assertEqual(202, status, body)
+        self.assertEqual([made], sorted({row['Attachment ID'] for row in self.shown(
+            'history', volume.id)}))
+
+    def test_history_of_volume_without_attachments_is_empty(self):
+        self.assertEqual([], self.shown('history', self.volume().id))
+
+    def test_history_of_neither_attachment_nor_volume_refused(self):
+        absent = str(uuid.uuid4())
+        self.assert_refused(rf"There is no attachment {absent}\. There is no volume '{absent}'",
+                            'history', absent)
+        self.assert_refused("^There is no volume 'nosuch'", 'history', 'nosuch')
 
 
 class ExplainTest(attachment_commands.AttachmentCommandsTestCase):

@@ -315,10 +315,11 @@ class CanaryTest(processes.ProcessesTestCase):
         for word in ('freeze', 'thaw'):
             self.done('PUT', f'/os-services/{word}', {'host': processes.BACKEND})
         quotas, extended = f'/os-quota-sets/{self.project}', {
-            'OpenStack-API-Version': 'volume 3.71, blockattach 1.6'}
+            'OpenStack-API-Version': 'volume 3.71, blockattach 1.7'}
         attachment, *_ = self.done('GET', '/attachments')['attachments']
         for path in (f'/attachments/{attachment["id"]}/history',
                      f'/attachments/{attachment["id"]}/explain',
+                     f'/attachments/history?volume_id={attachment["volume_id"]}',
                      '/scheduler-stats/explain_pools?size=1'):
             self.done('GET', path, **extended)
         self.done('PUT', '/os-services/reconcile', {'host': processes.BACKEND}, **extended)

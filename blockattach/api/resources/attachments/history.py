@@ -1,6 +1,7 @@
 """What ``blockattach 1.4`` shows of how an attachment came to be as it is: its history, and an
 explanation.
 """
+import uuid
 from typing import Any
 
 from blockattach import errors
@@ -16,6 +17,7 @@ from blockattach.http import schema
 from blockattach.policy import volumes as volume_policies
 
 SINCE = operation.V(1, 4)
+OF_VOLUME_SINCE = operation.V(1, 7)
 _STATES = [state.value for state in attachment_lifecycle.State]
 _EVENTS = [attachment_lifecycle.CREATE, *(event.value for event in attachment_lifecycle.Event)]
 _AFTER = 'after'
@@ -46,6 +48,23 @@ WATCHED = schema.View({
 })
 """A move as a stream shows it."""
 HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
+
+OF_VOLUME = {OF_VOLUME_SINCE: {
+    'volume_id': {'type': 'string', 'format': 'uuid',
+                  'description': 'of which volume, required; it may be deleted'},
+    'all_tenants': {'type': 'boolean',
+                    'description': 'also what happened while the volume was of another project, '
+                                   'for administrators'},
+    _AFTER: {'type': 'integer', 'description': 'only what came after the move with this id'},
+    'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
+_OF_VOLUME = schema.View({
+    'id': answers.INTEGER,
+    'attachment_id': schema.UUID,
+    'instance': (schema.NULLABLE_UUID, 'instance_uuid'),
+    'host': answers.NULLABLE_TEXT,
+    **_EVENT,
+})
+HISTORY_OF_VOLUME = schema.wrapped('history', schema.array(_OF_VOLUME.whole))
 
 _RECORD = schema.View({
     'state': {'enum': _STATES},
@@ -86,6 +105,19 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
     return {'history': [EVENT.show(one) for one in found]}
 
 
+def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show what happened to the attachments of a volume, live or gone.
+
+    :raises InvalidInput: ``volume_id`` is no id, or another parameter is malformed
+    """
+    found = history.of_volume(
+        services.database, _volume_id(call),
+        None if call.context.is_admin and listing.flag(call, 'all_tenants')
+        else call.context.project_id,
+        _generation(call), listing.limit(call, services.settings.osapi_max_limit))
+    return {'history': [_OF_VOLUME.show(one) for one in found]}
+
+
 def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Explain an attachment: record, target, what comes next, and what a person can do."""
     row = call.target
@@ -107,8 +139,16 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
         session_shared_with=[one.id for one in others if not one.legacy_reservation])}
 
 
+def _volume_id(call: operation.Call) -> str:
+    text = call.query.get('volume_id', '')
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise errors.InvalidInput(f"Value '{text}' for 'volume_id' is not an id.") from None
+
+
 def _generation(call: operation.Call) -> int:
     text = call.query.get(_AFTER, '0')
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not a generation.")
+    if not (text.isascii() and text.isdigit() and len(text) < 18):
+        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not a number of a move.")
     return int(text)
