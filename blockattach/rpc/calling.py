@@ -31,6 +31,9 @@ from blockattach.telemetry import acts
 LOG = logging.getLogger(__name__)
 
 _LEAST_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.1
+"""Between two attempts to reach a server; each following one is twice as long."""
+_MOST_DOUBLINGS = 10
 # A caller that got one heartbeat has waited longer than one that got none, by this at least.
 _WITH_SIGNS = 1 + 0.5 / serving.SIGNS
 
@@ -186,7 +189,9 @@ class Client:
                 arguments: Mapping[str, Any]) -> Any:
         """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
 
-        A transport without a queue fails before that: the time is waited all the same.
+        Where a transport without a queue loses one before that, the time is waited all the same.
+        One that has reached nobody is followed sooner: nothing is done by it, and whoever refused
+        it is there again, or has room, within moments.
 
         :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
             ``silence_timeout``
@@ -202,16 +207,18 @@ class Client:
                       'call_monitor_timeout': listens if left > listens else None}
             try:
                 return self._call(name, serializing.Outgoing(caller, left), limits, arguments)
-            except (oslo_messaging.MessagingTimeout, endpoints.NotReached):
-                now = self._clock.monotonic()
+            except (oslo_messaging.MessagingTimeout, endpoints.NotReached) as error:
+                now, pause = self._clock.monotonic(), listens
+                if isinstance(error, endpoints.NotReached):
+                    pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS), listens)
                 if now - begun > listens * _WITH_SIGNS:
                     hopeless = now + self._silence
                 if now >= min(until, hopeless):
                     raise
                 if not attempt:
-                    LOG.warning('Call is sent again: no heartbeat of its server%s',
-                                fields(method=name, topic=self._server_name()))
-                if (early := min(begun + listens, until) - now) > 0:
+                    LOG.warning('Call is sent again: no heartbeat of its server%s', fields(
+                        method=name, topic=self._server_name(), reason=error))
+                if (early := min(begun + pause, until) - now) > 0:
                     self._clock.wait(threading.Event(), early)
         raise AssertionError('the count has no end')
 

@@ -1,8 +1,8 @@
 """The sender's side: kept connections, each used by one thread at a time.
 
 The thread that asks sends and reads by itself, so that the answer wakes it and no other. What
-became of a message is one of three: an answer that is proved; it was not sent whole, so nothing is
-done (`endpoints.NotReached`); or nobody knows (`NoAnswer`), and then it is never sent again here.
+became of a message is one of three: an answer that is proved; it was not sent whole, or refused
+unread, so nothing is done (`endpoints.NotReached`); or nobody knows (`NoAnswer`), and then it is never sent again here.
 """
 import collections
 import contextlib
@@ -145,32 +145,39 @@ class Client:
     def _send(self, request: wire.Request, endpoint: endpoints.Endpoint,
               limits: Limits) -> bytes:
         key = self._keys.own
-        proof = trust.prove(key, self._clock, request.claims, request.body)
-        connection = self._sent(endpoint, request.written(proof), limits)
+        connection, nonce = self._sent(key, request, endpoint, limits)
         with contextlib.ExitStack() as failing:
             failing.callback(connection.close)
             answer = _read(connection, limits)
-            if not trust.is_proved(key, proof.nonce, answer.status, answer.body,
-                                   answer.proof):
+            if answer.status == 503 and not answer.proof:
+                # Before it has read a request, a server has nothing to prove an answer by. Who
+                # only pretends to be the server cannot have had anything done either.
+                raise endpoints.NotReached('it has too many connections')
+            if not trust.is_proved(key, nonce, answer.status, answer.body, answer.proof):
                 raise NoAnswer(f'an answer with status {answer.status} proves nothing')
             if not answer.closes:
                 failing.pop_all()
                 self._pool.give(endpoint, connection)
         return _content(request, answer)
 
-    def _sent(self, endpoint: endpoints.Endpoint, data: bytes, limits: Limits) -> socket.socket:
-        """A connection over which all of it has gone.
+    def _sent(self, key: trust.Key, request: wire.Request, endpoint: endpoints.Endpoint,
+              limits: Limits) -> tuple[socket.socket, str]:
+        """Return a connection over which all of the request has gone, and its nonce.
 
         A kept one may break before it has; the request is not whole then, nobody acts upon it, and
-        it may be sent once more.
+        it may be sent once more, with a proof of its own.
         """
+        def send(connection: socket.socket) -> tuple[socket.socket, str]:
+            proof = trust.prove(key, self._clock, request.claims, request.body)
+            return _send_all(connection, request.written(proof), limits), proof.nonce
+
         if limits.over:
             raise endpoints.NotReached('the time was over before it was sent')
         if (kept := self._pool.take(endpoint)) is not None:
             with contextlib.suppress(OSError):
-                return _send_all(kept, data, limits)
+                return send(kept)
         try:
-            return _send_all(self._connected(endpoint, limits), data, limits)
+            return send(self._connected(endpoint, limits))
         except OSError as error:
             raise endpoints.NotReached(
                 f'{endpoint.authority}: {error.strerror or error}') from error

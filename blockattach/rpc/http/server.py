@@ -1,15 +1,19 @@
 """The receiver's side: one port for all servers of a transport, and a thread a connection.
 
 A message is handed over only when it is whole, proved, and meant for a server that listens here.
-The thread that did the work writes the answer: nothing has to wake up for it.
+Its header is proved before its body is read, so that nobody without a key fills the memory. The
+thread that did the work writes the answer: nothing has to wake up for it.
 """
 import contextlib
+import dataclasses
+import enum
 import logging
 import select
 import socket
 import ssl
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from blockattach import clock as clocks
 from blockattach import errors
@@ -31,12 +35,27 @@ _LOOK_SECONDS = 30.0
 """How often it is looked whether a caller is still there that waits for its answer."""
 _LEAVE_SECONDS = 1.0
 _BACKLOG = 1024
+_HEADER_PIECE_BYTES = wire.HEADER_BYTES
 _PIECE_BYTES = 65536
 _EVENTS = select.POLLRDHUP
 
 Address = tuple[str, int]
 Take = Callable[[incoming.HttpIncomingMessage], bool]
 """Has a message worked on; False if nobody listens there any more."""
+
+
+class _State(enum.Enum):
+    """How far a connection has come."""
+
+    UNPROVED = 'nobody has proved to have a key: it gives way to a new one'
+    IDLE = 'a request was proved'
+    WORKS = 'a message of it is worked on'
+
+
+class _Received(NamedTuple):
+    request: wire.Request
+    key: trust.Key
+    nonce: str
 
 
 class Server:
@@ -56,8 +75,8 @@ class Server:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._servers: dict[tuple[str, str], Take] = {}
-        # True: a message of it is worked on.
-        self._connections: dict[socket.socket, bool] = {}
+        # The oldest first.
+        self._connections: dict[socket.socket, _State] = {}
         host, port = listen
         try:
             self._listening = socket.create_server(
@@ -91,7 +110,8 @@ class Server:
             if self._stopped.is_set():
                 return
             self._stopped.set()
-            idle = [connection for connection, works in self._connections.items() if not works]
+            idle = [connection for connection, state in self._connections.items()
+                    if state is not _State.WORKS]
             for connection in (self._listening, *idle):
                 # Whatever waits for something there wakes up; each thread closes its own.
                 with contextlib.suppress(OSError):
@@ -114,18 +134,26 @@ class Server:
                         connection, server_side=True, do_handshake_on_connect=False))
 
     def _begin(self, connection: socket.socket) -> None:
+        oldest = None
         with self._lock:
             if self._stopped.is_set():
                 connection.close()
                 return
+            if len(self._connections) >= self._most:
+                oldest = next((one for one, state in self._connections.items()
+                               if state is _State.UNPROVED), None)
+                self._connections.pop(oldest, None)
             full = len(self._connections) >= self._most
             if not full:
-                self._connections[connection] = False
-        if full:
+                self._connections[connection] = _State.UNPROVED
+        if oldest is not None or full:
             LOG.warning('Connection is refused: there are %s already', self._most)
-            with connection, contextlib.suppress(OSError):
-                connection.setblocking(False)
-                connection.send(wire.answer(503, closes=True))
+        if oldest is not None:
+            # Its thread closes it.
+            _refuse(oldest)
+        if full:
+            _refuse(connection)
+            connection.close()
             return
         threading.Thread(target=self._serve, args=(connection,), name='rpc-http',
                          daemon=True).start()
@@ -144,43 +172,38 @@ class Server:
             LOG.exception('Cannot serve a connection: an unexpected error')
         finally:
             with self._lock:
-                del self._connections[connection]
+                self._connections.pop(connection, None)
             connection.close()
 
     def _serve_next(self, connection: socket.socket) -> bool:
         """One request; whether another may follow."""
         try:
-            found = self._read(connection)
-        except wire.Malformed as error:
-            LOG.warning('Request is refused: malformed%s', fields(reason=error))
-            _leave(connection, wire.answer(400, closes=True))
+            received = self._read(connection)
+        except (wire.Malformed, trust.Untrusted) as error:
+            proved = not isinstance(error, trust.Untrusted)
+            LOG.warning('Request is refused: %s%s', 'malformed' if proved else 'not proved',
+                        fields(reason=error))
+            self._leave(connection, wire.answer(400 if proved else 401, closes=True))
             return False
-        if found is None or not self._works(connection, True):
+        if received is None or not self._set(connection, _State.WORKS):
             return False
-        request, proof = found
-        try:
-            if request.authority != self.address.authority:
-                raise trust.Untrusted('it is meant for another address')
-            key = self._verifier.check(proof, request.claims, request.body)
-        except trust.Untrusted as error:
-            LOG.warning('Request is refused: not proved%s',
-                        fields(topic=request.topic, reason=error))
-            _leave(connection, wire.answer(401, closes=True))
-            return False
-        reply = incoming.Reply(connection, key, proof.nonce)
-        self._hand_over(request, key, reply)
+        reply = incoming.Reply(connection, received.key, received.nonce)
+        self._hand_over(received.request, received.key, reply)
         self._wait(connection, reply)
-        return not reply.lost and self._works(connection, False)
+        return not reply.lost and self._set(connection, _State.IDLE)
 
-    def _read(self, connection: socket.socket) -> tuple[wire.Request, trust.Proof] | None:
-        """
+    def _read(self, connection: socket.socket) -> _Received | None:
+        """Return the next request, proved and whole; None if no more comes, or none is wanted.
+
         :raises Malformed: what came is no request
+        :raises Untrusted: it is not proved
         """
-        reader, until = wire.RequestReader(), 0.0
+        reader, until, head = wire.RequestReader(), 0.0, None
         connection.settimeout(IDLE_SECONDS)
-        while not reader.whole:
+        while head is None or not reader.whole:
             try:
-                data = connection.recv(_PIECE_BYTES)
+                # While it waits, the whole of its room is taken.
+                data = connection.recv(_HEADER_PIECE_BYTES if head is None else _PIECE_BYTES)
             except TimeoutError:
                 return None
             if not data:
@@ -188,17 +211,45 @@ class Server:
             if not reader.begun:
                 until = self._clock.monotonic() + REQUEST_SECONDS
             reader.feed(data)
+            if head is None and reader.in_body:
+                head = self._prove(*reader.request())
+                if not self._set(connection, _State.IDLE):
+                    return None
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
             connection.settimeout(left)
-        return reader.request()
+        request, proof, key = head
+        trust.check_body(proof, reader.body)
+        return _Received(dataclasses.replace(request, body=reader.body), key, proof.nonce)
 
-    def _works(self, connection: socket.socket, works: bool) -> bool:
-        """Whether it may go on."""
+    def _prove(self, request: wire.Request,
+               proof: trust.Proof) -> tuple[wire.Request, trust.Proof, trust.Key]:
+        """
+        :raises Untrusted: the header does not say what somebody with a key has said to this server
+        """
+        if request.authority != self.address.authority:
+            raise trust.Untrusted('it is meant for another address')
+        return request, proof, self._verifier.check(proof, request.claims)
+
+    def _set(self, connection: socket.socket, state: _State) -> bool:
+        """Record how far a connection has come; return True if it may go on."""
         with self._lock:
-            self._connections[connection] = works
+            if connection not in self._connections:
+                return False
+            self._connections[connection] = state
             return not self._stopped.is_set()
+
+    def _leave(self, connection: socket.socket, data: bytes) -> None:
+        """Send it, and discard a while what still comes: else it would be lost with the
+        connection."""
+        until = self._clock.monotonic() + REQUEST_SECONDS
+        connection.settimeout(_LEAVE_SECONDS)
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        for _ in range(wire.BODY_BYTES // _PIECE_BYTES):
+            if not connection.recv(_PIECE_BYTES) or self._clock.monotonic() > until:
+                return
 
     def _hand_over(self, request: wire.Request, key: trust.Key, reply: incoming.Reply) -> None:
         try:
@@ -228,11 +279,10 @@ class Server:
                 reply.abandon()
 
 
-def _leave(connection: socket.socket, data: bytes) -> None:
-    """Send it, and read a while what still comes: else it would be lost with the connection."""
-    connection.settimeout(_LEAVE_SECONDS)
-    connection.sendall(data)
-    connection.shutdown(socket.SHUT_WR)
-    for _ in range(wire.BODY_BYTES // _PIECE_BYTES):
-        if not connection.recv(_PIECE_BYTES):
-            return
+def _refuse(connection: socket.socket) -> None:
+    """Say that there are too many, and end it, whoever reads from it. Nothing that it brought is
+    done. Encrypted it can say nothing here."""
+    with contextlib.suppress(OSError):
+        if not isinstance(connection, ssl.SSLSocket):
+            connection.send(wire.answer(503, closes=True), socket.MSG_DONTWAIT)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -88,24 +88,28 @@ class Keyring:
 
 
 class Proof(NamedTuple):
-    """What a request brings: the name of its key, when it was made, a nonce and the HMAC."""
+    """Proof in the header of a request: the name of its key, when it was made, a nonce, the
+    SHA-256 of the body, and the HMAC over all of them and the claims.
+
+    So a header is proved before any of its body is read, and nobody without a key has a body kept.
+    """
 
     key: str
     time: str
     nonce: str
+    digest: str
     mac: str
 
 
 def prove(key: Key, clock: clocks.Clock, claims: tuple[str, ...], body: bytes) -> Proof:
-    """The proof of a request that says this. No claim has a line break in it."""
-    time, nonce = repr(_seconds(clock)), secrets.token_hex(16)
-    return Proof(key.name, time, nonce, _mac(key, _REQUEST, *claims, key.name, time, nonce,
-                                             hashlib.sha256(body).hexdigest()))
+    """Return the proof of a request with these claims. No claim has a line break in it."""
+    said = key.name, repr(_seconds(clock)), secrets.token_hex(16), _digest(body)
+    return Proof(*said, _mac(key, _REQUEST, *claims, *said))
 
 
 def prove_answer(key: Key, nonce: str, status: int, body: bytes) -> str:
     """The proof of the answer to the request with this nonce."""
-    return _mac(key, _ANSWER, nonce, str(status), hashlib.sha256(body).hexdigest())
+    return _mac(key, _ANSWER, nonce, str(status), _digest(body))
 
 
 def is_proved(key: Key, nonce: str, status: int, body: bytes, mac: str) -> bool:
@@ -123,17 +127,16 @@ class Verifier:
         self._lock = threading.Lock()
         self._seen: collections.OrderedDict[str, float] = collections.OrderedDict()
 
-    def check(self, proof: Proof, claims: tuple[str, ...], body: bytes) -> Key:
-        """The key of a request that is new and says what its sender has said.
+    def check(self, proof: Proof, claims: tuple[str, ...]) -> Key:
+        """Return the key of a request whose header is new and says what its sender has said; its
+        body is compared by `check_body`.
 
         :raises Untrusted: it may not be
         """
         key = self._keys.accepted.get(proof.key)
         if key is None:
             raise Untrusted('its key is not known')
-        expected = _mac(key, _REQUEST, *claims, proof.key, proof.time, proof.nonce,
-                        hashlib.sha256(body).hexdigest())
-        if not _same(expected, proof.mac):
+        if not _same(_mac(key, _REQUEST, *claims, *proof[:-1]), proof.mac):
             raise Untrusted('its proof is wrong')
         self._check_time(proof.time)
         self._remember(proof.nonce)
@@ -163,6 +166,14 @@ class Verifier:
             self._seen[nonce] = now
 
 
+def check_body(proof: Proof, body: bytes) -> None:
+    """
+    :raises Untrusted: the body is not that of the request
+    """
+    if not _same(_digest(body), proof.digest):
+        raise Untrusted('its body is another one')
+
+
 def check_topic(key: Key, topic: str) -> None:
     """
     :raises Forbidden: the key is not for this topic
@@ -174,6 +185,10 @@ def check_topic(key: Key, topic: str) -> None:
 def _mac(key: Key, *lines: str) -> str:
     return binascii.hexlify(
         hmac.digest(key.secret, '\n'.join(lines).encode(), 'sha256')).decode()
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def _same(expected: str, given: str) -> bool:

@@ -24,6 +24,8 @@ BODY_BYTES = 16 * 1024 * 1024
 _MOST_BYTES = HEADER_BYTES + 2 * BODY_BYTES
 _LINE_BYTES = 4
 """Of a header besides name and value."""
+_MOST_HEADERS = 32
+"""Each costs a hundred times its bytes in memory, and neither end sends ten."""
 _ROOT = '/rpc/'
 _OPTIONS = (orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
             | orjson.OPT_PASSTHROUGH_DATETIME)
@@ -57,7 +59,7 @@ class Request:
     instance: str
     kind: Kind
     monitor: float | None
-    body: bytes
+    body: bytes = b''
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -137,17 +139,21 @@ def closing(body: bytes, proof: str) -> bytes:
 
 
 class Reader:
-    """Takes one message in, in whatever pieces it comes; httptools calls ``on_...``."""
+    """Takes one message in, in whatever pieces it comes; httptools calls ``on_...``.
+
+    :ivar whole: nothing of the message is missing
+    :ivar in_body: nothing of its header is
+    """
 
     parser: httptools.HttpRequestParser | httptools.HttpResponseParser
 
     def __init__(self) -> None:
         self.whole = False
+        self.in_body = False
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._size = 0
         self._header_size = 0
-        self._in_body = False
         self._fault: Malformed | None = None
 
     def feed(self, data: bytes) -> None:
@@ -160,7 +166,7 @@ class Reader:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise self._fault or Malformed(f'no HTTP: {type(error).__name__}') from None
-        if not self._in_body and self._size > HEADER_BYTES:
+        if not self.in_body and self._size > HEADER_BYTES:
             raise Malformed('the header is too long')
         if self._size > _MOST_BYTES:
             raise Malformed('the body is too large')
@@ -174,10 +180,12 @@ class Reader:
         """A header, or a part of the trailer."""
         self._header_size += len(name) + len(value) + _LINE_BYTES
         key = name.decode('latin-1').lower()
-        if self._in_body and not self._may_trail(key):
+        if self.in_body and not self._may_trail(key):
             self._refuse('there is a trailer')
         if key in self._headers:
             self._refuse('a header comes twice')
+        if len(self._headers) >= _MOST_HEADERS:
+            self._refuse('there are too many headers')
         self._headers[key] = value.decode('latin-1').strip(' \t')
 
     def on_headers_complete(self) -> None:
@@ -192,7 +200,7 @@ class Reader:
         if length is not None and int(length) > BODY_BYTES:
             self._refuse('the body is too large')
         self._check_start()
-        self._in_body = True
+        self.in_body = True
 
     def on_body(self, part: bytes) -> None:
         """A part of the body."""
@@ -234,10 +242,16 @@ class RequestReader(Reader):
         self._target += part
         self._header_size += len(part)
 
-    def request(self) -> tuple[Request, trust.Proof]:
-        """What was sent, when it is whole.
+    @property
+    def body(self) -> bytes:
+        """Body of the request, as far as it has come."""
+        return bytes(self._body)
 
-        :raises Malformed: a part of it is missing, or is none
+    def request(self) -> tuple[Request, trust.Proof]:
+        """Return the request and its proof, once its header is there. Its body may come later, and
+        is not in it.
+
+        :raises Malformed: a part of the header is missing, or is none
         """
         get = self._headers.get
         try:
@@ -245,7 +259,7 @@ class RequestReader(Reader):
             scheme, *proof = get(_AUTHORIZATION, '').split(' ')
             made = Request(parse.unquote(self._target.decode('ascii').removeprefix(_ROOT)),
                            get('host', ''), instance, Kind(kind),
-                           float(monitor) if monitor != _NEVER else None, bytes(self._body))
+                           float(monitor) if monitor != _NEVER else None)
             proved = trust.Proof(*proof)
         except (TypeError, ValueError):
             raise Malformed('it does not say whom it is for, or by whom it is') from None

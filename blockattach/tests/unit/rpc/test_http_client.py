@@ -1,4 +1,5 @@
 """What a client of the HTTP bus believes, and when it sends again."""
+import concurrent.futures
 import contextlib
 import socket
 import struct
@@ -13,6 +14,7 @@ from blockattach.rpc.http import client as clients
 from blockattach.rpc.http import endpoints
 from blockattach.rpc.http import trust
 from blockattach.rpc.http import wire
+from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import http_peers
 
@@ -72,7 +74,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
                 self.assert_uncertain(script)
 
     def test_an_answer_without_a_proof_is_not_believed(self) -> None:
-        for status in (200, 202, 400, 401, 403, 421, 503):
+        for status in (200, 202, 400, 401, 403, 421):
             with self.subTest(status):
                 self.assert_uncertain(lambda spoken, status=status: (
                     spoken.hear(), spoken.say(wire.answer(status, BODY))))
@@ -99,6 +101,35 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
             self.assertEqual(1, peer.end())
             self.store.withdraw(self.topic, 'one', peer.endpoint)
+
+    def test_refusal_of_a_full_server_certain(self) -> None:
+        """It was given before a request was read, so there is nothing to prove it by."""
+        peer = self.peer(lambda spoken: spoken.say(wire.answer(503, closes=True)))
+        with self.assertRaises(errors.ServiceUnreachable) as caught:
+            self.client('one').echo(self.ctxt, 1)
+        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+        self.assertEqual(1, peer.end())
+
+    def test_call_repeated_soon_after_refusal(self) -> None:
+        """Not after ``repeat_interval``: no heartbeat is missed."""
+        def refuse(spoken: Spoken) -> None:
+            spoken.hear()
+            spoken.say(wire.answer(503, closes=True))
+
+        peer = self.peer(refuse, refuse, lambda spoken: spoken.answer(True))
+        waits = manual.ManualClock()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            answered = pool.submit(
+                self.client('one', self.make_bus(clock=waits)).persist, self.ctxt)
+            try:
+                for seconds in (0.1, 0.2):
+                    peer.requests.get(timeout=polling.LIMIT)
+                    self.assertTrue(waits.until_waiting(1, polling.LIMIT))
+                    waits.advance(seconds)
+                self.assertTrue(answered.result(polling.LIMIT))
+            finally:
+                waits.advance(self.settings.call_timeout)
+        self.assertEqual(3, peer.end())
 
     def test_an_answer_that_is_cut(self) -> None:
         def after(length: int) -> Any:

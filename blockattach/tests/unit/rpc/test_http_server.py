@@ -4,8 +4,10 @@ import logging
 import socket
 import threading
 import unittest
+from typing import Any
 
 from blockattach import errors
+from blockattach.rpc.http import endpoints
 from blockattach.rpc.http import server as servers
 from blockattach.rpc.http import trust
 from blockattach.rpc.http import wire
@@ -107,11 +109,14 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
                             whole + b'P')
 
     def test_a_body_in_chunks_is_a_body(self) -> None:
-        head, body = self.raw.written().split(b'\r\n\r\n')
-        head = head.replace(b'content-length: %d' % len(body), b'transfer-encoding: chunked')
-        chunks = b''.join(b'1\r\n%c\r\n' % byte for byte in body)
-        self.assert_refused(400, head + b'\r\n\r\n' + chunks + b'0\r\nx-trailer: 1\r\n\r\n')
-        self.assert_status(200, head + b'\r\n\r\n' + chunks + b'0\r\n\r\n')
+        def chunked(end: bytes) -> bytes:
+            head, body = self.raw.written().split(b'\r\n\r\n')
+            head = head.replace(b'content-length: %d' % len(body), b'transfer-encoding: chunked')
+            return (head + b'\r\n\r\n' + b''.join(b'1\r\n%c\r\n' % byte for byte in body)
+                    + b'0\r\n' + end)
+
+        self.assert_refused(400, chunked(b'x-trailer: 1\r\n\r\n'))
+        self.assert_status(200, chunked(b'\r\n'))
         self.assertEqual('hurry', self.heard(self.endpoint))
 
     def test_chunks_have_an_end(self) -> None:
@@ -126,16 +131,82 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
     def test_a_request_that_is_cut(self) -> None:
         whole = self.raw.written()
         for length in (1, 40, whole.index(b'\r\n\r\n') + 4, len(whole) - 1):
-            self.assertEqual(b'', self.raw.speak(whole[:length]))
+            self.assertEqual(b'', self.raw.speak(self.raw.written()[:length]))
         self.assertTrue(self.endpoint.heard.empty())
 
-    def test_more_connections_than_allowed(self) -> None:
-        server = servers.Server(('127.0.0.1', 0), trust.Keyring(self.own), self.clock, most=1)
-        self.addCleanup(server.stop)
-        first = socket.create_connection(server.address[:2])
-        self.addCleanup(first.close)
-        with socket.create_connection(server.address[:2]) as second:
-            self.assertTrue(second.recv(1024).startswith(b'HTTP/1.1 503'))
+    def test_many_small_headers_refused(self) -> None:
+        """Each takes a hundred times its bytes."""
+        self.assert_refused(400, self.raw.written().replace(
+            b'host:', b''.join(b'x%x:\r\n' % number for number in range(64)) + b'host:'))
+
+
+class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
+    """Connections of processes that have proved nothing cost little, and are in nobody's way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = servers.Server(('127.0.0.1', 0), trust.Keyring(self.own), self.clock, most=4)
+        self.addCleanup(self.server.stop)
+        endpoint = self.server.address._replace(instance='one')
+        self.store.register(self.topic, 'one', endpoint)
+        self.raw = http_peers.RawCaller(self.store, self.topic, self.clock, self.own)
+        self.server.add(self.topic, 'one', self.take)
+
+    def take(self, message: Any) -> bool:
+        message.reply(message.message['method'])
+        return True
+
+    def connected(self, data: bytes = b'') -> socket.socket:
+        connection = self.raw.connect()
+        self.addCleanup(connection.close)
+        connection.sendall(data)
+        return connection
+
+    def assert_said(self, status: int, connection: socket.socket) -> None:
+        self.assertEqual(f'HTTP/1.1 {status}', connection.recv(1024)[:12].decode())
+
+    def test_bodies_of_unproved_headers_are_not_read(self) -> None:
+        """The answer comes before any of the body was sent."""
+        size = wire.BODY_BYTES - 1
+        for case in ({'key': OTHER}, {'key': STRANGER},
+                     {'request': self.raw.request(authority='127.0.0.1:1')}):
+            head, _, body = self.raw.written(**case).partition(b'\r\n\r\n')
+            large = head.replace(b'content-length: %d' % len(body), b'content-length: %d' % size)
+            for _ in range(20):
+                with self.subTest(case):
+                    self.assert_said(401, self.connected(large + b'\r\n\r\n'))
+        self.assertEqual('echo', self.client('one').echo(self.ctxt, 1))
+
+    def test_body_of_another_request_refused(self) -> None:
+        whole = self.raw.written()
+        self.assert_said(401, self.connected(whole.replace(b'hurry', b'worry')))
+        self.assert_said(401, self.connected(whole))
+
+    def test_unproved_connections_give_way(self) -> None:
+        """The oldest first, whatever it has sent of a header; a proved call gets through."""
+        part = self.raw.written()[:40]
+        held = [self.connected(part) for _ in range(3)]
+        for _ in range(20):
+            held.append(self.connected(part))
+            self.assertEqual('echo', self.client('one').echo(self.ctxt, 1))
+        for connection in held[:len(held) - 4]:
+            self.assert_said(503, connection)
+
+    def test_proved_connections_stay(self) -> None:
+        proved = [self.connected(self.raw.written()) for _ in range(4)]
+        for connection in proved:
+            self.assert_said(200, connection)
+        self.assert_said(503, self.connected())
+        proved[0].sendall(self.raw.written())
+        self.assert_said(200, proved[0])
+
+    def test_refused_call_is_certain(self) -> None:
+        """Nothing of it was read, so nothing is done, and the caller knows."""
+        for _ in range(4):
+            self.assert_said(200, self.connected(self.raw.written()))
+        with self.assertRaises(errors.ServiceUnreachable) as caught:
+            self.client('one').echo(self.ctxt, 1)
+        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
 
 
 class TrustedServerTest(ServerTestCase, unittest.TestCase):
@@ -159,7 +230,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         request = self.raw.request()
         proof = self.raw.proof(request)
         self.assert_refused(401, *(request.written(proof._replace(**{name: value}))
-                                   for name in ('key', 'time', 'nonce', 'mac')
+                                   for name in trust.Proof._fields
                                    for value in ('x', 'nan', '\u00fc')))
         self.assert_refused(401, request.written(proof._replace(key='')))
         self.assert_refused(400, request.written(proof._replace(mac='')))
@@ -205,7 +276,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         verifier = trust.Verifier(trust.Keyring(self.own), self.clock, most=2)
 
         def check() -> None:
-            verifier.check(self.raw.proof(request), request.claims, request.body)
+            verifier.check(self.raw.proof(request), request.claims)
 
         check()
         check()
