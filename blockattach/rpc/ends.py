@@ -44,6 +44,8 @@ class End(NamedTuple):
 
 _AGAIN = ('what may be done twice is sent again, each ``repeat_interval``, until the limits are '
           'reached')
+_SOON = ('what may be done twice is sent again, a tenth of a second later and then after twice as '
+         'long each time, until the limits are reached')
 _OLD = 'cannot send %(method)s of version %(since)s to %(topic)s: '
 
 ENDS = (
@@ -53,10 +55,11 @@ ENDS = (
         ('call_timeout', 'short_call_timeout', 'long_call_timeout', 'silence_timeout'),
         (oslo_messaging.MessagingTimeout,), errors.ServiceUnreachable, Work.UNKNOWN, then=_AGAIN),
     End('not reached', 'over HTTP: its server listens at no address that is known, cannot be '
-        'connected to, has ended, or does not accept the key of its caller',
+        'connected to, has ended, has too many connections, or does not accept the key of its '
+        'caller',
         (), (endpoints.NotReached,), errors.ServiceUnreachable, Work.NOT_BEGUN,
         'cannot reach %(server)s: %(reason)s',
-        then='it goes by the broker, if there is one; if not, ' + _AGAIN),
+        then='it goes by the broker, if there is one; if not, ' + _SOON),
     End('not taken', 'the broker does not take it', ('send_retries',),
         (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError, ConnectionError),
         errors.ServiceUnreachable, Work.NOT_BEGUN,

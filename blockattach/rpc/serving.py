@@ -7,19 +7,26 @@ dead server long before the call's timeout.
 import contextlib
 import inspect
 import logging
+import math
+import re
 import threading
+import types
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import oslo_messaging
+from oslo_messaging.rpc import dispatcher
 from oslo_messaging.rpc import server as rpc_server
+from oslo_versionedobjects import exception as object_errors
 
 from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
+from blockattach import metrics
 from blockattach.log import fields
 from blockattach.rpc import contract
 from blockattach.telemetry import acts
@@ -32,6 +39,23 @@ Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[Non
 
 SIGNS = 3
 """How many heartbeats are sent in the time that a caller waits for one."""
+
+_LEAST_SIGN_SECONDS = 0.1
+"""Between two heartbeats, whatever a caller asks for."""
+_VERSION = re.compile(r'[0-9]{1,9}\.[0-9]{1,9}')
+_TEXT = (str, types.NoneType)
+_LIST = (list, types.NoneType)
+_CALLER: Mapping[str, tuple[type, ...]] = {
+    'user': _TEXT, 'project_id': _TEXT, 'request_id': _TEXT, 'global_request_id': _TEXT,
+    'is_admin': (bool, types.NoneType), 'roles': _LIST, 'service_roles': _LIST,
+    metrics.TRACEPARENT: _TEXT}
+"""Types of what is read of a caller."""
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+              object_errors.UnsupportedObjectError)
+"""What reading a context or an object raises that nobody of this service has written."""
+_REFUSED = (errors.InvalidInput, oslo_messaging.rpc.NoSuchMethod,
+            oslo_messaging.rpc.UnsupportedVersion, object_errors.IncompatibleObjectVersion)
+"""Of a message that nothing is done with, so that its sender knows from its answer."""
 
 _FAST_LANE_THREADS = 4
 """For methods that only write to the database: a slow backend must not delay their callers."""
@@ -64,7 +88,8 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
     function = getattr(endpoint, name)
     signature = inspect.signature(function)
 
-    def handle(ctxt: context.RequestContext, **arguments: Any) -> Any:
+    # By position only: a message may name its arguments as it likes.
+    def handle(ctxt: context.RequestContext, /, **arguments: Any) -> Any:
         act = telemetry.rpc_server(topic, name, ctxt.traceparent)
         try:
             with act:
@@ -109,6 +134,76 @@ def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
         raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
 
 
+def _check_message(message: Mapping[str, Any]) -> None:
+    """
+    :raises InvalidInput: a part of the message is not of its type
+    """
+    method, version = message.get('method'), message.get('version', '1.0')
+    # Of an endpoint oslo.messaging would call that attribute, too.
+    wrong = ('it names no method' if not isinstance(method, str) or method in ('', 'target')
+             else 'its arguments are no object' if not isinstance(message.get('args', {}), dict)
+             else 'its version is none' if not (isinstance(version, str)
+                                                and _VERSION.fullmatch(version)) else None)
+    if wrong:
+        raise errors.InvalidInput(reason=f'cannot read the message: {wrong}')
+
+
+@contextlib.contextmanager
+def _reading(part: str) -> Iterator[None]:
+    """
+    :raises InvalidInput: the part of the message cannot be read
+    """
+    try:
+        yield
+    except _MALFORMED as error:
+        raise errors.InvalidInput(
+            reason=f'cannot read {part} of the message: {type(error).__name__}') from error
+
+
+class _Reader(oslo_messaging.NoOpSerializer):
+    """The serializer of a server: what it cannot read is the fault of the sender."""
+
+    def __init__(self, serializer: oslo_messaging.Serializer) -> None:
+        self._serializer = serializer
+
+    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
+        return self._serializer.serialize_entity(ctxt, entity)
+
+    def deserialize_context(self, ctxt: Mapping[str, Any]) -> Any:
+        with _reading('the caller'):
+            for name, kinds in _CALLER.items():
+                if not isinstance(ctxt.get(name), kinds):
+                    raise TypeError(name)
+            return self._serializer.deserialize_context(ctxt)
+
+    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+        with _reading('an argument'):
+            return self._serializer.deserialize_entity(ctxt, entity)
+
+
+class Dispatcher(dispatcher.RPCDispatcher):
+    """Finds the method of a message.
+
+    oslo.messaging's takes a message as it is, and logs a traceback for one that is malformed or of
+    another release, as if this process had failed.
+    """
+
+    def __init__(self, exposed: Exposed, serializer: oslo_messaging.Serializer) -> None:
+        super().__init__([exposed], _Reader(serializer))
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Do what a message says, or refuse it.
+
+        :raises ExpectedException: with what its sender gets
+        """
+        try:
+            _check_message(incoming.message)
+            return super().dispatch(incoming)
+        except _REFUSED as error:
+            LOG.warning('Message is refused: %s', error)
+            raise dispatcher.ExpectedException from error
+
+
 class _Watched:
     def __init__(self, message: Any, seconds: float, now: float) -> None:
         self.message = message
@@ -135,12 +230,12 @@ class Heartbeats:
     def begin(self, message: Any) -> None:
         """Send heartbeats for an incoming message of oslo.messaging, if its caller listens for
         them."""
-        timeout = message.client_timeout
-        if not timeout:
-            return
+        seconds = _seconds_between(message.client_timeout)
         # Its dispatcher would begin a thread for it.
         message.client_timeout = None
-        watched = _Watched(message, float(timeout) / SIGNS, self._clock.monotonic())
+        if seconds is None:
+            return
+        watched = _Watched(message, seconds, self._clock.monotonic())
         with self._lock:
             self._watched[id(message)] = watched
             if self._thread is None:
@@ -180,6 +275,16 @@ class Heartbeats:
             self.end(message)
 
 
+def _seconds_between(timeout: Any) -> float | None:
+    """Return the seconds between two heartbeats for a caller that misses one after ``timeout``;
+    None if it listens for none, or says nothing that can be understood."""
+    try:
+        seconds = float(timeout or 0) / SIGNS
+    except (TypeError, ValueError):
+        return None
+    return max(seconds, _LEAST_SIGN_SECONDS) if 0 < seconds < math.inf else None
+
+
 class RpcServer(rpc_server.RPCServer):
     """On an executor whose idle threads sleep.
 
@@ -194,7 +299,8 @@ class RpcServer(rpc_server.RPCServer):
         :param fast_lane: names of the methods that have threads of their own
         """
         super().__init__(*args, **kwargs)
-        self._fast_lane = fast_lane
+        # Not by hashes: what a message has for a method may have none.
+        self._fast_lane = tuple(fast_lane)
         self._fast_lane_threads: counted_threads.CountedThreads | None = None
         self._suffix = suffix
         self._telemetry = telemetry

@@ -12,7 +12,6 @@ What comes back from the other side is one of five:
 * ``ConfigurationError``: one side is too old for the other. Final: nothing was done.
 """
 import contextlib
-import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -176,10 +175,9 @@ class Bus:
         exposed = serving.Exposed(endpoint, self._clock, self._telemetry, admit)
         fast_lane = frozenset(name for name, method in contract.methods(type(endpoint)).items()
                               if method.fast_lane)
-        listening = [oslo_messaging.get_rpc_server(
-            transport, target, [exposed], serializer=self._serializer,
-            server_cls=functools.partial(serving.RpcServer, self._telemetry, self._clock, suffix,
-                                         fast_lane))
+        listening = [serving.RpcServer(
+            self._telemetry, self._clock, suffix, fast_lane, transport, target,
+            serving.Dispatcher(exposed, self._serializer))
             for suffix, transport in self._listening.items() if transport is not None]
         return serving.Server(listening, threads or self._settings.threads)
 

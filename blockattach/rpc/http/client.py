@@ -2,7 +2,8 @@
 
 The thread that asks sends and reads by itself, so that the answer wakes it and no other. What
 became of a message is one of three: an answer that is proved; it was not sent whole, or refused
-unread, so nothing is done (`endpoints.NotReached`); or nobody knows (`NoAnswer`), and then it is never sent again here.
+unread, so nothing is done (`endpoints.NotReached`); or nobody knows (`NoAnswer`), and then it is
+never sent again here.
 """
 import collections
 import contextlib

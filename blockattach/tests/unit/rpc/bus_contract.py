@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 from typing import Any
 
+import oslo_messaging
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 
@@ -215,6 +216,65 @@ class BusContract(BusTestCase):
                              rf'method=probe.{method} outcome={outcome} seconds=[0-9.e-]+')
             self.assertEqual(outcome == 'refused', ' code=' in record.getMessage())
 
+    def assert_refused(self, message: dict[str, Any], ctxt: dict[str, Any] | None = None) -> None:
+        """Send what no client of ours would."""
+        target = oslo_messaging.Target(topic=f'{self.settings.topic_prefix}-probe', server='one')
+        with (self.subTest(message=message, ctxt=ctxt),
+              self.assertNoLogs('oslo_messaging', 'ERROR'),
+              self.assertNoLogs('blockattach.rpc', 'ERROR'),
+              self.assertRaises(errors.InvalidInput)):
+            self.bus._transport._send(target, ctxt or {}, message, wait_for_reply=True,
+                                      timeout=probe.LIMIT)
+
+    def test_malformed_message_refused(self) -> None:
+        """Without a traceback, as nothing of this process has failed."""
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        for change in ({'method': None}, {'method': ''}, {'method': ['echo']},
+                       {'method': {'echo': 1}}, {'method': 7}, {'method': 'target'}, {'args': [1]}, {'args': None},
+                       {'args': 'value'}, {'args': {}}, {'args': {'value': 1, 'more': 2}},
+                       {'args': {'value': 1, 'ctxt': 2}}, {'args': {'value': 1, 'self': 2}},
+                       {'args': {'value': {'blockattach_object.name': 1}}},
+                       {'args': {'value': {'blockattach_object.name': 'Nothing'}}},
+                       {'version': 'newest'}, {'version': '1'}, {'version': 1.0},
+                       {'version': '1.0.0'}):
+            self.assert_refused({'method': 'echo', 'version': '1.0', 'args': {'value': 1},
+                                 **change})
+        self.assert_refused({})
+        self.assert_refused({'version': '1.0', 'args': {}})
+        self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
+        self.assertEqual(1, len(endpoint.contexts))
+
+    def test_unknown_method_refused(self) -> None:
+        """Its sender learns that this process is older, or another one."""
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        target = oslo_messaging.Target(topic=f'{self.settings.topic_prefix}-probe', server='one')
+        for change, name in (({'method': 'later'}, 'NoSuchMethod'),
+                             ({'method': '__init__'}, 'NoSuchMethod'),
+                             ({'version': '1.99'}, 'UnsupportedVersion'),
+                             ({'namespace': 'other'}, 'UnsupportedVersion'),
+                             ({'namespace': []}, 'UnsupportedVersion')):
+            with (self.subTest(change), self.assertNoLogs('oslo_messaging', 'ERROR'),
+                  self.assertRaises(oslo_messaging.RemoteError) as caught):
+                self.bus._transport._send(
+                    target, {}, {'method': 'echo', 'version': '1.0', 'args': {}, **change},
+                    wait_for_reply=True, timeout=probe.LIMIT)
+            self.assertEqual(name, caught.exception.exc_type)
+        self.assertEqual([], endpoint.contexts)
+
+    def test_malformed_caller_refused(self) -> None:
+        endpoint = probe.ProbeEndpoint()
+        self.serve(endpoint)
+        for ctxt in ({'user': 1}, {'project_id': ['p']}, {'roles': 'admin'}, {'roles': {}},
+                     {'service_roles': 1}, {'is_admin': 'no'}, {'request_id': {}},
+                     {'traceparent': 1}, {'blockattach_deadline': 'soon'},
+                     {'blockattach_deadline': {}}, {'blockattach_deadline': {
+                         'sender': 'x', 'sent': 'now', 'seconds': 1}}):
+            self.assert_refused({'method': 'echo', 'version': '1.0', 'args': {'value': 1}}, ctxt)
+        self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
+        self.assertEqual(1, len(endpoint.contexts))
+
     def test_what_is_no_plain_data_fails_at_the_sender(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
@@ -337,14 +397,14 @@ class BusContract(BusTestCase):
     def test_only_the_interface_can_be_called(self) -> None:
         self.serve(probe.ProbeEndpoint())
         invoke = self.bus.client(probe.RogueInterface, server='one')
-        with (self.assertLogs('oslo_messaging.rpc.server', 'ERROR'),
+        with (self.assertLogs('blockattach.rpc', 'WARNING'),
               self.assertRaises(errors.ConfigurationError)):
             invoke(self.ctxt, 'secret')
 
     def test_a_method_newer_than_the_server_is_refused_clearly(self) -> None:
         self.serve(probe.ProbeEndpoint())
         young = probe.YoungClient(self.bus.client(probe.YoungInterface, server='one'))
-        with (self.assertLogs('oslo_messaging.rpc.server', 'ERROR'),
+        with (self.assertLogs('blockattach.rpc', 'WARNING'),
               self.assertRaises(errors.ConfigurationError) as caught):
             young.grown(self.ctxt)
         self.assertTrue(caught.exception.final)

@@ -67,7 +67,7 @@ class EndsContract(bus_contract.BusTestCase):
 
     def test_too_old(self) -> None:
         self.serve(self.endpoint)
-        with self.assertLogs('oslo_messaging.rpc.server', 'ERROR'):
+        with self.assertLogs('blockattach.rpc', 'WARNING'):
             self.assert_ends('too old', self.young(self.bus).grown)
 
     def test_unforeseen(self) -> None:

@@ -34,6 +34,20 @@ class HeartbeatsTest(unittest.TestCase):
         self.begun = []
         self.addCleanup(self.end_all)
 
+    def test_malformed_interval_is_none(self):
+        """Others get theirs all the same."""
+        for timeout in ('soon', [], {}, [1], float('nan'), float('inf'), -1, 0, None, object()):
+            with self.subTest(timeout):
+                message = Message(self.signs, timeout)
+                self.heartbeats.begin(message)
+                self.assertIsNone(message.client_timeout)
+        message = Message(self.signs)
+        self.begun.append(message)
+        self.heartbeats.begin(message)
+        self.assertTrue(self.clock.until_waiting(1, LIMIT))
+        self.clock.advance(NEXT)
+        self.assertIs(message, self.signs.get(timeout=LIMIT))
+
     def end_all(self):
         for message in self.begun:
             self.heartbeats.end(message)

@@ -174,7 +174,7 @@ class ObjectsTest(BusTestCase):
         self.serve(self.bus((OLD,)), self.endpoint)
         for value in boxed(NewThing, name='n', colour='c'):
             self.old()
-            with (self.subTest(value), self.assertLogs('oslo_messaging.rpc.server', 'ERROR'),
+            with (self.subTest(value), self.assertLogs('blockattach.rpc', 'WARNING'),
                   self.assertRaises(errors.ConfigurationError)):
                 invoke(self.ctxt, 'echo', value=value)
         self.assertEqual([], self.endpoint.contexts)
