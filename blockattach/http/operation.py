@@ -62,6 +62,8 @@ NONE = V(0, 0)
 PREFIX = '/v3'
 """What every path of the block-storage API begins with, but its roots."""
 
+SEVERAL_KEYS = 'The header Idempotency-Key must be one name, without a comma.'
+
 
 def read_query(text: str) -> multidict.MultiDict:
     """Take a query string apart. A name may come several times; its last value counts.
@@ -124,11 +126,14 @@ class Call:
         """What the client calls this request (``Idempotency-Key``), so that a repeat makes nothing
         twice; None: it has no name. Equal bodies are the same, however their keys were ordered.
 
-        :raises InvalidInput: a name that is empty or too long
+        :raises InvalidInput: a name that is empty or too long, or several of them
         """
         key = self.headers.get('Idempotency-Key')
         if key is None:
             return None
+        # Servers put several headers into one: which is meant, nobody could say.
+        if ',' in key:
+            raise errors.InvalidInput(SEVERAL_KEYS)
         digest = hashlib.sha256(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS)).hexdigest()
         return idempotency.named(self.context.project_id or '', self.context.user_id or '', 'POST',
                                  self.url_path, key, digest)

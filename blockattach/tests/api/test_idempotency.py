@@ -54,6 +54,13 @@ class IdempotencyTest(NamedTestCase):
         self.assertEqual(first.body['attachment']['id'], again.body['attachment']['id'])
         self.assertEqual([first.body['attachment']['id']], self.ids(volume_id))
 
+    def test_two_names_in_one_request_refused(self):
+        """A server hands two headers over as one, with a comma."""
+        volume_id = self.volume(multiattach=True)
+        for key in ('k, k', 'k,other', ','):
+            self.assert_fault(400, 'one name', self.attach(volume_id, key))
+        self.assertEqual([], self.ids(volume_id))
+
     def test_another_body_under_the_name_is_refused(self):
         volume_id = self.volume(multiattach=True)
         self.assert_status(200, self.attach(volume_id, 'k'))

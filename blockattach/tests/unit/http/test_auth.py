@@ -53,6 +53,13 @@ class NoAuthenticationTest(unittest.TestCase):
             with self.subTest(token=token[:10]):
                 self.assertIsNone(self.authenticated(token))
 
+    def test_token_given_twice_is_nobody(self):
+        """A server hands two headers over as one, with a comma."""
+        for token in ('u:p, u:p', 'u:p,u:q', 'u:p:admin, u:p:admin', 'u,v:p'):
+            for name in ('X-Auth-Token', 'X-Service-Token'):
+                with self.subTest(name, token=token):
+                    self.assertIsNone(ask(auth.claimed, {name: token}))
+
     def test_without_a_token_the_project_is_the_urls_or_the_default(self):
         for token in (None, '', auth.NO_TOKEN):
             with self.subTest(token=token):
