@@ -200,8 +200,10 @@ class RemoveTest(ServiceCase):
     def test_of_two_of_one_name_the_later_is_the_service(self):
         first, second = (services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova', sole=True)
                          for _ in range(2))
-        for presence in (first, second, first, second):
-            presence.beat()
+        with self.assertLogs('blockattach.db.services', 'ERROR') as said:
+            for presence in (first, second, first, second, first):
+                presence.beat()
+        self.assertRegex('\n'.join(said.output), r'\A.*begun under the same name .*host=h@b\Z')
         self.assertEqual('another process serves under the same name', first.wrong())
         self.assertIsNone(second.wrong())
         self.silence(services.list_all(self.db, DOWN_AFTER)[0], DOWN_AFTER + 1)
