@@ -11,7 +11,11 @@ import functools
 
 import httptools
 
-_MOST_HEADER_BYTES = 65536
+MOST_HEADER_BYTES = 65536
+_MOST_HEADERS = 200
+"""Each takes twenty times its bytes, and no client sends fifty."""
+_MOST_AHEAD = 64
+"""Requests that may be sent before the first is answered: each takes twenty times its bytes."""
 _BESIDE = 4
 """Bytes of a header besides name and value, so that many small headers count too."""
 # A body that is somewhat too large is refused by the application, with the API's error.
@@ -57,8 +61,14 @@ class Request:
     leaves: bool = False
     # The client sends the body when it is asked to.
     expects: bool = False
+    header_size: int = 0
     # How much of the body llhttp leaves to another protocol, none of which is spoken here.
     missing: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept of the request."""
+        return self.header_size + len(self.body)
 
 
 @functools.lru_cache(maxsize=512)
@@ -86,8 +96,16 @@ class Incoming:
         self._target = b''
         self._headers: list[tuple[bytes, bytes]] = []
         self._size = 0
+        self._fed = 0
         self._request: Request | None = None
         self._refusal: Refusal | None = None
+
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept of requests which nobody has begun to answer."""
+        coming = self._request.size if self._request is not None else (
+            self._fed if self.stage is Stage.HEADER else 0)
+        return coming + sum(one.size for one in self.whole if isinstance(one, Request))
 
     def expects(self) -> bool:
         """Whether the client waits to be asked for the body; true once."""
@@ -100,6 +118,7 @@ class Incoming:
     def feed(self, data: bytes) -> None:
         """Something has come."""
         self._size += len(data)
+        self._fed = len(data) + (0 if self.stage is Stage.NOTHING else self._fed)
         try:
             if self._request is not None and self._request.missing:
                 self._take_missing(data)
@@ -107,7 +126,7 @@ class Incoming:
                 self._parser.feed_data(data)
             if self.stage is Stage.NOTHING:
                 self._size = 0
-            elif self._size > _MOST_HEADER_BYTES:
+            elif self._size > MOST_HEADER_BYTES:
                 self._check_size()
         except httptools.HttpParserUpgrade as upgrade:
             self._take_missing(data[upgrade.args[0]:])
@@ -123,6 +142,10 @@ class Incoming:
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
+        if len(self.whole) >= _MOST_AHEAD and isinstance(last := self.whole[-1], Request):
+            # The client has to send the others again, on another connection.
+            last.closes = True
+            raise _bad('Too many requests are sent at once.')
         self._headers.clear()
         self._target = b''
         self._size = 0
@@ -135,6 +158,9 @@ class Incoming:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header. Behind the body nothing is believed."""
         if self._request is None:
+            if len(self._headers) >= _MOST_HEADERS:
+                self._refusal = _long_header()
+                raise self._refusal
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -171,8 +197,9 @@ class Incoming:
         version = parser.get_http_version()
         if version not in _VERSIONS:
             raise Refusal('505 HTTP Version Not Supported', 'There is no such version here.')
-        if len(self._target) + sum(len(name) + len(value) + _BESIDE
-                                   for name, value in self._headers) > _MOST_HEADER_BYTES:
+        size = len(self._target) + sum(len(name) + len(value) + _BESIDE
+                                       for name, value in self._headers)
+        if size > MOST_HEADER_BYTES:
             raise _long_header()
         target = _split(self._target)
         headers = self._named(version)
@@ -182,7 +209,8 @@ class Incoming:
         length = int(headers.pop(_LENGTH, 0))
         if length > self._most_read:
             raise _too_large()
-        request = Request(parser.get_method().decode('latin-1'), *target, version, headers)
+        request = Request(parser.get_method().decode('latin-1'), *target, version, headers,
+                          header_size=size)
         upgrade = parser.should_upgrade()
         if upgrade:
             if coding is not None:
@@ -226,7 +254,7 @@ class Incoming:
         """Whatever pads a body in chunks has an end as well."""
         if self.stage is Stage.HEADER:
             raise _long_header()
-        if self._size > _MOST_HEADER_BYTES + 2 * self._most_read:
+        if self._size > MOST_HEADER_BYTES + 2 * self._most_read:
             raise _too_large()
 
     def _refuse(self, error: Exception) -> None:

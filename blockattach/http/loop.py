@@ -30,6 +30,7 @@ _TICK_SECONDS = 1.0
 _ENDING_TICK_SECONDS = 0.05
 _ANSWER_SECONDS = 120
 _LEAVE_SECONDS = 2
+_NO_ROOM = '503 Service Unavailable', 'Too much is sent at once. Repeat the request later.'
 _TIMED_OUT = '408 Request Timeout', 'The request did not come in time.'
 _MOST_AT_ONCE = 65536
 """More than a record of TLS has: what was decrypted is never left behind in it."""
@@ -55,13 +56,15 @@ class State(enum.Enum):
 
 class Connection:
     """``until`` is when it is cut, if it does not get on; ``waits_for`` are events of epoll;
-    ``watched``: it is the server's thread that has it, and waits for them."""
+    ``watched``: it is the server's thread that has it, and waits for them; ``kept`` are the bytes
+    of its requests that count."""
 
     def __init__(self, sock: socket.socket, address: Any, most_body: int) -> None:
         self.socket = sock
         self.number = sock.fileno()
         self.address = address
         self.incoming = incoming.Incoming(most_body)
+        self.kept = 0
         self.state = (State.AGREEING if isinstance(sock, ssl.SSLSocket) else State.READING)
         self.stage = Stage.NOTHING
         self.until = 0.0
@@ -161,13 +164,15 @@ class Loop:
     """Connections, from the first byte to the last."""
 
     def __init__(self, listening: socket.socket, take: Callable[[Connection], None],
-                 look: Callable[[], None], *, most: int, most_body: int,
+                 look: Callable[[], None], *, most: int, most_body: int, most_kept: int,
                  settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
         :param take: has the first whole request of a connection answered, by `answered`
         :param look: called about once a second
         :param most: how many connections there are at most; others wait to be accepted
+        :param most_kept: bytes of all requests that are not answered. Nobody has said yet who
+            sends them
         """
         self._listening = listening
         self._number = listening.fileno()
@@ -175,6 +180,8 @@ class Loop:
         self._look = look
         self._most = most
         self._most_body = most_body
+        self._most_kept = most_kept
+        self._kept = 0
         self._seconds = {Stage.NOTHING: settings.header_timeout,
                          Stage.HEADER: settings.header_timeout, Stage.BODY: settings.body_timeout}
         self._secured = secured
@@ -226,16 +233,19 @@ class Loop:
 
     def answered(self, one: Connection, answer: bytes, request: incoming.Request) -> None:
         """Send it, and go on with what comes next; by any thread that has the connection."""
+        self._count(one, one.incoming.kept)
         one.answer(answer, request.closes or self.ending, request.leaves)
         self._guard(one, self._write)
 
     def release(self, one: Connection) -> None:
         """Let another owner have a connection, by the thread that has it."""
+        self._count(one, 0)
         self._connections.pop(one.number, None)
         self._poll.unregister(one.number)
 
     def close(self, one: Connection) -> None:
         """End a connection, by the thread that has it."""
+        self._count(one, 0)
         # Its number is another one's from now on.
         self._connections.pop(one.number, None)
         one.close()
@@ -246,8 +256,9 @@ class Loop:
         for number, _ in events:
             if number == self._number:
                 self._accept()
-            elif number != self._wake:
-                self._guard(self._connections[number], self._go_on)
+            elif number != self._wake and (one := self._connections.get(number)) is not None:
+                # Else it has just given way to another one.
+                self._guard(one, self._go_on)
         now = self._clock.monotonic()
         if now >= self._next_look or not events:
             self._next_look = now + _TICK_SECONDS
@@ -273,13 +284,34 @@ class Loop:
             self._watch(one)
         elif one.state is State.READING:
             one.read()
-            self._go_to_next(one)
+            self._count(one, one.incoming.kept)
+            if self._has_room():
+                self._go_to_next(one)
+            else:
+                self._refuse(one, *_NO_ROOM)
         elif one.state is State.WRITING:
             self._write(one)
         elif one.skip():
             self._watch(one)
         else:
             self.close(one)
+
+    def _count(self, one: Connection, kept: int) -> None:
+        if kept != one.kept:
+            with self._handing:
+                self._kept += kept - one.kept
+                one.kept = kept
+
+    def _has_room(self) -> bool:
+        """Return True if no more is kept than may be. The requests that have been coming for the
+        longest time give way: those of a client that means well come at once."""
+        while self._kept > self._most_kept:
+            coming = self._watched(lambda one: one.state is State.READING and one.kept > 0)
+            if not coming:
+                return False
+            self._guard(min(coming, key=lambda one: one.until),
+                        lambda late: self._refuse(late, *_TIMED_OUT))
+        return True
 
     def _go_to_next(self, one: Connection) -> None:
         """Answer what is whole, or read on."""
@@ -298,6 +330,8 @@ class Loop:
             self._watch(one)
 
     def _refuse(self, one: Connection, status: str, reason: str) -> None:
+        one.incoming = incoming.Incoming(self._most_body)
+        self._count(one, 0)
         one.answer(gateway.plain(status, reason, self._clock.utcnow()), closes=True, leaves=True)
         self._write(one)
 

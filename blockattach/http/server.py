@@ -37,6 +37,10 @@ _QUEUE = 'http'
 _ASIDE = 4
 """Threads for what waits in no line: health, and refusals."""
 _MOST_BODY_BYTES = 114688
+_MOST_KEPT_BYTES = 64 * 1024 * 1024
+"""Of all requests that are not answered; before that nobody is known to have sent them."""
+_FEWEST_KEPT = 4
+"""Requests of the largest size for which there is room in any case."""
 
 
 class _Work(NamedTuple):
@@ -64,6 +68,7 @@ class Server:
                  shutdown_seconds: int = _SHUTDOWN_SECONDS,
                  secured: tls.Certificate | None = None,
                  at_once: Container[str] = (), most_streams: int = 0,
+                 most_kept: int = _MOST_KEPT_BYTES,
                  clock: clocks.Clock | None = None) -> None:
         """
         :param queue: how many threads answer, what may wait for one, and how long a client may
@@ -71,6 +76,7 @@ class Server:
         :param shutdown_seconds: how long requests may go on when it stops; 0: any time
         :param at_once: paths that are answered even if all threads are busy
         :param most_streams: how many connections the hub may have
+        :param most_kept: bytes of all requests that wait for an answer, or for their rest
         :raises ConfigurationError: the address is taken, or not ours
         """
         self.application = application
@@ -94,7 +100,8 @@ class Server:
         self._loop = loop.Loop(
             listening, self._take, self._refuse_late, secured=secured, clock=self._clock,
             most=max(min(most, files - _OTHER_FILES), _FEWEST_CONNECTIONS),
-            most_body=max_body_size, settings=self._settings)
+            most_body=max_body_size, settings=self._settings,
+            most_kept=max(most_kept, _FEWEST_KEPT * (max_body_size + incoming.MOST_HEADER_BYTES)))
         self._thread = threading.Thread(target=self._loop.run, name='http', daemon=True)
 
     def use(self) -> readings.ThreadUse:

@@ -1,6 +1,7 @@
 """The built-in server: nobody's request is taken for a part of another one, or without end."""
 import contextlib
 import http.client
+import select
 import socket
 import threading
 import unittest
@@ -256,6 +257,21 @@ class ServerTest(unittest.TestCase):
                 self.assertTrue(self.talk(request).startswith(b'HTTP/1.1 %d ' % status))
                 self.assertEqual([], self.seen)
 
+    def test_many_small_headers_refused(self):
+        """Each takes twenty times its bytes, before anybody has said who sends them."""
+        many = b''.join(b'X%d:\r\n' % number for number in range(1000))
+        for sent in (_GET + HOST + many, _GET + HOST + many + b'\r\n'):
+            with self.subTest(sent=sent[-20:]):
+                self.assertTrue(self.talk(sent).startswith(b'HTTP/1.1 431 '))
+                self.assertEqual([], self.seen)
+
+    def test_many_requests_ahead_answered_in_part(self):
+        """The last answer that is given says that the connection ends with it."""
+        answer = self.talk((_GET + HOST + b'\r\n') * 1000)
+        self.assertEqual(len(self.seen), answer.count(b'HTTP/1.1 200 OK'))
+        self.assertTrue(30 < len(self.seen) < 500, len(self.seen))
+        self.assertTrue(answer.endswith(b'Connection: close\r\n\r\nok'), answer[-200:])
+
     def test_a_body_that_is_somewhat_too_large_is_the_applications_to_refuse(self):
         """It learns how large it was, and does not get much of it."""
         sent = b'x' * 5000
@@ -268,6 +284,70 @@ class ServerTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.ConfigurationError,
                                     f'cannot listen on 127.0.0.1:{self.server.port}'):
             server.Server(self.application, '127.0.0.1', self.server.port)
+
+
+class FullServerTest(unittest.TestCase):
+    """Clients that nobody knows yet do not fill the memory together."""
+
+    def setUp(self):
+        super().setUp()
+        # Whether a request has been begun is up to the test.
+        self.gate, self.begun = threading.Event(), threading.Semaphore(0)
+        self.server = server.Server(self.application, '127.0.0.1', 0, TWO, max_body_size=100_000,
+                                    clock=clock.ManualClock(), most_kept=1_000_000)
+        self.server.start()
+        self.addCleanup(self.server.stop)
+        self.addCleanup(self.gate.set)
+
+    def application(self, environ, start_response):
+        self.begun.release()
+        if environ['PATH_INFO'] == '/wait':
+            self.gate.wait(SECONDS)
+        start_response('200 OK', [])
+        return [b'%d' % len(environ['wsgi.input'].read())]
+
+    def send(self, sent):
+        client = socket.create_connection(('127.0.0.1', self.server.port), SECONDS)
+        self.addCleanup(client.close)
+        client.sendall(sent)
+        return client
+
+    def post(self, path, size, sent):
+        return self.send(b'POST %s HTTP/1.1\r\n' % path + HOST
+                         + b'Content-Length: %d\r\n\r\n' % size + b'x' * sent)
+
+    def assert_answered(self, status, client):
+        self.assertTrue(client.recv(1024).startswith(b'HTTP/1.1 %d ' % status))
+
+    def test_bodies_that_come_slowly_give_way(self):
+        """The oldest first. What comes at once is answered, however much is kept."""
+        slow = []
+        for _ in range(40):
+            slow.append(self.post(b'/a', 100_000, 50_000))
+            self.assert_answered(200, self.post(b'/a', 60_000, 60_000))
+        for client in slow[:20]:
+            self.assert_answered(408, client)
+
+    def test_headers_that_come_slowly_give_way(self):
+        slow = [self.send(_GET + HOST + b'X: ' + b'x' * 50_000) for _ in range(40)]
+        self.assert_answered(200, self.post(b'/a', 60_000, 60_000))
+        for client in slow[:15]:
+            self.assert_answered(408, client)
+
+    def test_requests_without_room_refused(self):
+        """Those that are whole are answered; a new one finds no room for it."""
+        waiting = [self.post(b'/wait', 90_000, 90_000) for _ in range(2)]
+        for _ in waiting:
+            self.assertTrue(self.begun.acquire(timeout=SECONDS))
+        more = [self.post(b'/wait', 90_000, 90_000) for _ in range(20)]
+        refused, _, _ = select.select(more, [], [], SECONDS)
+        self.assertRegex(refused[0].recv(1024), rb'^HTTP/1.1 (503|408) ')
+        self.gate.set()
+        for client in waiting:
+            self.assert_answered(200, client)
+        for client in set(more) - {refused[0]}:
+            self.assertRegex(client.recv(1024), rb'^HTTP/1.1 (200|503|408) ')
+        self.assert_answered(200, self.post(b'/a', 60_000, 60_000))
 
 
 class Refusals:
