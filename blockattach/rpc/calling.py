@@ -190,8 +190,8 @@ class Client:
         """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
 
         Where a transport without a queue loses one before that, the time is waited all the same.
-        One that has reached nobody is followed sooner: nothing is done by it, and whoever refused
-        it is there again, or has room, within moments.
+        One that has reached nobody is followed sooner: nothing is done by it, and a server that
+        restarts, or has no room, is there again within moments.
 
         :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
             ``silence_timeout``

@@ -142,7 +142,8 @@ class Server:
             if len(self._connections) >= self._most:
                 oldest = next((one for one, state in self._connections.items()
                                if state is _State.UNPROVED), None)
-                self._connections.pop(oldest, None)
+            if oldest is not None:
+                del self._connections[oldest]
             full = len(self._connections) >= self._most
             if not full:
                 self._connections[connection] = _State.UNPROVED
@@ -198,7 +199,8 @@ class Server:
         :raises Malformed: what came is no request
         :raises Untrusted: it is not proved
         """
-        reader, until, head = wire.RequestReader(), 0.0, None
+        reader, until = wire.RequestReader(), 0.0
+        head: tuple[wire.Request, trust.Proof, trust.Key] | None = None
         connection.settimeout(IDLE_SECONDS)
         while head is None or not reader.whole:
             try:
@@ -280,8 +282,10 @@ class Server:
 
 
 def _refuse(connection: socket.socket) -> None:
-    """Say that there are too many, and end it, whoever reads from it. Nothing that it brought is
-    done. Encrypted it can say nothing here."""
+    """Refuse a connection because there are too many, and end it. Nothing that it brought is done.
+
+    Another thread may read from it meanwhile; an encrypted one ends without a word.
+    """
     with contextlib.suppress(OSError):
         if not isinstance(connection, ssl.SSLSocket):
             connection.send(wire.answer(503, closes=True), socket.MSG_DONTWAIT)

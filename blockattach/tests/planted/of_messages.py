@@ -24,8 +24,8 @@ BUGS = (
         'what was recorded on its way is not done again', 'P6',
         f'{_TESTS}.test_http_server.TrustedServerTest'),
     Bug('an_answer_of_anybody', 'rpc/http/client.py',
-        '            if not trust.is_proved(key, nonce, answer.status, answer.body, answer.proof):\n',
-        '            if not answer.proof:\n',
+        'if not trust.is_proved(key, nonce, answer.status, answer.body, answer.proof):\n',
+        'if not answer.proof:\n',
         'an answer is that of who has the key', 'P7',
         f'{_TESTS}.test_http_client.ClientTest.'
         'test_a_forged_answer_is_not'),

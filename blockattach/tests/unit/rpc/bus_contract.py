@@ -231,7 +231,8 @@ class BusContract(BusTestCase):
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         for change in ({'method': None}, {'method': ''}, {'method': ['echo']},
-                       {'method': {'echo': 1}}, {'method': 7}, {'method': 'target'}, {'args': [1]}, {'args': None},
+                       {'method': {'echo': 1}}, {'method': 7}, {'method': 'target'},
+                       {'args': [1]}, {'args': None},
                        {'args': 'value'}, {'args': {}}, {'args': {'value': 1, 'more': 2}},
                        {'args': {'value': 1, 'ctxt': 2}}, {'args': {'value': 1, 'self': 2}},
                        {'args': {'value': {'blockattach_object.name': 1}}},

@@ -284,15 +284,16 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
             self.client('gone').hurry(self.ctxt)
         self.assertIn('Connection refused', str(caught.exception))
 
-    def test_a_call_to_nobody_is_repeated_at_its_interval(self) -> None:
+    def test_call_to_nobody_repeated_after_growing_pauses(self) -> None:
+        """It is certain that nothing is done, so none of them waits for a heartbeat."""
         client = self.client('one', self.make_bus(clock=self.clock))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(client.persist, self.ctxt)
             try:
-                for count in (1, 2, 3):
+                for count, pause in ((1, 0.11), (2, 0.21), (3, 0.41), (4, 0)):
                     polling.until(lambda count=count: self.store.asked >= count)
                     self.assertEqual(count, self.store.asked)
-                    self.clock.advance(self.settings.repeat_interval)
+                    self.clock.advance(pause)
             finally:
                 self.clock.advance(self.settings.call_timeout)
             with self.assertRaises(errors.ServiceUnreachable) as caught:

@@ -260,7 +260,7 @@ class InterfacesTest(unittest.TestCase):
             [ForeignEndpoint()])
         server.start()
         self.addCleanup(server.stop)
-        with (self.assertLogs('blockattach.rpc', 'WARNING'),
+        with (self.assertLogs('oslo_messaging.rpc.server', 'ERROR'),
               self.assertRaises(errors.BackendUncertain) as caught):
             volume.VolumeClients(self.bus).on('h@b').ping(self.ctxt)
         self.assertIn('UnknownError', str(caught.exception))
