@@ -29,6 +29,12 @@ SECRETS = ('auth_password', 'discovery_auth_password')
 """Keys of connection information that must not be printed."""
 
 
+def is_same(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
+    """Return True if two connectors name the same initiator; the case of a name is irrelevant."""
+    name = (one or {}).get('initiator')
+    return isinstance(name, str) and name.lower() == str(other.get('initiator')).lower()
+
+
 class Initiator:
     """What this host says of itself, and how it connects and disconnects."""
 

@@ -61,7 +61,7 @@ def sessions(service: api.Api, host: initiator.Initiator,
     own = host.properties()
     query = {'host': own['host'], **({'all_tenants': 1} if all_projects else {})}
     here = [one for one, _ in service.attachments(query)
-            if (one['connector'] or {}).get('initiator') == own['initiator']]
+            if initiator.is_same(one['connector'], own)]
     return list(host_sessions.uses(
         found, here, lambda volume_id: bool(service.volumes([volume_id], all_projects))))
 

@@ -30,6 +30,12 @@ CAPABILITIES = frozenset({'daemon', 'host_reservations', 'live_resize', 'native_
 """What the parts of this kit can prove of a target."""
 
 
+def _in_capitals(grant: connection.Grant) -> connection.Grant:
+    """Return a grant whose host also sends its name in another case."""
+    prefix, _, name = grant.initiator.partition(':')
+    return dataclasses.replace(grant, spellings=frozenset({f'{prefix}:{name.upper()}'}))
+
+
 class TargetContract(portals.PortalContract):
     """What `base.ExportTarget` promises, sentence by sentence."""
 
@@ -204,9 +210,42 @@ class TargetContract(portals.PortalContract):
             self.assertEqual({holder.initiator: _RW, intruder.initiator: _RW},
                              self.granted(export))
 
+    def test_initiator_sent_in_another_case_has_one_grant(self) -> None:
+        export = self.an_export()
+        plain = self.a_grant(export)
+        grant = _in_capitals(plain)
+        for one in (plain, grant, grant):
+            made = self.target.grant(export, one)
+        self.assertEqual(made, self.target.grant(export, plain))
+        [found] = [found for found in self.target.exports()
+                   if found.volume_id == export.volume_id]
+        self.assertEqual([plain.initiator], [one.initiator for one in found.grants])
+        self.assertEqual((set(), set()), connection.difference([grant], found.grants))
+        self.target.revoke(export.volume_id, plain.initiator)
+        self.assertEqual({}, self.granted(export))
+
 
 class AccessContract(portals.PathContract):
     """What initiators see: needs a `host`."""
+
+    def test_initiator_logs_in_by_each_form_that_was_sent(self) -> None:
+        export = self.an_export()
+        grant = _in_capitals(self.a_grant(export))
+        made = self.target.grant(export, grant)
+        sessions = []
+        for number, name in enumerate(grant.admitted, 1):
+            sessions.append(self.real.hold(made, name, grant.credential))
+            [found] = [found for found in self.target.exports()
+                       if found.volume_id == export.volume_id]
+            self.assertEqual([grant.initiator], [one.initiator for one in found.grants])
+            # Some targets report that there is a session, not how many.
+            self.assertIn(found.grants[0].sessions, {1, number})
+            self.assertEqual((set(), set()), connection.difference([grant], found.grants))
+        self.target.revoke(export.volume_id, grant.initiator)
+        for session in sessions:
+            self.assertFalse(session.can_write(0, _SIZE, 0x01))
+        for name in grant.admitted:
+            self.assertFalse(self.real.can_log_in(made, name, grant.credential))
 
     def test_only_the_right_name_with_the_right_secret_logs_in(self) -> None:
         export = self.an_export()

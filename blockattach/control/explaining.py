@@ -35,7 +35,7 @@ class ExplainControl:
         except errors.BlockattachError as exc:
             return asked._replace(reason=str(exc))
         for one in said['grants']:
-            if one['initiator'] == attachment.initiator:
+            if connection.is_same_node(one['initiator'], attachment.initiator):
                 return explanation.AtTarget(
                     volume.host, None, True, connection.AccessMode(one['mode']), one['sessions'],
                     one['intact'])

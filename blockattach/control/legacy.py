@@ -100,7 +100,7 @@ class LegacyControl:
         """
         rows = self._rows(volume)
         live = [row for row in rows if row.state in (_State.CONNECTED, _State.ATTACHED)]
-        same = [row for row in live if row.initiator == initiator]
+        same = [row for row in live if connection.is_same_node(row.initiator, initiator)]
         unnamed = [row for row in live if row.initiator is None]
         return (_reservation(same) or _unconnected(rows)
                 or next(iter([*same, *unnamed]), None))
@@ -231,7 +231,8 @@ def _behind(rows: Sequence[records.Attachment],
     """The rows of a connector's host: by its initiator, else by its name."""
     initiator, host = connector.get('initiator'), connector.get('host')
     if initiator:
-        return [row for row in rows if row.initiator == initiator]
+        return [row for row in rows if isinstance(initiator, str)
+                and connection.is_same_node(row.initiator, initiator)]
     return [row for row in rows if host and row.host == host]
 
 

@@ -33,8 +33,10 @@ _VOLUMES = sa.select(
     ).where(models.live(_volumes))
 _ATTACHMENTS = sa.select(
     _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,
-    _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode, _rows.c.initiator,
-    _rows.c.previous_initiator, _rows.c.connection.is_not(None), _rows.c.deleted,
+    _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode,
+    # As targets report names; rows of an earlier release may have another form.
+    sa.func.lower(_rows.c.initiator), sa.func.lower(_rows.c.previous_initiator),
+    _rows.c.connection.is_not(None), _rows.c.deleted,
     _rows.c.deadline).where(sa.or_(
         # What is gone is history, as long as it holds nothing.
         models.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
@@ -43,7 +45,8 @@ _WORK = sa.union_all(
     sa.select(_work.c.noun, _work.c.resource_id, _work.c.verb, _work.c.deadline),
     sa.select(sa.literal('attachment'), _rows.c.id, _rows.c.state, _rows.c.deadline).where(
         _rows.c.deadline.is_not(None)))
-_GRANTS = sa.select(_grants.c.volume_id, _grants.c.initiator, _grants.c.alias, _grants.c.username)
+_GRANTS = sa.select(_grants.c.volume_id, sa.func.lower(_grants.c.initiator), _grants.c.alias,
+                    _grants.c.username)
 _SNAPSHOTS = sa.select(
     _snapshots.c.id, _snapshots.c.volume_id, _snapshots.c.status, _snapshots.c.status_reset,
     _snapshots.c.pool).where(models.live(_snapshots))
@@ -57,7 +60,7 @@ def read(database: engine.Database) -> observed.Facts:
         attachments = tuple(
             observed.AttachmentFact(*(*values, _overdue(deadline, now)))
             for *values, deadline in connection.execute(_ATTACHMENTS))
-        leased = sa.select(_leases.c.volume_id, _leases.c.initiator).where(
+        leased = sa.select(_leases.c.volume_id, sa.func.lower(_leases.c.initiator)).where(
             _leases.c.deadline >= clock.now())
         return observed.Facts(
             volumes=tuple(observed.VolumeFact(*row) for row in connection.execute(_VOLUMES)),

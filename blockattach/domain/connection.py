@@ -41,8 +41,8 @@ _DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*
 # RFC 7143, 4.2.7, of the characters that initiators use in fact: targets take no others, and split
 # their commands at some of them.
 _NODE_NAME = re.compile(
-    rf'(?=.{{1,223}}\Z)(iqn\.{_DATED}|eui\.[0-9A-Fa-f]{{16}}|naa\.([0-9A-Fa-f]{{16}}){{1,2}})',
-    re.ASCII)
+    rf'(?=.{{1,223}}\Z)(iqn\.{_DATED}|eui\.[0-9a-f]{{16}}|naa\.([0-9a-f]{{16}}){{1,2}})',
+    re.ASCII | re.IGNORECASE)
 # NVM Express Base Specification, 4.5.
 _NQN = re.compile(rf'(?=.{{1,223}}\Z)nqn\.{_DATED}', re.ASCII)
 # A World Wide Name, as FC writes it: 8 or 16 bytes.
@@ -64,6 +64,33 @@ def masked(connector: Any) -> Any:
     if isinstance(connector, list):
         return [masked(value) for value in connector]
     return connector
+
+
+def canonical_name(initiator: str) -> str:
+    """Return the form of a node name that is stored and compared.
+
+    Node names are compared without case (RFC 7143, 4.2.7.1, by RFC 3722). The grammar of
+    connectors leaves ASCII letters only, for which lower case is all that RFC 3722 asks for.
+    """
+    return initiator.lower()
+
+
+def is_same_node(one: str | None, other: str | None) -> bool:
+    """Return True if both are the name of one node; no name is that of none."""
+    return one is not None and other is not None and (
+        canonical_name(one) == canonical_name(other))
+
+
+def spellings(initiator: str,
+              connectors: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
+    """Return the forms, other than the canonical one, in which hosts send the name of a node.
+
+    :param connectors: of the attachments of the node, and of others
+    """
+    sent = {initiator, *(one['initiator'] for one in connectors
+                         if one and isinstance(one.get('initiator'), str))}
+    return frozenset(name for name in sent if is_same_node(name, initiator)
+                     and name != canonical_name(initiator))
 
 
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
@@ -97,6 +124,10 @@ class Grant:
     that need one target per initiator; it does not change while the grant exists. ``adopted``: its
     target was made by another service, for all initiators of the volume, who share a credential:
     it has no alias, and is kept as it is, with its sessions.
+
+    ``initiator`` is in lower case (a row of an earlier release may have another form until the
+    online migration). ``spellings`` are the other forms in which its hosts have sent it: a target
+    that compares names byte by byte has to admit these too.
     """
 
     volume_id: str
@@ -105,6 +136,12 @@ class Grant:
     credential: Credential
     alias: str = ''
     adopted: bool = False
+    spellings: frozenset[str] = frozenset()
+
+    @property
+    def admitted(self) -> tuple[str, ...]:
+        """Every form of the name by which its hosts may log in, the canonical one first."""
+        return canonical_name(self.initiator), *sorted(self.spellings)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,7 +198,9 @@ class ActualGrant:
     Not ``intact`` is one that was made in part or tampered with (no credential required, several
     initiators on one target, ...): it is either granted again or revoked. ``account`` is the name
     of its credential, None where the target does not report it. ``shared``: others are granted by
-    the same target, with the same credential.
+    the same target, with the same credential. ``initiator`` is in lower case, and ``sessions``
+    counts those of all its forms. ``spellings`` are the other forms that are admitted, None where
+    the target compares names without case.
     """
 
     volume_id: str
@@ -171,21 +210,36 @@ class ActualGrant:
     intact: bool = True
     account: str | None = None
     shared: bool = False
+    spellings: frozenset[str] | None = None
+
+    def is_of(self, initiator: str | None) -> bool:
+        """Return True if the initiator has this grant."""
+        return is_same_node(self.initiator, initiator)
 
 
 def difference(wanted: Iterable[Grant],
                actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
-    """Compare desired and actual grants: what is missing or different, and what is too much."""
-    wanted_by_pair = {(item.volume_id, item.initiator): item for item in wanted}
-    actual_by_pair = {(item.volume_id, item.initiator): item for item in actual}
-    missing = {pair for pair, grant in wanted_by_pair.items()
-               if pair not in actual_by_pair or not _as_wanted(actual_by_pair[pair], grant)}
-    return missing, actual_by_pair.keys() - wanted_by_pair.keys()
+    """Compare desired and actual grants: what is missing or different, and what is too much.
+
+    Names are compared without case; each pair is returned in the form in which it was given.
+    """
+    found: dict[Pair, list[ActualGrant]] = {}
+    for item in actual:
+        found.setdefault((item.volume_id, canonical_name(item.initiator)), []).append(item)
+    expected, missing = set(), set()
+    for grant in wanted:
+        pair = grant.volume_id, canonical_name(grant.initiator)
+        expected.add(pair)
+        if not any(_as_wanted(item, grant) for item in found.get(pair, ())):
+            missing.add((grant.volume_id, grant.initiator))
+    return missing, {(item.volume_id, item.initiator) for pair, items in found.items()
+                     if pair not in expected for item in items}
 
 
 def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
     return (actual.intact and actual.mode == wanted.mode
             and wanted.adopted >= actual.shared
+            and (actual.spellings is None or wanted.spellings <= actual.spellings)
             and actual.account in (None, wanted.credential.username))
 
 
@@ -195,14 +249,14 @@ _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 
 
 def initiator_of(connector: Mapping[str, Any]) -> str:
-    """The name under which the consumer's host logs in.
+    """Return the name under which the consumer's host logs in, in its canonical form.
 
     :raises ConnectorUnusable: the connector has none, or one that no node can have
     """
     initiator = connector.get('initiator')
     if not isinstance(initiator, str) or not _INITIATOR.fullmatch(initiator):
         raise errors.ConnectorUnusable(missing='initiator')
-    return initiator
+    return canonical_name(initiator)
 
 
 def check_connector(connector: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from blockattach.domain import connection
 from blockattach.domain import decisions
 from blockattach.domain import records
 
@@ -120,7 +121,8 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
                   Outcome.ALLOWED),
     # The initiator that has access keeps it.
     decisions.Row(6, lambda facts: ASKED[facts.verb] is Asked.WHERE_MOVED
-                  and _meant(facts).initiator == facts.initiator, Outcome.ALLOWED),
+                  and connection.is_same_node(_meant(facts).initiator, facts.initiator),
+                  Outcome.ALLOWED),
     decisions.Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
     decisions.Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
     decisions.Row(8, lambda facts: facts.answer != Answer(_meant(facts).id), Outcome.ALLOWED),

@@ -2,6 +2,8 @@
 import dataclasses
 import enum
 
+from blockattach.domain import connection
+
 
 class HostReservation(enum.StrEnum):
     """What one host holds of a volume."""
@@ -24,8 +26,8 @@ class Reservations:
 
     def of(self, initiator: str) -> HostReservation | None:
         """What one initiator holds; None: it is not known."""
-        if initiator in self.holders:
+        if any(connection.is_same_node(name, initiator) for name in self.holders):
             return HostReservation.HOLDER
-        if initiator in self.registered:
+        if any(connection.is_same_node(name, initiator) for name in self.registered):
             return HostReservation.REGISTERED
         return HostReservation.NONE if self.complete else None

@@ -200,6 +200,8 @@ class ExportTarget(abc.ABC):
 
         A repeat with another mode changes the mode live: sessions continue, and once this returns
         a read-only grant cannot write. It touches no other grant of the volume.
+
+        Hosts log in by any of ``grant.admitted``: names are compared without case.
         """
 
     @abc.abstractmethod
@@ -207,7 +209,7 @@ class ExportTarget(abc.ABC):
         """Revoke one initiator's access: its sessions of this volume end, and it cannot log in
         again.
 
-        Touches no other grant. One that is not in is a success.
+        Touches no other grant. One that is not in is a success. The name is compared without case.
         """
 
     @abc.abstractmethod

@@ -112,7 +112,7 @@ def grant(wanted: Mapping[str, Any], access: Mapping[str, Any]) -> None:
     if not _NODE.fullmatch(granted.initiator):
         raise errors.BackendRefused(
             reason=f'{granted.initiator!r} is not an initiator name that LIO takes: give the host '
-                   f'one in lower case, without underscore (iqn.2026-01.org.example:host-1)')
+                   f'one without underscore (iqn.2026-01.org.example:host-1)')
     with _act(made.name):
         group = _exported(made)
         if granted.read_only:

@@ -183,7 +183,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def has_session(self, row: records.Attachment) -> bool:
         """Whether the row's initiator is logged in; raises BackendError: unknown."""
-        return any(grant.initiator == row.initiator and grant.sessions
+        return any(grant.is_of(row.initiator) and grant.sessions
                    for export in self.backend.target.exports()
                    if export.volume_id == row.volume_id for grant in export.grants)
 

@@ -65,7 +65,7 @@ def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
     :raises CommandError: there is none, there are several, or a server has it
     """
     here = [one for one, _ in service.attachments({'volume_id': volume_id, 'host': own['host']})
-            if (one['connector'] or {}).get('initiator') == own['initiator']]
+            if initiator.is_same(one['connector'], own)]
     if attachment_id is not None:
         here = [one for one in here if one['id'] == attachment_id]
     found = [one for one in here if one['instance'] is None]

@@ -191,12 +191,15 @@ def wanted(database: engine.Database, volume_ids: Iterable[str]) -> tuple[connec
         for start in range(0, len(ids), _SLICE):
             for name in (_rows.c.initiator, _rows.c.previous_initiator):
                 for row in connection.execute(
-                        sa.select(_grants, _rows.c.mode).join(_rows, sa.and_(
+                        sa.select(_grants, _rows.c.mode, _rows.c.connector,
+                                  _rows.c.previous_connector).join(_rows, sa.and_(
                             _rows.c.volume_id == _grants.c.volume_id, name == _grants.c.initiator))
                         .where(_rows.c.volume_id.in_(ids[start:start + _SLICE]),
                                models.live(_rows), _rows.c.state.in_(_GRANTED))):
                     found.setdefault((row.volume_id, row.initiator), []).append(row)
-    return tuple(_grant(database, *pair, of_pair[0], (row.mode for row in of_pair))
+    return tuple(_grant(database, *pair, of_pair[0], (row.mode for row in of_pair),
+                        (rows.from_json(text) for row in of_pair
+                         for text in (row.connector, row.previous_connector)))
                  for pair, of_pair in sorted(found.items()))
 
 
@@ -229,6 +232,9 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
     if not found:
         return DesiredState(None, None, ())
     first = found[0]
+    if first.of_row_id is None and initiator != connections.canonical_name(initiator):
+        # Named as an earlier release stored it; `initiator_names` has migrated its rows.
+        return desired_state(database, volume_id, connections.canonical_name(initiator), also)
     live = {row.of_row_id: rows.attachment(row, pairs.facts(row), prefix=_OF_ROW)
             for row in found if row.of_row_id is not None and not row.of_row_deleted}
     wanting = [row.mode for row in live.values()
@@ -238,7 +244,9 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
         return DesiredState(None, None, tuple(live.values()), first.leased_by)
     granted = None
     if wanting and first.sealed_password is not None:
-        granted = _grant(database, volume_id, initiator, first, wanting)
+        granted = _grant(database, volume_id, initiator, first, wanting, (
+            connector for row in live.values()
+            for connector in (row.connector, row.previous_connector)))
     return DesiredState(
         records.Exported(volume_id, first.size_gb, first.of_volume_pool, rows.limits(first)),
         granted, tuple(live.values()), first.leased_by)
@@ -271,15 +279,18 @@ _ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(
 
 
 def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Row[Any],
-           modes: Iterable[str | None]) -> connections.Grant:
+           modes: Iterable[str | None],
+           connectors: Iterable[Mapping[str, Any] | None]) -> connections.Grant:
     """What the target shall grant an initiator.
 
     :param row: has the columns of its grant
     :param modes: of its attachments
+    :param connectors: of its attachments, and those that they had before
     """
     is_adopted = bool(row.adopted)
     return connections.Grant(
         volume_id=volume_id, initiator=initiator, alias=row.alias, adopted=is_adopted,
+        spellings=connections.spellings(initiator, connectors),
         # Who knows the credential may log in by any of the names that share it.
         mode=connections.AccessMode.RW if is_adopted else connections.widest(
             connections.AccessMode(mode or connections.AccessMode.RW) for mode in modes),

@@ -179,8 +179,8 @@ def _precondition(on: sa.Connection | engine.Database, volume_id: str,
                   instance_uuid: str | None,
                   connector: Mapping[str, Any] | None) -> Precondition:
     initiator = (connector or {}).get('initiator')
-    if not isinstance(initiator, str):
-        initiator = None
+    initiator = (connections.canonical_name(initiator) if isinstance(initiator, str)
+                 else None)
     # Nobody is called by the empty name: every writer is another one, and no grant is found.
     found = _PRECONDITION.rows(on, volume_id=volume_id,
                                instance_uuid=instance_uuid or '', initiator=initiator or '')

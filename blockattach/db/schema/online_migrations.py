@@ -11,6 +11,7 @@ from typing import NamedTuple
 from oslo_log import log as oslo_log
 
 from blockattach import log
+from blockattach.db.attachments import initiator_names
 from blockattach.db.engine import engine
 from blockattach.db.services import services
 
@@ -37,7 +38,11 @@ class Migration(NamedTuple):
 
 # In the order in which they are done. One goes when the contraction that relies on it is a release
 # old.
-MIGRATIONS: tuple[Migration, ...] = ()
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration('initiator_names', 'Names of initiators are in lower case.',
+              initiator_names.remaining,
+              lambda database, most: Progress(*initiator_names.migrate(database, most))),
+)
 
 
 class Result(NamedTuple):

@@ -26,6 +26,10 @@ class _Grant:
     sessions: int = 0
 
 
+def _pair(volume_id: str, initiator: str) -> connection.Pair:
+    return volume_id, connection.canonical_name(initiator)
+
+
 class FakeTarget(base.ExportTarget):
     """Grants are records in a dictionary. Also `base.HostReservations` and `LiveResize`."""
 
@@ -61,9 +65,9 @@ class FakeTarget(base.ExportTarget):
                credential: connection.Credential) -> connection.AccessMode | None:
         """Play an initiator: the mode it gets, None if it is refused."""
         with self.lock:
-            held = self._grants.get((volume_id, initiator))
+            held = self._grants.get(_pair(volume_id, initiator))
             if volume_id in self._open and self._open[volume_id][0] == credential:
-                self._open[volume_id][1][initiator] += 1
+                self._open[volume_id][1][connection.canonical_name(initiator)] += 1
                 return connection.AccessMode.RW
             if held is None or held.grant.credential != credential:
                 return None
@@ -73,7 +77,7 @@ class FakeTarget(base.ExportTarget):
     def log_out(self, volume_id: str, initiator: str) -> None:
         """Play an initiator that leaves."""
         with self.lock:
-            held = self._grants.get((volume_id, initiator))
+            held = self._grants.get(_pair(volume_id, initiator))
             if held is not None and held.sessions:
                 held.sessions -= 1
 
@@ -109,22 +113,24 @@ class FakeTarget(base.ExportTarget):
     @faults.faulty
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         name = self._target_name(grant)
-        if not grant.adopted and self._holders.get(name, grant.initiator) != grant.initiator:
+        _, initiator = pair = _pair(grant.volume_id, grant.initiator)
+        if not grant.adopted and self._holders.get(name, initiator) != initiator:
             raise errors.BackendRefused(reason=f'{name} is held by another initiator')
         self._exports[export.volume_id] = export
-        held = self._grants.setdefault((grant.volume_id, grant.initiator), _Grant(grant))
+        held = self._grants.setdefault(pair, _Grant(grant))
         if grant.volume_id in self._open and grant.adopted:
             # From now on only the names that are granted may log in.
-            held.sessions += self._open[grant.volume_id][1].pop(grant.initiator, 0)
+            held.sessions += self._open[grant.volume_id][1].pop(initiator, 0)
             if not self._open[grant.volume_id][1]:
                 del self._open[grant.volume_id]
         self._holders.pop(self._target_name(held.grant), None)
-        self._holders[name] = grant.initiator
+        self._holders[name] = initiator
         held.grant = grant
         return connection.Connection('iscsi', self._portals(), name, 1)
 
     @faults.faulty
     def revoke(self, volume_id: str, initiator: str) -> None:
+        initiator = connection.canonical_name(initiator)
         self._remove(volume_id, initiator)
         if volume_id in self._open:
             self._open[volume_id][1].pop(initiator, None)

@@ -71,14 +71,15 @@ class LioTarget(base.ExportTarget):
                        f'another one')
         with _errors_translated():
             lio.grant(self._wanted(export), dataclasses.asdict(lio.Grant(
-                grant.initiator, grant.mode is connection.AccessMode.RO,
+                connection.canonical_name(grant.initiator),
+                grant.mode is connection.AccessMode.RO,
                 credential.username, credential.password,
                 self._settings.mutual_chap_username, self._settings.mutual_chap_password)))
         return connection.Connection('iscsi', self._portals, self._name(grant.volume_id), _UNIT)
 
     def revoke(self, volume_id: str, initiator: str) -> None:
         with _errors_translated():
-            lio.revoke(self._name(volume_id), initiator)
+            lio.revoke(self._name(volume_id), connection.canonical_name(initiator))
 
     def exports(self) -> tuple[base.ActualExport, ...]:
         with _errors_translated():

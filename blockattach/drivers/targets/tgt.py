@@ -1,7 +1,8 @@
 """iSCSI in user space: one tgt target per (volume, initiator).
 
 tgt knows neither a mode nor an account per initiator, so each initiator gets a target of its own,
-with one name in its access list, one CHAP account and one logical unit over the same bytes.
+with its name in its access list, one CHAP account and one logical unit over the same bytes. tgt
+compares names byte by byte: the list has every form in which hosts have sent the name.
 
 A target that was adopted from another service is the exception: all initiators that were adopted
 with it are in its access list, and share its account. It is kept as it was made.
@@ -41,7 +42,7 @@ _CLOSE_SECONDS = 10.0
 _TICK = 0.01
 # An iSCSI name (RFC 3720, 3.2.6) as initiators use it; nothing that tgtd could split.
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
-_INITIATOR = re.compile(r'(iqn|eui|naa)\.')
+_INITIATOR = re.compile(r'(iqn|eui|naa)\.', re.IGNORECASE)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
@@ -111,7 +112,7 @@ class TgtTarget(base.ExportTarget):
         self._end(volume_id, None)
 
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
-        if not _NAME.fullmatch(grant.initiator):
+        if not all(map(_NAME.fullmatch, grant.admitted)):
             raise errors.BackendRefused(
                 reason=f'{grant.initiator!r} is not an initiator name that tgt takes')
         alias = '' if grant.adopted else grant.alias
@@ -159,11 +160,13 @@ class TgtTarget(base.ExportTarget):
         present = next((target for target in targets if target.name == name), None)
         if present is not None:
             if grant.adopted and _is_shared(present, export, grant):
-                self._admit(client, present, grant.initiator)
+                self._admit(client, present, grant)
                 return
-            if any(initiator != grant.initiator for initiator in present.initiators):
+            if any(not connection.is_same_node(name, grant.initiator)
+                   for name in present.initiators):
                 raise errors.BackendRefused(reason=f'{name} is held by another initiator')
             if _as_promised(present, export, grant):
+                _add_names(client, present.tid, grant)
                 self._set_mode(client, present, grant.mode)
                 return
             LOG.warning('Target differs from the desired state and is rebuilt%s',
@@ -185,7 +188,7 @@ class TgtTarget(base.ExportTarget):
         try:
             client.set_ready(number, False)
             failpoints.point('drivers.tgt.after_target')
-            client.bind_initiator(number, grant.initiator)
+            _add_names(client, number, grant)
             failpoints.point('drivers.tgt.after_initiator')
             self._add_account(client, grant.credential)
             client.bind_account(number, grant.credential.username)
@@ -230,20 +233,20 @@ class TgtTarget(base.ExportTarget):
         """Remove a volume's targets: all, or those that an initiator knows."""
         client = self._client()
         targets = client.targets()
+        initiator = None if initiator is None else connection.canonical_name(initiator)
         for target in targets:
             if self._volume_of(target.name) != volume_id or initiator not in (
                     None, *_known(target)):
                 continue
-            if initiator is not None and set(_names(target)) - {initiator}:
+            if initiator is not None and _nodes(_names(target)) - {initiator}:
                 self._expel(client, target, initiator)
             else:
                 self._remove(client, target, targets)
 
     def _admit(self, client: tgt_socket.Client, target: tgt_socket.Target,
-               initiator: str) -> None:
+               grant: connection.Grant) -> None:
         """Let one initiator more into a target that several share, and from now on only those."""
-        with _unless(tgt_socket.Code.ACL_EXISTS):
-            client.bind_initiator(target.tid, initiator)
+        _add_names(client, target.tid, grant)
         # An address admits every name: it goes once there is one of them.
         for address in set(target.initiators) - set(_names(target)):
             with _unless(tgt_socket.Code.NO_ACL):
@@ -252,13 +255,15 @@ class TgtTarget(base.ExportTarget):
     def _expel(self, client: tgt_socket.Client, target: tgt_socket.Target,
                initiator: str) -> None:
         """End the access of one initiator to a target that others share."""
-        with _unless(tgt_socket.Code.NO_ACL, tgt_socket.Code.NO_TARGET):
-            client.unbind_initiator(target.tid, initiator)
+        for name in _names(target):
+            if connection.is_same_node(name, initiator):
+                with _unless(tgt_socket.Code.NO_ACL, tgt_socket.Code.NO_TARGET):
+                    client.unbind_initiator(target.tid, name)
 
         def is_out() -> bool:
             now = next((one for one in client.targets() if one.tid == target.tid), None)
             of_it = {session.sid for session in now.sessions
-                     if session.initiator == initiator} if now else set()
+                     if connection.is_same_node(session.initiator, initiator)} if now else set()
             if of_it:
                 self._cut(client, target.tid, of_it)
             return not of_it
@@ -342,13 +347,16 @@ def _flag(mode: connection.AccessMode) -> str:
 
 def _as_promised(target: tgt_socket.Target, export: connection.Export,
                  grant: connection.Grant) -> bool:
-    """Whether a target is whole but for its mode. Its old size is kept while a session uses it."""
+    """Return True if a target is whole but for its mode and the forms of its initiator's name.
+
+    Its old size is kept while a session uses it.
+    """
     if len(target.luns) != 1:
         return False
     lun = target.luns[0]
     size_mb = round(units.gib_to_bytes(export.size_gb) / 10 ** 6)
     return (target.ready
-            and target.initiators == (grant.initiator,)
+            and _nodes(target.initiators) == _nodes([grant.initiator])
             and target.accounts == (grant.credential.username,)
             and lun.number == _LUN and lun.path == export.device and lun.thin
             and lun.serial == export.volume_id.replace('-', '')
@@ -368,9 +376,21 @@ def _names(target: tgt_socket.Target) -> tuple[str, ...]:
     return tuple(one for one in target.initiators if _INITIATOR.match(one))
 
 
+def _nodes(names: Iterable[str]) -> set[str]:
+    """Return the initiators that have these names."""
+    return set(map(connection.canonical_name, names))
+
+
+def _add_names(client: tgt_socket.Client, number: int, grant: connection.Grant) -> None:
+    """Admit an initiator by each form of its name."""
+    for name in grant.admitted:
+        with _unless(tgt_socket.Code.ACL_EXISTS):
+            client.bind_initiator(number, name)
+
+
 def _known(target: tgt_socket.Target) -> set[str]:
     """The initiators of a target: those that may log in, and those that are."""
-    return {*_names(target), *(session.initiator for session in target.sessions)}
+    return _nodes((*_names(target), *(session.initiator for session in target.sessions)))
 
 
 def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:
@@ -380,9 +400,11 @@ def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.Ac
     names = _names(target)
     whole = (target.ready and len(target.accounts) == 1 and names == target.initiators
              and [lun.number for lun in target.luns] == [_LUN])
-    shared = len(target.initiators) != 1
+    shared = len(_nodes(target.initiators)) != 1
     for initiator in sorted(_known(target)):
-        sessions = sum(session.initiator == initiator for session in target.sessions)
-        yield connection.ActualGrant(volume_id, initiator, mode, sessions,
-                                     whole and initiator in names, ', '.join(target.accounts),
-                                     shared)
+        sessions = sum(connection.is_same_node(session.initiator, initiator)
+                       for session in target.sessions)
+        yield connection.ActualGrant(
+            volume_id, initiator, mode, sessions, whole and initiator in names,
+            ', '.join(target.accounts), shared,
+            connection.spellings(initiator, [{'initiator': name} for name in names]))

@@ -186,6 +186,23 @@ class TerminateTest(ConnectionTestCase):
         self.assertIsNone(self.log_in(volume_id, connector, info))
         self.assertEqual('available', self.status(volume_id))
 
+    def test_terminate_in_another_case_ends_the_connection(self):
+        for state in ('initialized', 'attached'):
+            with self.subTest(state):
+                volume_id = self.volume()
+                sent = make.connector(initiator='iqn.1993-08.org.debian:01:Host-A')
+                other = {**sent, 'initiator': 'IQN.1993-08.org.debian:01:host-a'}
+                info = self.initialize(volume_id, sent)
+                if state == 'attached':
+                    self.attach(volume_id)
+                self.assertEqual(info, self.initialize(volume_id, other))
+                self.assertEqual({'iqn.1993-08.org.debian:01:host-a'},
+                                 set(self.grants(volume_id)))
+                self.assert_status(202, self.terminate(volume_id, other))
+                for connector in (sent, other):
+                    self.assertIsNone(self.log_in(volume_id, connector, info))
+                self.assertEqual('available', self.status(volume_id))
+
     def test_without_a_connector(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')

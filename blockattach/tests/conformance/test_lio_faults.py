@@ -259,10 +259,10 @@ class FaultTest(lio_backend.Lio):
 
     def test_names_that_lio_does_not_take(self):
         export = self.an_export()
-        for name in ('iqn.2026-01.org.Example:host', 'iqn.2026-01.org.example:host_1', '../x',
+        for name in ('iqn.2026-01.org.example:host_1', '../x',
                      'iqn.2026-01.org.example:a/b', 'nonsense', '',
                      f'iqn.2026-01.org.example:{"x" * 300}'):
-            with self.assertRaisesRegex(errors.BackendRefused, 'lower case, without underscore'):
+            with self.assertRaisesRegex(errors.BackendRefused, 'without underscore'):
                 self.target.grant(export, dataclasses.replace(self.a_grant(export),
                                                               initiator=name))
             self.target.revoke(export.volume_id, name)

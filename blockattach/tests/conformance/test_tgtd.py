@@ -328,6 +328,30 @@ class HalfMadeTest(test_tgt.Tgt):
         self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
         self.assertFalse(real.can_log_in(made, grant.initiator, None))
 
+    def test_target_of_an_earlier_release_admits_both_forms_and_keeps_its_session(self) -> None:
+        real = self.host()
+        export = self.an_export()
+        grant = self.a_grant(export)
+        sent = grant.initiator.replace('host', 'Host')
+        made = self.target.grant(export, grant)
+        client = self.target._client()
+        [found] = client.targets()
+        client.unbind_initiator(found.tid, grant.initiator)
+        client.bind_initiator(found.tid, sent)
+        session = real.hold(made, sent, grant.credential)
+        self.addCleanup(session.close)
+        grant = dataclasses.replace(grant, spellings=frozenset({sent}))
+        actual = self.target.exports()[0].grants
+        self.assertEqual([(grant.initiator, 1)],
+                         [(one.initiator, one.sessions) for one in actual])
+        self.assertEqual({(export.volume_id, grant.initiator)},
+                         connection.difference([grant], actual)[0])
+        self.target.grant(export, grant)
+        self.assertEqual((set(), set()), connection.difference(
+            [grant], self.target.exports()[0].grants))
+        self.assertTrue(session.can_write(0, 4096, 1))
+        self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
+
     def test_a_device_that_is_not_there_is_refused_and_leaves_nothing(self) -> None:
         export = dataclasses.replace(self.an_export(), device='/dev/null/volume')
         with self.assertRaises(errors.BackendRefused):

@@ -211,6 +211,12 @@ class ConnectTest(HostCommandsTestCase):
         self.assertRaises(KeyboardInterrupt, self.connect)
         self.assertEqual({}, self.attachments())
 
+    def test_disconnect_of_a_name_in_another_case_ends_the_attachment(self):
+        self.connect()
+        self.brick.name = self.brick.name.replace(HOST, HOST.upper())
+        self.disconnect()
+        self.assertEqual({}, self.attachments())
+
     def test_a_session_of_others_is_not_undone(self):
         there = self.other(instance_uuid=str(uuid.uuid4()))
         self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))

@@ -22,6 +22,7 @@ REPEATABLE = {
     ('db/attachments/key_rotation.py', '_reseal'): NOTHING_LEFT,
     ('db/attachments/key_rotation.py', 'renew'): NOTHING_LEFT,
     ('db/attachments/dry_runs.py', 'reserve'): AGAIN,
+    ('db/attachments/initiator_names.py', '_migrate_volume'): NOTHING_LEFT,
     ('db/attachments/history.py', '_number'): NOTHING_LEFT,
     ('db/attachments/history.py', 'purge'): NOTHING_LEFT,
     ('db/attachments/leases.py', 'take'): AGAIN,

@@ -1,4 +1,5 @@
 """What connects, and how far the target is from what the rows say."""
+import dataclasses
 import unittest
 
 from blockattach import errors
@@ -45,6 +46,15 @@ class DifferenceTest(unittest.TestCase):
         for account in ('', 'other'):
             self.check([grant()], [actual(account=account)], to_grant=[grant()])
 
+    def test_difference_of_names_in_another_case_is_none(self):
+        self.check([grant(initiator='I1')], [actual(initiator='i1')])
+        self.check([grant(initiator='i1')], [actual(initiator='I1')])
+
+    def test_difference_of_a_spelling_that_is_not_admitted_is_missing(self):
+        wanted = dataclasses.replace(grant(), spellings=frozenset({'I1'}))
+        for spellings, to_grant in ((None, ()), (frozenset({'I1'}), ()), (frozenset(), [wanted])):
+            self.check([wanted], [dataclasses.replace(actual(), spellings=spellings)], to_grant)
+
     def test_half_made(self):
         self.check([grant()], [actual(intact=False)], to_grant=[grant()])
         self.check([], [actual(intact=False)], to_revoke=[actual(intact=False)])
@@ -65,9 +75,17 @@ class ModeTest(unittest.TestCase):
 
 class InitiatorTest(unittest.TestCase):
 
-    def test_the_name_is_taken_as_it_is(self):
-        for name in ('iqn.1994-05.com.example:host-1', 'eui.02004567A425678D', 'x' * 223):
-            self.assertEqual(name, connection.initiator_of({'initiator': name, 'host': 'h'}))
+    def test_initiator_of_any_case_is_lower_case(self):
+        for name in ('iqn.1994-05.com.example:host-1', 'iqn.1994-05.com.example:Host-1',
+                     'IQN.1994-05.COM.EXAMPLE:HOST-1', 'eui.02004567A425678D', 'x' * 223):
+            self.assertEqual(name.lower(),
+                             connection.initiator_of({'initiator': name, 'host': 'h'}))
+
+    def test_spellings_are_the_other_forms_of_one_name(self):
+        self.assertEqual({'iqn.A', 'IQN.a'}, connection.spellings('iqn.a', [
+            None, {}, {'initiator': 5}, {'initiator': 'iqn.A'}, {'initiator': 'IQN.a'},
+            {'initiator': 'iqn.a'}, {'initiator': 'iqn.B'}]))
+        self.assertEqual({'iqn.A'}, connection.spellings('iqn.A', []))
 
     def test_no_name_that_a_host_can_log_in_with(self):
         for value in (None, '', 5, ['iqn.x'], {}, 'two words', 'line\nbreak', 'nul\0', 'x' * 224,
