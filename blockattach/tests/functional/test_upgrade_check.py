@@ -146,7 +146,8 @@ class FindingsTest(CheckTestCase):
         self.check(0)
 
     def test_a_database_of_a_newer_release(self):
-        self.change(self.rows(), "UPDATE alembic_version SET version_num = '9999'")
+        self.change(self.rows(), "UPDATE alembic_version SET version_num = '9999' "
+                                 "WHERE version_num = '0005'")
         later = dict.fromkeys(LATER, 'once the schema')
         self.check(2, Schema='newer release: it is at revision 9999', **later)
 

@@ -22,7 +22,7 @@ EXPANDS, CONTRACTS, SERVERS_EXPANDS, SERVERS_CONTRACTS = (
 ADDS = {'add_column', 'create_table', 'create_index', 'execute', 'f'}
 TAKES_AWAY = {'alter_column', 'batch_alter_table', 'create_check_constraint',
               'create_foreign_key', 'create_unique_constraint', 'drop_column', 'drop_constraint',
-              'drop_index', 'drop_table', 'execute', 'f'}
+              'drop_index', 'drop_table', 'execute', 'f', 'get_bind'}
 # Makes the tables: no process can write to them yet.
 FIRST = f'{EXPANDS}0001_first_release.py'
 

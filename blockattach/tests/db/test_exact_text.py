@@ -1,0 +1,97 @@
+"""Texts that differ in a blank at the end are two, on every kind of database."""
+import sqlalchemy as sa
+
+from blockattach import errors
+from blockattach.db import quotas
+from blockattach.db.engine import paging
+from blockattach.db.schema import migrate
+from blockattach.db.types import qos_specs
+from blockattach.db.types import volume_types
+from blockattach.db.volumes import volume_queries
+from blockattach.db.volumes import volume_settings
+from blockattach.tests.db import base
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import make
+
+PAIRS = {'a': '1', 'a ': '2', 'A': '3'}
+ID_LENGTH = 36
+
+
+@base.on_every_database
+class ExactTextTest(base.DatabaseTestCase):
+
+    def names(self, **filters):
+        return [one.name for one in volume_queries.list_page(
+            self.database, volume_queries.Filters(make.PROJECT, **filters), paging.Page())]
+
+    def test_metadata_keys_with_a_blank_are_kept_apart(self):
+        volume = make.volume(self.database, metadata=PAIRS)
+        self.assertEqual(PAIRS, volume_queries.get(self.database, volume.id).metadata)
+        other = make.volume(self.database)
+        self.assertEqual(PAIRS, volume_settings.change_metadata(
+            self.database, other.id, lambda found: {**found, **PAIRS}))
+        self.assertEqual({'a': '1', 'A': '3'}, volume_settings.change_metadata(
+            self.database, other.id,
+            lambda found: {key: value for key, value in found.items() if key != 'a '}))
+
+    def test_filters_with_a_blank_find_what_has_it(self):
+        for name in ('2', '2 '):
+            make.volume(self.database, name=name, metadata={'key': name})
+        for name in ('2', '2 '):
+            self.assertEqual([name], self.names(equal={'name': name}))
+            self.assertEqual([name], self.names(metadata={'key': name}))
+        self.assertEqual([], self.names(metadata={'key ': '2'}))
+
+    def test_quota_class_with_a_blank_is_another_one(self):
+        before = quotas.show_class(self.database, 'default')
+        quotas.change_class(self.database, 'default ', {'volumes': 77})
+        self.assertEqual(before, quotas.show_class(self.database, 'default'))
+        self.assertEqual(77, quotas.show_class(self.database, 'default ')['volumes'])
+
+    def test_types_and_specs_with_a_blank_are_others(self):
+        for name in ('fast', 'fast '):
+            made = volume_types.create(self.database, name, None, True, PAIRS)
+            self.assertEqual(made, volume_types.get_by_name(self.database, name))
+            self.assertEqual(PAIRS, made.extra_specs)
+            qos_specs.create(self.database, name, 'back-end', PAIRS)
+        self.assertRaises(errors.VolumeTypeNameNotFound, volume_types.get_by_name, self.database,
+                          'fast  ')
+
+
+@base.on_every_database
+class ContractionTest(base.DatabaseTestCase):
+    MIGRATED = False
+
+    def padded(self):
+        """The columns of text, but for ids, that pad with blanks."""
+        with self.database.reader() as connection:
+            return {tuple(row) for row in connection.execute(sa.text(
+                'SELECT table_name, column_name FROM information_schema.columns '
+                "WHERE table_schema = DATABASE() "
+                "AND data_type IN ('varchar', 'mediumtext', 'text') "
+                "AND character_maximum_length <> :id_length "
+                "AND column_name <> 'resource' "
+                "AND table_name NOT LIKE 'alembic%' AND collation_name NOT LIKE '%nopad%' "
+                "AND collation_name NOT LIKE '%0900%'"), {'id_length': ID_LENGTH})}
+
+    def test_every_text_of_an_empty_database_is_exact(self):
+        migrate.upgrade(self.database.engine)
+        if self.KIND == database.MYSQL:
+            self.assertEqual(set(), self.padded())
+
+    def test_rows_stay_and_those_with_a_blank_are_named(self):
+        migrate.expand(self.database.engine)
+        volume = make.volume(self.database, metadata={'a ': '1'})
+        quotas.change_class(self.database, 'default ', {'volumes': 77})
+        if self.KIND != database.MYSQL:
+            migrate.contract(self.database.engine)
+            return
+        self.assertIn(('volume_metadata', 'key'), self.padded())
+        with self.assertLogs('blockattach', 'WARNING') as logs:
+            migrate.contract(self.database.engine)
+        self.assertEqual(set(), self.padded())
+        self.assertEqual(2, len(logs.output))
+        self.assertIn("table=quota_classes column=class_name texts=['default ']", logs.output[0])
+        self.assertIn("table=volume_metadata column=key texts=['a ']", logs.output[1])
+        self.assertEqual({'a ': '1'}, volume_queries.get(self.database, volume.id).metadata)
+        make.attachment(self.database)
