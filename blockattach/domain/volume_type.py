@@ -6,6 +6,7 @@ from blockattach.domain import records
 
 MULTIATTACH = 'multiattach'
 _TRUE_WORDS = frozenset({'true', '1', 't', 'yes', 'y', 'on'})
+_FALSE_WORDS = frozenset({'false', '0', 'f', 'no', 'n', 'off'})
 
 _CACHEABLE = 'cacheable'
 _ZONES = 'RESKEY:availability_zones'
@@ -26,10 +27,23 @@ def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
 
 def is_true(value: str | None) -> bool:
     """The boolean of an extra spec: ``<is> X`` or plain ``X``."""
+    return _operand(value) in _TRUE_WORDS
+
+
+def _operand(value: str | None) -> str | None:
     words = (value or '').split()
     if words[:1] == ['<is>']:
         words = words[1:]
-    return len(words) == 1 and words[0].lower() in _TRUE_WORDS
+    return words[0].lower() if len(words) == 1 else None
+
+
+BOOLEANS = (MULTIATTACH, _CACHEABLE)
+"""Extra specs that the service itself reads as booleans."""
+
+
+def is_boolean(value: str) -> bool:
+    """Return True if `is_true` understands the value of an extra spec."""
+    return _operand(value) in _TRUE_WORDS | _FALSE_WORDS
 
 
 MODE = 'mode'

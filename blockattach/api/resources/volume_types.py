@@ -199,6 +199,11 @@ def _check_specs(specs: Mapping[str, str]) -> None:
         raise errors.InvalidInput(
             f"Invalid input for field/attribute {volume_type.MODE}. Value: {mode}. A type is "
             f"'RO' (one server writes at a time, others read) or 'RW' (all write).")
+    for key in volume_type.BOOLEANS:
+        if key in specs and not volume_type.is_boolean(specs[key]):
+            raise errors.InvalidInput(
+                f"Invalid input for field/attribute {key}. Value: {specs[key]}. Use '<is> True' "
+                f"or '<is> False'.")
 
 
 def _asked_encryption(call: operation.Call) -> dict[str, Any]:

@@ -12,6 +12,10 @@ from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
 
 _specs = models.qos_specs
+# Cinder's words.
+_NO_RETYPE = ('Retype needs volume to be in available or in-use state, not be part of an active '
+              'migration or a consistency group, requested type has to be different that the one '
+              'from the volume, and for in-use volumes front-end qos specs cannot change.')
 _AVAILABLE = volume_lifecycle.OwnStatus.AVAILABLE.value
 _IN_USE = volume_lifecycle.RANK_STATUSES[volume_lifecycle.ATTACHED_RANK].status
 
@@ -45,18 +49,29 @@ def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) 
     :raises InvalidVolume: it may not
     """
     if row.own_status != _AVAILABLE or row.status not in (_AVAILABLE, _IN_USE) \
-            or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == kind.id \
-            or (row.lowest_rank is not None and not _is_unseen(connection, row, kind)):
-        raise errors.InvalidVolume(
-            reason='Retype needs volume to be in available or in-use state, not be part of an '
-                   'active migration or a consistency group, requested type has to be different '
-                   'that the one from the volume, and for in-use volumes front-end qos specs '
-                   'cannot change.')
-
-
-def _is_unseen(connection: sa.Connection, row: Any, kind: records.VolumeType) -> bool:
-    """Whether what attachments depend on stays as it is."""
+            or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == kind.id:
+        raise errors.InvalidVolume(reason=_NO_RETYPE)
+    if row.lowest_rank is None:
+        return
     own = volume_types.read(connection, row.volume_type_id)
+    modes = [_mode(one) for one in (own, kind)]
+    if modes[0] != modes[1]:
+        raise errors.InvalidVolume(
+            reason=f'Retype of a volume in use cannot change the mode of its type from '
+                   f'{modes[0]} to {modes[1]}: its attachments were admitted by it. Detach the '
+                   f'volume first.')
+    if not _is_unseen(connection, row, own, kind):
+        raise errors.InvalidVolume(reason=_NO_RETYPE)
+
+
+def _mode(kind: records.VolumeType) -> str:
+    single = volume_type.is_single_writer(kind.extra_specs)
+    return volume_type.ONE_WRITER if single else volume_type.ALL_WRITE
+
+
+def _is_unseen(connection: sa.Connection, row: Any, own: records.VolumeType,
+               kind: records.VolumeType) -> bool:
+    """Whether what attachments depend on stays as it is."""
     now = {name: getattr(row, name) for name in volume_types.columns_of(own)}
     if now | {'volume_type_id': kind.id} != volume_types.columns_of(kind) \
             or own.encryption != kind.encryption:

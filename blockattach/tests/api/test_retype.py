@@ -95,14 +95,14 @@ class InUseTest(RetypeTestCase):
         self.assert_fault(400, 'retypes affecting multiattach are only allowed on available '
                                'volumes, the specified volume however currently has a status of: '
                                'in-use.', self.retype(volume_id, self.multiattach_type().name))
-        single = self.type('single', {'mode': 'RO'})
+        self.assert_fault(400, 'cannot change the mode of its type from RW to RO', self.retype(
+            volume_id, self.type('single', {'mode': 'RO'}).name))
         limited = self.type('limited')
         specs = qos_specs.create(self.http.database, 'limits', 'front-end',
                                  {'total_iops_sec': '100'})
         qos_specs.associate(self.http.database, specs.id, limited.id)
-        for kind in (single, limited):
-            self.assert_fault(400, 'Retype needs volume to be in available or in-use state',
-                              self.retype(volume_id, kind.name))
+        self.assert_fault(400, 'Retype needs volume to be in available or in-use state',
+                          self.retype(volume_id, limited.name))
         self.assertEqual(before, self.kind(volume_id))
 
     def test_it_is_not_moved(self):

@@ -295,6 +295,26 @@ class ExtraSpecsTest(TypesTestCase):
         self.assertNotIn('both', [one['name'] for one in self.admin.get('/types').body[
             'volume_types']])
 
+    def test_boolean_spec_that_is_not_understood_is_refused(self):
+        for key in ('multiattach', 'cacheable'):
+            for value in ('<is True>', 'True or so', '<in> True', '', '<is>'):
+                with self.subTest(key=key, value=value):
+                    for reply in (
+                            self.admin.post('/types', {'volume_type': {
+                                'name': 'odd', 'extra_specs': {key: value}}}),
+                            self.admin.post(self.path, {'extra_specs': {key: value}}),
+                            self.admin.put(f'{self.path}/{key}', {key: value})):
+                        self.assert_fault(400, "Use '<is> True' or '<is> False'", reply)
+            for value in ('True', '<is> True', 'false', '<is> False'):
+                self.assert_status(200, self.admin.post('/types', {'volume_type': {
+                    'name': f'{key}-{value}', 'extra_specs': {key: value}}}))
+
+    def test_plain_true_makes_a_volume_that_is_shared(self):
+        kind = self.kind('plainly', extra_specs={'multiattach': 'True'})
+        volume = self.volume(volume_type=kind.name)
+        self.assertEqual(('available', True), tuple(
+            self.shown(volume)[key] for key in ('status', 'multiattach')))
+
     def test_a_type_that_is_used_keeps_its_meaning(self):
         self.admin.delete(f'{self.path}/secret')
         self.volume(volume_type='fast')
