@@ -202,6 +202,14 @@ class Api:
                 f'Several volumes have the name {name_or_id!r}. Give the id of one: '
                 '"openstack volume list".') from None
 
+    def listed_volumes(self, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield all volumes that match, newest first."""
+        marker: dict[str, str] = {}
+        while page := self.ask('GET', '/volumes/detail', query={
+                **query, 'limit': PAGE, **marker}).checked().body['volumes']:
+            yield from page
+            marker = {'marker': page[-1]['id']}
+
     def volumes(self, ids: Collection[str], all_projects: bool = False) -> dict[str, Any]:
         """Those of these volumes that there are, by ID."""
         if len(ids) > FEW:

@@ -82,6 +82,17 @@ LIST_LONG = (
 )
 """The same with ``--long``."""
 
+VOLUMES = (
+    Column('ID', 'id'),
+    Column('Name', 'name'),
+    Column('Status', 'status'),
+    Column('Size', 'size'),
+    Column('Type', 'volume_type'),
+    Column('Multiattach', 'multiattach'),
+    Column('Attached To', 'servers', format_columns.ListColumn),
+)
+"""``volume detail list``."""
+
 TREE = (
     Column('Volume Name', 'volume_name'),
     Column('Volume ID', 'volume_id'),

@@ -45,6 +45,22 @@ class ExplainPoolsTest(attachment_commands.AttachmentCommandsTestCase):
                             '--availability-zone', 'mars')
 
 
+class ListVolumesTest(attachment_commands.AttachmentCommandsTestCase):
+
+    noun = 'detail'
+
+    def test_volume_list_shows_which_may_be_shared(self):
+        make.volume_type(self.api.database, 'plain')
+        plain, shared = self.volume(kind='plain'), self.volume()
+        rows = {row['ID']: row for row in self.shown('list')}
+        self.assertEqual({'ID': shared.id, 'Name': shared.name, 'Status': 'available', 'Size': 1,
+                          'Type': 'multiattach', 'Multiattach': True,
+                          'Attached To': []}, rows[shared.id])
+        self.assertFalse(rows[plain.id]['Multiattach'])
+        self.assertEqual([shared.id], [row['ID'] for row in self.shown(
+            'list', '--multiattach', '--all-projects')])
+
+
 class ReconcileTest(attachment_commands.AttachmentCommandsTestCase):
 
     noun = 'reconcile'
