@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from blockattach import errors
 from blockattach import units
+from blockattach.conformance import initiators
 from blockattach.conformance import portals
 from blockattach.conformance import target_base
 from blockattach.domain import connection
@@ -30,13 +31,7 @@ CAPABILITIES = frozenset({'daemon', 'host_reservations', 'live_resize', 'native_
 """What the parts of this kit can prove of a target."""
 
 
-def _in_capitals(grant: connection.Grant) -> connection.Grant:
-    """Return a grant whose host also sends its name in another case."""
-    prefix, _, name = grant.initiator.partition(':')
-    return dataclasses.replace(grant, spellings=frozenset({f'{prefix}:{name.upper()}'}))
-
-
-class TargetContract(portals.PortalContract):
+class TargetContract(portals.PortalContract, initiators.InitiatorContract):
     """What `base.ExportTarget` promises, sentence by sentence."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
@@ -210,27 +205,13 @@ class TargetContract(portals.PortalContract):
             self.assertEqual({holder.initiator: _RW, intruder.initiator: _RW},
                              self.granted(export))
 
-    def test_initiator_sent_in_another_case_has_one_grant(self) -> None:
-        export = self.an_export()
-        plain = self.a_grant(export)
-        grant = _in_capitals(plain)
-        for one in (plain, grant, grant):
-            made = self.target.grant(export, one)
-        self.assertEqual(made, self.target.grant(export, plain))
-        [found] = [found for found in self.target.exports()
-                   if found.volume_id == export.volume_id]
-        self.assertEqual([plain.initiator], [one.initiator for one in found.grants])
-        self.assertEqual((set(), set()), connection.difference([grant], found.grants))
-        self.target.revoke(export.volume_id, plain.initiator)
-        self.assertEqual({}, self.granted(export))
-
 
 class AccessContract(portals.PathContract):
     """What initiators see: needs a `host`."""
 
     def test_initiator_logs_in_by_each_form_that_was_sent(self) -> None:
         export = self.an_export()
-        grant = _in_capitals(self.a_grant(export))
+        grant = initiators.in_capitals(self.a_grant(export))
         made = self.target.grant(export, grant)
         sessions = []
         for number, name in enumerate(grant.admitted, 1):

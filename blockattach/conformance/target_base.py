@@ -143,7 +143,12 @@ class TargetBase(report.Reported, abc.ABC):
 
     def a_grant(self, export: connection.Export, number: int = 0,
                 mode: connection.AccessMode = _RW) -> connection.Grant:
-        """The n-th initiator of a volume; the first has no alias."""
+        """The n-th initiator of a volume; the first has no alias.
+
+        Where the target cannot share a volume, what needs a second one is left out.
+        """
+        if number and not self.target.multiattach:
+            self.leaves_out('several initiators of a volume', 'the target says that it cannot')
         return connection.Grant(
             export.volume_id, f'iqn.2026-01.org.example:host-{number}', mode,
             connection.Credential(f'user{secrets.token_hex(8)}', secrets.token_hex(8)),

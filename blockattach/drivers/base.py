@@ -173,11 +173,22 @@ class VolumeStore(abc.ABC):
 
     @abc.abstractmethod
     def pools(self) -> tuple[PoolReport, ...]:
-        """Each pool with what it offers, measured now."""
+        """Each pool with what it offers, measured now.
+
+        One that reports ``multiattach`` as False gets no multiattach volume, whatever the target.
+        """
 
 
 class ExportTarget(abc.ABC):
-    """Exports volumes to initiators, each with its own mode and credential."""
+    """Exports volumes to initiators, each with its own mode and credential.
+
+    ``multiattach``: several initiators may have a volume at once. A target that sets it to False
+    refuses a second initiator of a volume, and its pools get no multiattach volume.
+    ``storage_protocol`` is shown of its pools.
+    """
+
+    multiattach: bool = True
+    storage_protocol: str = 'iSCSI'
 
     def check(self) -> None:  # noqa: B027, a driver may have nothing to look at
         """Make sure that the target can be used now.

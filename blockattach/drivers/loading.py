@@ -9,6 +9,7 @@ from stevedore import extension as stevedore_extension
 
 from blockattach import errors
 from blockattach.conf import backend as backend_conf
+from blockattach.domain import pools
 from blockattach.drivers import base
 
 STORES = 'blockattach.stores'
@@ -17,8 +18,8 @@ TARGETS = 'blockattach.targets'
 _EXTRAS = {'rtslib_fb': 'lio'}
 """Of which extra a module is that a driver needs."""
 
-# Facts of every backend whose target grants access to single initiators over iSCSI.
-_TARGET_FACTS = {'multiattach': True, 'storage_protocol': 'iSCSI'}
+# Of a store whose reports do not say so.
+_DEFAULTS = {'backend_state': 'up', 'vendor_name': 'Open Source', 'driver_version': '1.0.0'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,19 +42,23 @@ class Backend:
                 'goodness_function': self.settings.goodness_function}
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """The store's pools, with the facts of the backend and its target."""
+        """The store's pools, with the facts of the backend and its target.
+
+        A volume can be shared where neither the store nor the target denies it.
+        """
         joined = {
             'volume_backend_name': self.settings.volume_backend_name,
-            'vendor_name': 'Open Source',
-            'driver_version': '1.0.0',
             'driver_capabilities': sorted(self.capabilities),
             'online_extend_support': 'live_resize' in self.capabilities,
-            **_TARGET_FACTS,
+            'storage_protocol': self.target.storage_protocol,
             **{name: expression for name, expression in self.functions().items()
                if expression is not None},
         }
         return tuple(
-            base.PoolReport(report.name, {'backend_state': 'up', **report.capabilities, **joined})
+            base.PoolReport(report.name, {
+                **_DEFAULTS, **report.capabilities, **joined,
+                'multiattach': self.target.multiattach and pools.flag(
+                    report.capabilities.get('multiattach', True))})
             for report in self.store.pools())
 
 

@@ -31,10 +31,11 @@ class FakeBackend(backends.KeptBackend):
     ``loaded`` has both in the form of `blockattach.wiring.volume`.
     """
 
-    def __init__(self, name: str = 'fake') -> None:
+    def __init__(self, name: str = 'fake',
+                 target: type[fake_target.FakeTarget] = fake_target.FakeTarget) -> None:
         chosen = settings('/nonexistent', name=name, volume_backend_name=name, store='fake',
                           target='fake', pool_name='pool', max_over_subscription_ratio=1.0)
         self.fake_store = fake_store.FakeStore(chosen)
-        self.fake_target = fake_target.FakeTarget(chosen)
+        self.fake_target = target(chosen)
         self.loaded = loading.Backend(name, chosen, self.fake_store, self.fake_target)
         super().__init__(self.loaded)

@@ -233,7 +233,9 @@ def _stored_snapshot(snapshot: snapshots.Snapshot, volume: records.Volume) -> ba
 def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,
              part: str) -> Any:
     """The driver, with its capabilities, and each call of a verb recorded."""
-    verbs = {name for name in vars(contract) if not name.startswith('_')}
+    public = {name for name in vars(contract) if not name.startswith('_')}
+    verbs = {name for name in public if callable(vars(contract)[name])}
+    facts = {name: getattr(driver, name) for name in public - verbs}
     for name in base.declared(driver):
         verbs.update(verb for verb in vars(base.CAPABILITIES[name])
                      if not verb.startswith('_'))
@@ -251,4 +253,5 @@ def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry,
                 return answer
         return traced
 
-    return type(type(driver).__name__, (contract,), {verb: watch(verb) for verb in verbs})()
+    return type(type(driver).__name__, (contract,),
+                {**facts, **{verb: watch(verb) for verb in verbs}})()

@@ -166,6 +166,12 @@ class FakeTarget(base.ExportTarget):
                                                  if volume_id in self._open else ()))))
             for volume_id in sorted(self._exports))
 
+    def other_holders(self, volume_id: str, initiator: str) -> list[str]:
+        """Return the other initiators that have access to the volume."""
+        with self.lock:
+            return sorted(name for volume, name in self._grants
+                          if volume == volume_id and not connection.is_same_node(name, initiator))
+
     def _remove(self, volume_id: str, initiator: str) -> None:
         held = self._grants.pop((volume_id, initiator), None)
         if held is not None and self._holders.get(self._target_name(held.grant)) == initiator:
@@ -180,3 +186,18 @@ class FakeTarget(base.ExportTarget):
         return tuple(f'[{address}]:{settings.target_port or 3260}' if ':' in address
                      else f'{address}:{settings.target_port or 3260}' for address in dict.fromkeys(
                          (settings.target_ip_address, *settings.target_secondary_ip_addresses)))
+
+
+class SingleHostTarget(FakeTarget):
+    """Target in memory that cannot share a volume: it admits one initiator at a time."""
+
+    multiattach = False
+
+    def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
+        with self.lock:
+            others = self.other_holders(export.volume_id, grant.initiator)
+            if others:
+                raise errors.BackendRefused(
+                    reason=f'{export.name} is in use by {others[0]}, and this target admits one '
+                           f'initiator at a time')
+            return super().grant(export, grant)

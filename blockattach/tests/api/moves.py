@@ -1,5 +1,6 @@
 """What tests of volumes that move share: two backends of one host, and one of another."""
 from blockattach.db.services import pools
+from blockattach.drivers.targets import fake as fake_target
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process
@@ -12,9 +13,11 @@ PIECE = b'bytes of a user'
 
 class MovesTestCase(actions.ActionsTestCase):
 
+    OTHER_TARGET = fake_target.FakeTarget
+
     def setUp(self):
         super().setUp()
-        self.other = in_process.Manager(self.http.deployment, OTHER)
+        self.other = in_process.Manager(self.http.deployment, OTHER, self.OTHER_TARGET)
         self.store = self.http.manager.backend.fake_store
         self.other_store = self.other.backend.fake_store
 

@@ -73,6 +73,13 @@ class FakeTargetTest(target.TargetContract):
         self.assertEqual((), self.fake.exports())
 
 
+class SingleHostTargetTest(target.TargetContract):
+    def make(self) -> fake_target.SingleHostTarget:
+        if not hasattr(self, 'fake'):
+            self.fake = fake_target.SingleHostTarget(settings.settings('/nowhere'))
+        return self.fake
+
+
 class FakeResizeTest(target.ResizeContract):
     def make(self) -> fake_target.FakeTarget:
         self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))

@@ -9,6 +9,23 @@ from blockattach.drivers.targets import fake as fake_target
 from blockattach.tests.conformance import settings
 
 
+class ReportingStore(fake_store.FakeStore):
+    """Store whose pool says more of itself."""
+
+    def __init__(self, settings, reported) -> None:
+        super().__init__(settings)
+        self._reported = reported
+
+    def pools(self):
+        return tuple(dataclasses.replace(found, capabilities={
+            **found.capabilities, **self._reported}) for found in super().pools())
+
+
+def _reporting(backend, reported):
+    """Return the backend with a store that reports these capabilities too."""
+    return dataclasses.replace(backend, store=ReportingStore(backend.settings, reported))
+
+
 class LoadingTest(unittest.TestCase):
     def setUp(self) -> None:
         self.settings = dataclasses.replace(settings.settings('/nowhere'), store='fake',
@@ -36,6 +53,23 @@ class LoadingTest(unittest.TestCase):
         self.assertEqual(['clone', 'clone_snapshot', 'disks', 'host_reservations', 'live_resize',
                           'manage', 'revert', 'snapshots'],
                          report.capabilities['driver_capabilities'])
+
+    def test_multiattach_of_pools_is_denied_by_store_or_target(self) -> None:
+        for target, reported, expected in (
+                ('fake', {}, True), ('fake', {'multiattach': True}, True),
+                ('fake', {'multiattach': False}, False), ('fake', {'multiattach': 'False'}, False),
+                ('fake_single', {}, False), ('fake_single', {'multiattach': True}, False)):
+            with self.subTest(target=target, reported=reported):
+                backend = loading.load_backend(dataclasses.replace(self.settings, target=target))
+                [report] = _reporting(backend, reported).pools()
+                self.assertIs(expected, report.capabilities['multiattach'])
+
+    def test_facts_that_the_driver_reports_are_believed(self) -> None:
+        backend = loading.load_backend(self.settings)
+        backend.target.storage_protocol = 'NVMe-oF'
+        [report] = _reporting(backend, {'vendor_name': 'Example', 'driver_version': '7'}).pools()
+        self.assertEqual(('NVMe-oF', 'Example', '7'), tuple(report.capabilities[name] for name in (
+            'storage_protocol', 'vendor_name', 'driver_version')))
 
     def test_capabilities_are_those_of_both(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))

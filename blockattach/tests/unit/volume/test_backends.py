@@ -10,6 +10,7 @@ from blockattach.drivers.stores import fake as fake_store
 from blockattach.drivers.stores import file
 from blockattach.drivers.targets import fake as fake_target
 from blockattach.drivers.targets import tgt
+from blockattach.testing import backend
 from blockattach.tests.conformance import settings
 from blockattach.volume import backends
 
@@ -71,3 +72,15 @@ class ForConsumerTest(unittest.TestCase):
         self.assertEqual({'qos_specs': {'total_iops_sec': 5}},
                          self.more(file.FileStore, tgt.TgtTarget, {'total_iops_sec': 5}))
         self.assertEqual({'qos_specs': {}}, self.more(file.FileStore, tgt.TgtTarget, {}))
+
+
+class FactsTest(unittest.TestCase):
+
+    def test_facts_of_a_target_are_those_of_its_driver(self):
+        for target, expected in ((fake_target.FakeTarget, True),
+                                 (fake_target.SingleHostTarget, False)):
+            kept = backend.FakeBackend(target=target)
+            self.assertEqual((expected, 'iSCSI'),
+                             (kept.target.multiattach, kept.target.storage_protocol))
+            self.assertEqual([expected], [
+                one.capabilities['multiattach'] for one in kept.loaded.pools()])
