@@ -214,16 +214,14 @@ def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
     return taken, wrong
 
 
-def duplicates(table: str, rows: Sequence[Row], pads: bool) -> list[str]:
+def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
     """Return for each row which columns another row repeats; empty where none does.
 
     Like a unique index: rows with a NULL in these columns repeat nothing.
-
-    :param pads: the database here compares texts without the blanks at their ends
     """
     said = [''] * len(rows)
     for columns in TABLES[table].unique:
-        keys = [tuple(_compared(row.get(column), pads) for column in columns) for row in rows]
+        keys = [tuple(row.get(column) for column in columns) for row in rows]
         counted = collections.Counter(keys)
         for number, key in enumerate(keys):
             if counted[key] > 1 and None not in key:
@@ -247,10 +245,6 @@ def shown(value: Any) -> str:
     if not text.isprintable() or len(text) > _LONGEST_SHOWN:
         text = ascii(text[:_LONGEST_SHOWN])
     return text
-
-
-def _compared(value: Any, pads: bool) -> Any:
-    return value.rstrip(' ') if pads and isinstance(value, str) else value
 
 
 def _is_uuid(value: str) -> bool:

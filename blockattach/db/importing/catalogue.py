@@ -59,16 +59,16 @@ class Catalogue:
             records.VolumeType, row, extra_specs={}, encryption=None)
 
 
-def read(cinder: source.Source, now: datetime.datetime, pads: bool) -> Catalogue:
-    """Return all of it: it is small beside the volumes. For ``pads`` see `checks.check`."""
-    specs, refused = _qos_specs(cinder, now, pads)
+def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
+    """Return all of it: it is small beside the volumes."""
+    specs, refused = _qos_specs(cinder, now)
     # All types are public where the schema has no such column.
     live = [{'is_public': True, **row} for row in cinder.rows('volume_types')]
-    checked = checks.check('volume_types', live, pads)
+    checked = checks.check('volume_types', live)
     ids = {cinder_rows.comparable(row['id']) for row in live}
     of = {name: checks.check(name, [
         row for row in cinder.rows(name) if cinder_rows.comparable(row['volume_type_id']) in ids
-    ], pads) for name in _OF_TYPES}
+    ]) for name in _OF_TYPES}
     refused += [one for found in (checked, *of.values()) for one in found.findings]
     lost = {owner for name in _PARTS for owner in of[name].owners('volume_type_id')}
     types, known = [], {None, *(row['id'] for row in specs)}
@@ -111,20 +111,19 @@ def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
 
 
 def _qos_specs(cinder: source.Source, now: datetime.datetime,
-               pads: bool) -> tuple[list[dict[str, Any]], list[report.Finding]]:
+               ) -> tuple[list[dict[str, Any]], list[report.Finding]]:
     """Return the QoS specs, and what is refused of them.
 
     A tree there: the name is the root, each limit a leaf, and who enforces them another one.
     """
-    checked = checks.check(_QOS, cinder.rows(_QOS), pads)
+    checked = checks.check(_QOS, cinder.rows(_QOS))
     refused, lost = list(checked.findings), checked.owners('specs_id')
     leaves: dict[str, dict[str, str | None]] = {}
     for row in checked.good:
         if row['specs_id'] is not None:
             leaves.setdefault(row['specs_id'], {})[row['key']] = row['value']
     roots = [row for row in checked.good if row['specs_id'] is None and row['id'] not in lost]
-    names = checks.check('qos_names', [{'id': row['id'], 'value': row['value']} for row in roots],
-                         pads)
+    names = checks.check('qos_names', [{'id': row['id'], 'value': row['value']} for row in roots])
     refused += [one._replace(table=_QOS) for one in names.findings]
     named, made = {row['id'] for row in names.good}, []
     for row in roots:

@@ -29,10 +29,10 @@ class Checked(NamedTuple):
         return {cinder_rows.comparable(row.get(column)) for row, _ in self.bad}
 
 
-def check(table: str, rows: Sequence[dict[str, Any]], pads: bool = False) -> Checked:
-    """Sort rows of a table into good and bad ones. For ``pads`` see `cinder_rows.duplicates`."""
+def check(table: str, rows: Sequence[dict[str, Any]]) -> Checked:
+    """Sort rows of a table into good and bad ones."""
     checked = Checked([], [])
-    for row, repeated in zip(rows, cinder_rows.duplicates(table, rows, pads), strict=True):
+    for row, repeated in zip(rows, cinder_rows.duplicates(table, rows), strict=True):
         taken, wrong = cinder_rows.read(table, row)
         findings = [finding(table, row, 'damaged', text) for text in wrong]
         if repeated:

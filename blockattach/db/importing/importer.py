@@ -34,9 +34,7 @@ class Importer:
         """
         self._database = database
         self._cinder = cinder
-        # MariaDB compares texts without the blanks at their ends.
-        pads = database.engine.dialect.name in ('mysql', 'mariadb')
-        self._catalogue = catalogue.read(cinder, database.clock.utcnow(), pads)
+        self._catalogue = catalogue.read(cinder, database.clock.utcnow())
         self._refused = [*checks.check('services', cinder.rows('services')).findings,
                          *self._catalogue.refused]
         self._replaced: list[report.Finding] = []
@@ -44,7 +42,7 @@ class Importer:
             self._judge_names(connection)
             default = self._catalogue.default(connection, default_type)
         self._reader = volumes.Reader(
-            cinder, self._catalogue.kinds, default, choices, database.clock.utcnow(), pads)
+            cinder, self._catalogue.kinds, default, choices, database.clock.utcnow())
 
     def survey(self) -> report.Report:
         """Return what there is, and what is changed, refused and left; nothing is written."""

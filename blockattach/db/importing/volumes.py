@@ -40,13 +40,11 @@ class Reader:
 
     def __init__(self, cinder: source.Source, kinds: Mapping[str, records.VolumeType],
                  default: records.VolumeType | None, choices: importing.Choices,
-                 now: datetime.datetime, pads: bool) -> None:
+                 now: datetime.datetime) -> None:
         """
         :param default: the type of volumes that have none
         :param now: when things were made that do not say it
-        :param pads: see `checks.check`
         """
-        self._pads = pads
         self._cinder = cinder
         self._kinds = kinds
         self._default = default
@@ -93,7 +91,7 @@ class Reader:
 
         :param owners: the rows on which they hang, by id; None: they hang on volumes
         """
-        checked = checks.check(name, self._cinder.rows(name, **of), self._pads)
+        checked = checks.check(name, self._cinder.rows(name, **of))
         [column] = of
         for row, found in checked.bad:
             owner = cinder_rows.comparable(row[column])

@@ -3,7 +3,8 @@
 ``utf8mb4_bin`` pads the shorter text with blanks. Needs no online migration and no release: a
 process of any release works before and after, and no rows can collide, as more texts differ than
 before. Ids stay as they are: they are UUIDs, and foreign keys hold their collation.
-So do the resources of quotas, which are selected in one column with ids; no client names them.
+So do columns that are joined with ids or selected in one column with them, none of which a client
+writes: the resources of quotas, and what work is on and remembers.
 """
 import logging
 from collections.abc import Iterator
@@ -23,13 +24,8 @@ LOG = logging.getLogger('blockattach.db.schema.migrations')
 
 # The first is MariaDB's (10.2), the second is MySQL's (8.0.17).
 COLLATIONS = ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')
-TABLES = (
-    'attachment_events', 'attachments', 'cached_images', 'default_volume_types', 'grants',
-    'idempotency_keys', 'leases', 'messages', 'pools', 'qos_specs', 'quota_classes', 'quotas',
-    'rpc_endpoints', 'services', 'snapshot_metadata', 'snapshots', 'transfers',
-    'volume_image_metadata', 'volume_metadata', 'volume_type_encryptions',
-    'volume_type_extra_specs', 'volume_type_projects', 'volume_types', 'volumes', 'work')
 _ID_LENGTH = 36
+_KEPT = ('resource', 'resource_id', 'progress')
 # Rows that are named in the log, of each column.
 _NAMED = 20
 
@@ -38,16 +34,16 @@ _KNOWN = sa.text('SELECT collation_name FROM information_schema.collations '
                      sa.bindparam('names', COLLATIONS, expanding=True))
 _COLUMNS = sa.text(
     'SELECT table_name, column_name, column_type, is_nullable, column_key <> :none '
-    'FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name IN :tables '
+    'FROM information_schema.columns WHERE table_schema = DATABASE() '
     "AND data_type IN ('varchar', 'text', 'mediumtext') "
-    'AND character_maximum_length <> :id_length AND column_name <> :resource '
-    'AND collation_name <> :collation ORDER BY table_name, ordinal_position').bindparams(
-        sa.bindparam('tables', TABLES, expanding=True), none='', id_length=_ID_LENGTH,
-        resource='resource')
+    'AND character_maximum_length <> :id_length AND column_name NOT IN :kept '
+    'AND collation_name = :padding ORDER BY table_name, ordinal_position').bindparams(
+        sa.bindparam('kept', _KEPT, expanding=True), none='', id_length=_ID_LENGTH,
+        padding='utf8mb4_bin')
 
 
 def upgrade() -> None:
-    """Give every column of text a collation without padding.
+    """Give every column of text that has the former collation one without padding.
 
     Requests wait while the tables are copied, about two seconds for a million rows.
 
@@ -62,7 +58,7 @@ def upgrade() -> None:
         raise errors.ConfigurationError(
             reason='the database server has no binary collation without padding: MariaDB has one '
                    'since 10.2, MySQL since 8.0.17')
-    columns = list(bind.execute(_COLUMNS, {'collation': collation}))
+    columns = list(bind.execute(_COLUMNS))
     for table, column, *_, has_key in columns:
         if has_key:
             _name_padded(bind, table, column)
