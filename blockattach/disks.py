@@ -1,4 +1,5 @@
 """The bytes of disks, files and block devices, piece by piece: read, written, and compared."""
+import contextlib
 import ctypes
 import errno
 import functools
@@ -6,8 +7,10 @@ import hashlib
 import os
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Protocol
 
+from blockattach import errors
 from blockattach import units
 
 PIECE = units.MIB
@@ -15,6 +18,16 @@ PIECE = units.MIB
 SETTLED = units.MIB
 """After so many bytes a copy waits until they are on the medium: what others make durable on the
 same disk waits for no more than that, and the cache is left to them."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Numbers of errors that say that nothing more fits: a repeat meets the same."""
+# number of an error -> what it means wherever bytes are kept. Any other is uncertain.
+MEANINGS: Mapping[int, type[errors.BackendError]] = {
+    **dict.fromkeys(NO_ROOM, errors.BackendFull),
+    # Nothing can be written until an operator mounts it anew: final, so that nobody waits.
+    errno.EROFS: errors.BackendRefused,
+    # The disk may have done it, and may do it the next time.
+    errno.EIO: errors.BackendUncertain,
+}
 # fallocate of linux/falloc.h: keep the size, punch a hole.
 _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
@@ -42,6 +55,30 @@ class Disk(Protocol):
 
     def close(self) -> None:
         """End the use."""
+
+
+def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
+    """Return the backend error that an error of a disk or a file system means.
+
+    :param size_gb: the requested room, for the error where there is none
+    """
+    kind = MEANINGS.get(exc.errno or 0, errors.BackendUncertain)
+    reason = exc.strerror or str(exc)
+    if kind is errors.BackendFull:
+        return errors.BackendFull(size_gb=f'{size_gb:g}', reason=reason)
+    return kind(reason=f'the file system failed: {reason}')
+
+
+@contextlib.contextmanager
+def translated(size_gb: float = 0) -> Iterator[None]:
+    """Raise the backend error in the place of an error of a disk; see `error_of`.
+
+    :raises BackendError: see `error_of`
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise error_of(exc, size_gb) from exc
 
 
 def punch(file: int, offset: int, length: int) -> None:

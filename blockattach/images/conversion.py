@@ -3,6 +3,7 @@
 It finds two files in the folder that it is started in, by names of ours, and is given each one's
 format. Where the service runs as root it runs as another user; it can never gain a right.
 """
+import errno
 import os
 import pwd
 import subprocess
@@ -16,6 +17,9 @@ _NAMES = {'vhd': 'vpc', 'ploop': 'parallels'}
 """What qemu-img calls formats otherwise than Glance."""
 _ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C', 'PYTHONSAFEPATH': '1'}
 _LONGEST_REASON = 500
+_FULL = {errno.ENOSPC: 'No space left on device', errno.EDQUOT: 'Disk quota exceeded'}
+"""In the words of the C library under ``LC_ALL=C``. A file that is too large is beyond our own
+limit, and means no full disk."""
 
 
 class Converter:
@@ -39,6 +43,7 @@ class Converter:
 
         :param most_bytes: that the new file may have
         :raises ConversionFailed: it cannot be converted, or not within the limits
+        :raises OSError: there is no room for the new file
         :raises ConfigurationError: there is no such program, or its account does not exist
         """
         self.hand_over(folder)
@@ -59,9 +64,11 @@ class Converter:
                     address_space=settings.address_space, cpu_time=settings.cpu_seconds,
                     file_size=most_bytes, core_file_size=0))
         except processutils.ProcessExecutionError as exc:
-            raise errors.ConversionFailed(
-                reason=(str(exc.stderr or '').strip() or f'it ended with {exc.exit_code}')[
-                    -_LONGEST_REASON:]) from exc
+            complaint = str(exc.stderr or '').strip() or f'it ended with {exc.exit_code}'
+            for number, said in _FULL.items():
+                if said in complaint:
+                    raise OSError(number, said) from exc
+            raise errors.ConversionFailed(reason=complaint[-_LONGEST_REASON:]) from exc
         except subprocess.TimeoutExpired as exc:
             started[0].kill()
             started[0].communicate()

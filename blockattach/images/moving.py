@@ -5,7 +5,6 @@ opens it, and only what was found good is written onto a disk. The folder goes w
 """
 import contextlib
 import dataclasses
-import errno
 import math
 import os
 import shutil
@@ -14,9 +13,12 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from oslo_log import log as oslo_log
+
 from blockattach import disks
 from blockattach import errors
 from blockattach import failpoints
+from blockattach import log
 from blockattach import units
 from blockattach.conf import images as images_conf
 from blockattach.domain import images
@@ -25,6 +27,8 @@ from blockattach.images import conversion
 from blockattach.images import copying
 from blockattach.images import inspection
 from blockattach.images import signatures
+
+LOG = oslo_log.getLogger(__name__)
 
 Copied = copying.Copied
 Open = Callable[[], disks.Disk]
@@ -82,7 +86,7 @@ class ImageMover:
         :raises OSError: the disk, or the folder, fails
         """
         size = units.gib_to_bytes(size_gb)
-        with self._own(name) as folder:
+        with self._own(name, image) as folder:
             source = os.path.join(folder, _IMAGE)
             self._fetch(image, source, copied,
                         lambda done: note(_share(done, image.size or 0, 0, 50)))
@@ -101,12 +105,8 @@ class ImageMover:
                               lambda done: note(_share(done, seen.virtual_size, 50, 100)))
             if not keep:
                 return None
-            kept = Kept(f'{folder}{_KEPT}', math.ceil(seen.virtual_size / units.GIB))
-            kept.drop()
-            # That of the act may be of the account that converts.
-            os.mkdir(kept.path, mode=0o700)
-            os.replace(source, os.path.join(kept.path, _DISK))
-            return kept
+            return _keep(source, Kept(f'{folder}{_KEPT}',
+                                      math.ceil(seen.virtual_size / units.GIB)))
 
     def fill_kept(self, path: str, make: Callable[[], Open], note: Note, copied: Copied) -> bool:
         """Write what `fill` has kept onto another disk; False: it is not there any more, as it is
@@ -146,13 +146,14 @@ class ImageMover:
             return
         if self.settings.conversion_disabled:
             raise errors.ConversionFailed(reason='it is disabled here')
-        with self._own(name) as folder, _room(image):
+        with self._own(name, image) as folder:
             made = os.path.join(folder, _MADE)
-            with contextlib.closing(disk()) as opened:
-                copying.save(opened, size, os.path.join(folder, _DISK), copied,
-                             lambda done: note(_share(done, size, 0, 50)))
-            conversion.Converter(self.settings).convert(
-                folder, _DISK, images.RAW, _MADE, str(image.disk_format), size * 2 + _MORE)
+            with _room(image):
+                with contextlib.closing(disk()) as opened:
+                    copying.save(opened, size, os.path.join(folder, _DISK), copied,
+                                 lambda done: note(_share(done, size, 0, 50)))
+                conversion.Converter(self.settings).convert(
+                    folder, _DISK, images.RAW, _MADE, str(image.disk_format), size * 2 + _MORE)
             length = os.path.getsize(made)
             sized(length)
             with contextlib.closing(disks.Device(made, length)) as file:
@@ -199,16 +200,32 @@ class ImageMover:
         return os.path.join(folder, _DISK)
 
     @contextlib.contextmanager
-    def _own(self, name: str) -> Iterator[str]:
+    def _own(self, name: str, image: images.Image) -> Iterator[str]:
         """A folder that nobody else looks into."""
         path = os.path.join(self.folder, name)
         shutil.rmtree(path, ignore_errors=True)
-        os.makedirs(self.folder, mode=0o711, exist_ok=True)
-        os.mkdir(path, mode=0o700)
+        with _room(image):
+            os.makedirs(self.folder, mode=0o711, exist_ok=True)
+            os.mkdir(path, mode=0o700)
         try:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _keep(source: str, kept: Kept) -> Kept | None:
+    """Keep the raw form of an image; None if it cannot be kept. The disk has its bytes already."""
+    try:
+        kept.drop()
+        # That of the act may be of the account that converts.
+        os.mkdir(kept.path, mode=0o700)
+        os.replace(source, os.path.join(kept.path, _DISK))
+    except OSError as exc:
+        LOG.warning('Failed to keep an image for the cache%s',
+                    log.fields(path=kept.path, reason=exc.strerror))
+        kept.drop()
+        return None
+    return kept
 
 
 @contextlib.contextmanager
@@ -217,7 +234,7 @@ def _room(image: images.Image) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if exc.errno not in disks.NO_ROOM:
             raise
         raise errors.ImageTooLarge(
             image_id=image.id, reason='there is no room left where images are converted') from exc

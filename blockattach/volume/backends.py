@@ -1,5 +1,6 @@
 """A backend as the manager uses it: volumes by their records instead of by the drivers' values."""
 import abc
+import contextlib
 import dataclasses
 import functools
 import os
@@ -124,6 +125,10 @@ class KeptBackend:
             return self.store.disk(_stored(volume), writes)
         return disks.Device(self.store.device(_stored(volume)), volume.size_gb * units.GIB,
                             writes)
+
+    def disk_errors(self, volume: records.Volume) -> contextlib.AbstractContextManager[None]:
+        """Return what raises the backend errors that errors of the volume's disk mean."""
+        return disks.translated(volume.size_gb)
 
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""

@@ -31,7 +31,7 @@ _ATTEMPTS = 3
 _SURE = (errors.ImageNotFound, errors.ImageUnacceptable, errors.ImageRefused,
          errors.ConversionFailed, errors.GlanceMissing, errors.BackendRefused)
 """What a repeat does not change."""
-_UNSURE = (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError, OSError)
+_UNSURE = (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError)
 _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
     errors.ImageTooLarge: messages.IMAGE_TOO_LARGE,
     errors.ImageSignatureWrong: messages.IMAGE_SIGNATURE_WRONG,
@@ -114,7 +114,8 @@ class ImageWork:
             found = volume_queries.claimed(self._database, claim)
             try:
                 # A volume that is uploaded may be in use: others act on it meanwhile.
-                with contextlib.nullcontext() if shared else self._leases.alone(claim.resource_id):
+                with contextlib.nullcontext() if shared else self._leases.alone(
+                        claim.resource_id), self._backend.disk_errors(found.volume):
                     return act(found)
             except _SURE as exc:
                 text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
@@ -153,7 +154,8 @@ class ImageWork:
 
     def _upload(self, found: volume_queries.AtWork) -> None:
         try:
-            self._give_bytes(found)
+            with self._backend.disk_errors(found.volume):
+                self._give_bytes(found)
         except (*_SURE, *_UNSURE) as exc:
             if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:
                 self._discard(found)

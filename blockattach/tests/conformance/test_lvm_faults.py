@@ -1,10 +1,13 @@
 """What can go wrong with LVM, and what must never be touched: each ends in words that help."""
+import errno
 import os
 from unittest import mock
 
 from blockattach import errors
 from blockattach import units
 from blockattach.drivers import base
+from blockattach.drivers.stores.lvm import group
+from blockattach.privileged import lvm
 from blockattach.tests.conformance import lvm_backend
 from blockattach.tests.conformance import lvm_stand_in
 
@@ -21,6 +24,25 @@ class LvmTest(lvm_backend.LvmTestCase):
     def refuses(self, words, act, *arguments, kind=errors.BackendRefused):
         with self.assertRaisesRegex(kind, words):
             act(*arguments)
+
+
+class DiskTest(LvmTest):
+    """An error of a disk, while bytes are copied, means the same as in a file system."""
+
+    def test_copy_with_an_error_of_the_disk_raises_its_meaning(self):
+        used = group.VolumeGroup(lvm.Site(VG, '', 60))
+        for number, kind in ((errno.ENOSPC, errors.BackendFull),
+                             (errno.EDQUOT, errors.BackendFull),
+                             (errno.EFBIG, errors.BackendFull),
+                             (errno.EROFS, errors.BackendRefused),
+                             (errno.EIO, errors.BackendUncertain),
+                             (errno.EPIPE, errors.BackendUncertain)):
+            def fail(_site, number=number):
+                raise OSError(number, os.strerror(number))
+
+            with self.subTest(os.strerror(number)), self.assertRaises(kind) as caught:
+                used.do(fail)
+            self.assertIs(kind, type(caught.exception))
 
 
 class CheckTest(LvmTest):

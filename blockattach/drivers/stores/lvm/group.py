@@ -21,6 +21,7 @@ from typing import Any
 
 from oslo_privsep import daemon
 
+from blockattach import disks
 from blockattach import errors
 from blockattach.drivers import base
 from blockattach.privileged import lvm
@@ -153,6 +154,9 @@ class VolumeGroup:
         except ValueError as exc:
             raise errors.BackendRefused(reason=str(exc)) from exc
         except OSError as exc:
+            if exc.errno in disks.MEANINGS:
+                # Of a disk, while bytes were copied.
+                raise disks.error_of(exc, size_gb) from exc
             raise errors.BackendUncertain(
                 reason=f'what acts on LVM for us failed: {exc}; see helper_command in '
                        f'[privsep_lvm]') from exc
@@ -176,6 +180,13 @@ def source_name(volume: base.StoredVolume) -> str:
 def deleted_name(name: str) -> str:
     """A unique name: a volume may be deleted while a former one of its name is still wiped."""
     return f'{DELETED}{name.partition("-")[2]}-{uuid.uuid4().hex[:8]}'
+
+
+def replaced_by(name: str) -> str | None:
+    """Return the name of the volume that has replaced a deleted one, should there be such."""
+    if not name.startswith(DELETED):
+        return None
+    return f'{VOLUME}{name.removeprefix(DELETED).rpartition("-")[0]}'
 
 
 def is_replaced(name: str, volume: base.StoredVolume) -> bool:

@@ -1,5 +1,6 @@
 """qemu-img runs without rights and within limits."""
 import dataclasses
+import errno
 import os
 import pwd
 import tempfile
@@ -11,6 +12,15 @@ from blockattach.images import conversion
 from blockattach.tests.fixtures import disks
 
 MOST = 64 * disks.MIB
+
+
+class Complaining(conversion.Converter):
+    """Runs a program that complains and fails in the place of qemu-img."""
+
+    words = ''
+
+    def _rightless(self):
+        return ['sh', '-c', f'echo "{self.words}" >&2; exit 1', 'sh']
 
 
 class ConversionTest(unittest.TestCase):
@@ -54,6 +64,15 @@ class ConversionTest(unittest.TestCase):
         if os.geteuid() == 0:
             with self.assertRaisesRegex(errors.ConfigurationError, 'image_conversion_user'):
                 self.convert(b'', 'qcow2', conversion_user='no-such-account')
+
+    def test_full_disk_is_told_from_a_bad_image(self):
+        for number, words in ((errno.ENOSPC, 'No space left on device'),
+                              (errno.EDQUOT, 'Disk quota exceeded')):
+            converter = Complaining(images_conf.ImageSettings(conversion_dir=self.folder))
+            converter.words = f'qemu-img: error while writing at byte 65536: {words}'
+            with self.subTest(words), self.assertRaises(OSError) as caught:
+                converter.convert(self.folder, 'image', 'raw', 'disk', 'qcow2', MOST)
+            self.assertEqual(number, caught.exception.errno)
 
     def test_what_is_no_image(self):
         self.failed('qcow2', bytes(disks.MIB), 'qcow2')
