@@ -128,12 +128,20 @@ class SnapshotContract(store_base.StoreBase):
         if self.has_bytes:
             self.assertEqual(store_base.MARK, self._read(cloned, 0))
 
-    def test_clone_of_no_snapshot_or_into_something_smaller_is_refused(self) -> None:
+    def test_clone_of_no_snapshot_is_refused(self) -> None:
+        self._refuses_to_clone(self.snapshot(self._created()), self.volume())
+
+    def test_clone_of_a_snapshot_of_an_extended_volume_has_its_first_bytes(self) -> None:
         large = self._created(2)
+        if self.has_bytes:
+            self._write(large, 0)
+            self._write(large, units.GIB)
         snapshot = self.snapshot(large)
         self._snapshots().create_snapshot(snapshot)
-        self._refuses_to_clone(self.snapshot(large), self.volume(2))
-        self._refuses_to_clone(snapshot, self.volume(1))
+        cloned = self._from(snapshot, 1)
+        self.assertEqual(1, self.size_gb(cloned))
+        if self.has_bytes:
+            self.assertEqual(store_base.MARK, self._read(cloned, 0))
 
     def test_revert_gives_the_bytes_back_and_keeps_the_snapshot(self) -> None:
         store = self._reverter()

@@ -137,7 +137,12 @@ class VolumeStore(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Make sure that the store can be used now.
+        """Make sure that the store can be used now, and remove what an earlier process that was
+        killed has left half made.
+
+        Called at the start, before any other verb. Another process may be at work in the same
+        pool (a cluster): only what provably nobody works on is removed. The repeat of a verb
+        removes the rest or goes on with it, and so does the deletion of what was to be made.
 
         :raises ConfigurationError: it cannot; the text says what the operator must change
         """
@@ -318,10 +323,12 @@ class Clone(Protocol):
               copied: Copied = unlimited) -> None:
         """Make ``volume`` with the bytes of ``source``; what is beyond them reads as zeros.
 
-        A repeat keeps what is there. The two share no later write. The source may be in use.
+        Of a source that is larger it has the first bytes: the source was extended after the
+        clone was accepted. A repeat keeps what is there. The two share no later write. The source
+        may be in use.
 
         :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the source is not there, or larger
+        :raises BackendRefused: the source is not there
         """
 
 
@@ -353,10 +360,11 @@ class CloneSnapshot(Protocol):
                        copied: Copied = unlimited) -> None:
         """Make ``volume`` with the bytes of the snapshot; what is beyond them reads as zeros.
 
-        A repeat keeps what is there.
+        Of a larger snapshot it has the first bytes: its volume was extended between the request
+        for the snapshot and the snapshot. A repeat keeps what is there.
 
         :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the snapshot is not there, or larger
+        :raises BackendRefused: the snapshot is not there
         """
 
 

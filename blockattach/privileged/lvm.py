@@ -156,9 +156,10 @@ def extend(site: Site, name: str, size: int) -> None:
 
 @context.lvm.entrypoint
 def cut(site: Site, name: str, size: int) -> None:
-    """Give back what a deleted volume has beyond ``size`` bytes."""
+    """Give back what a volume that is deleted, or still being made, has beyond ``size`` bytes."""
     site = _checked(site, name)
-    _only_deleted(name)
+    if not name.startswith('_unfinished-'):
+        _only_deleted(name)
     # Without LVM's own back-up of each step: a wipe makes hundreds of them.
     _lvm(site, 'lvreduce', '--force', '--yes', '--autobackup', 'n', '--size', f'{int(size)}b',
          f'{site.group}/{name}')

@@ -160,12 +160,14 @@ class FakeStore(base.VolumeStore):
     def _clone(self, source: str, volume: base.StoredVolume, copied: base.Copied) -> None:
         if volume.name in self._sizes:
             return
-        if volume.size_gb < (size := self._existing(source)):
-            raise errors.BackendRefused(reason=f'{volume.name} is smaller than its source')
+        size = min(volume.size_gb, self._existing(source))
         self._make_room(volume.size_gb)
         copied(units.gib_to_bytes(size))
         self._sizes[volume.name] = volume.size_gb
-        self._contents[volume.name] = {**self.contents(source), _ORIGIN: source.encode()}
+        end = units.gib_to_bytes(size)
+        self._contents[volume.name] = {
+            **{offset: piece for offset, piece in self.contents(source).items() if offset < end},
+            _ORIGIN: source.encode()}
 
     def _existing(self, name: str) -> int:
         if name not in self._sizes:

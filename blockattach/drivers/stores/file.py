@@ -1,12 +1,15 @@
 """Volumes as sparse raw files in one folder: needs no kernel feature and no rights.
 
 A volume appears under its name only when it is whole: it is made under another name, linked and
-then made durable, so that neither a crash nor a second creator leaves half of one.
+then made durable, so that neither a crash nor a second creator leaves half of one. Its maker locks
+the hidden file (flock) for as long as it runs: the kernel lets the lock go with the process, so a
+hidden file that can be locked is one that a killed process left.
 """
 import contextlib
 import errno
 import fcntl
 import os
+import re
 import signal
 import socket
 import stat
@@ -26,12 +29,16 @@ from blockattach.drivers import devices
 
 LOG = oslo_log.getLogger(__name__)
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
+# Locked by a living process, gone meanwhile, or on a file system that has no locks.
+_NOT_PROVED = frozenset({errno.EWOULDBLOCK, errno.ENOENT, errno.ENOLCK, errno.EOPNOTSUPP,
+                         errno.ENOSYS, errno.EINVAL})
 # ioctl of linux/fs.h: share the extents of another file.
 _FICLONE = 0x40049409
 _UNFINISHED = '.new'
+_HIDDEN = re.compile(r'\.(?P<name>(volume|snapshot)-[0-9a-f-]{36})\.\w+\.new')
+"""The names of what is half made or deleted. Other hidden files are an operator's."""
 _FREED = 16 * units.MIB
 """So much room is given back at once. A file system that frees a large file in one step, and
 discards it on the medium, lets others wait meanwhile that make something durable there."""
@@ -56,9 +63,11 @@ class FileStore(base.VolumeStore):
                        f'{self._folder}; targets cannot export files from there')
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            # First: the room may be what is missing below.
+            self._remove_abandoned()
             tempfile.TemporaryFile(dir=self._folder).close()
         except OSError as exc:
-            if exc.errno in _FULL and os.path.isdir(self._folder):
+            if exc.errno in disks.NO_ROOM and os.path.isdir(self._folder):
                 # Nothing can be made here by now; what is here is still to be served.
                 LOG.warning('Disk of a backend is full: no volume can be made on it%s',
                             log.fields(path=self._folder))
@@ -71,7 +80,7 @@ class FileStore(base.VolumeStore):
         if os.path.exists(self._path(volume.name)):
             return
         self._make_room(volume.size_gb)
-        with self._answering(volume.size_gb), self._unfinished(volume.name) as file:
+        with disks.translated(volume.size_gb), self._unfinished(volume.name) as file:
             os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
@@ -100,14 +109,13 @@ class FileStore(base.VolumeStore):
         with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
             size = max(os.fstat(file).st_size, os.fstat(original).st_size)
             self._make_room(volume.size_gb)
-            with self._answering(size / units.GIB), \
+            with disks.translated(size / units.GIB), \
                     self._unfinished(volume.name, replace=file) as copy:
-                _copy(original, copy, copied)
-                os.ftruncate(copy, size)
+                _copy(original, copy, copied, size)
 
     def manageable(self) -> tuple[base.Manageable, ...]:
         """See `base.Manage`."""
-        with self._answering():
+        with disks.translated():
             return tuple(
                 base.Manageable(name, size, name.startswith(_SNAPSHOT), in_use=self._is_used(name))
                 for name, size in sorted(self._sizes().items()))
@@ -136,7 +144,7 @@ class FileStore(base.VolumeStore):
                     reason=f'{volume.name} is larger than {size_gb} GiB already')
             if present < wanted:
                 self._make_room((wanted - present) / units.GIB)
-                with self._answering(size_gb):
+                with disks.translated(size_gb):
                     os.ftruncate(file, wanted)
                     os.fsync(file)
 
@@ -149,11 +157,11 @@ class FileStore(base.VolumeStore):
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
         """See `base.Discard`."""
         path = self.device(volume)
-        with self._answering():
+        with disks.translated():
             return devices.allocated(path)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        with self._answering():
+        with disks.translated():
             room = os.statvfs(self._folder)
             sizes = self._sizes()
         return base.only_pool(
@@ -192,18 +200,14 @@ class FileStore(base.VolumeStore):
 
     def _make_copy(self, source: str, name: str, copied: base.Copied,
                    size: int | None = None) -> None:
-        """A file with the bytes of another, by default of its size."""
+        """Create a file with the first bytes of another one, by default all of its size now."""
         if os.path.exists(self._path(name)):
             return
         with self._opened(source) as original:
-            present = os.fstat(original).st_size
-            wanted = present if size is None else size
-            if present > wanted:
-                raise errors.BackendRefused(reason=f'{name} is smaller than its source {source}')
+            wanted = os.fstat(original).st_size if size is None else size
             self._make_room(wanted / units.GIB)
-            with self._answering(wanted / units.GIB), self._unfinished(name) as file:
-                _copy(original, file, copied)
-                os.ftruncate(file, wanted)
+            with disks.translated(wanted / units.GIB), self._unfinished(name) as file:
+                _copy(original, file, copied, wanted)
 
     def _take_over(self, name: str, new_name: str, size: int, grows: bool = True) -> None:
         """Rename a file that is not larger than ``size`` bytes, and let it grow to them."""
@@ -220,7 +224,7 @@ class FileStore(base.VolumeStore):
             _take_alone(file, name)
             if grows and present < size:
                 self._make_room((size - present) / units.GIB)
-            with self._answering(size / units.GIB):
+            with disks.translated(size / units.GIB):
                 os.fchmod(file, 0o600)
                 if grows:
                     os.ftruncate(file, max(present, size))
@@ -245,7 +249,7 @@ class FileStore(base.VolumeStore):
         path = self._path(name)
         if not os.path.isdir(self._folder):
             return
-        with self._answering():
+        with disks.translated():
             if _is_large(path):
                 # Nobody finds a part of it under its name.
                 os.rename(path, os.path.join(self._folder, f'.{name}.deleted{_UNFINISHED}'))
@@ -257,8 +261,21 @@ class FileStore(base.VolumeStore):
             _unlink(path)
             self._make_durable()
 
+    def _remove_abandoned(self) -> None:
+        """Remove what killed processes left half made."""
+        try:
+            for found in os.listdir(self._folder):
+                path = os.path.join(self._folder, found)
+                if _HIDDEN.fullmatch(found) and _remove_if_abandoned(path):
+                    LOG.info('Unfinished file of a killed process deleted%s',
+                             log.fields(path=path))
+        except OSError as exc:
+            # What is whole can be served all the same.
+            LOG.warning('Failed to delete what a killed process left unfinished, will retry at '
+                        'the next start%s', log.fields(path=self._folder, reason=exc.strerror))
+
     def _make_room(self, size_gb: float) -> None:
-        with self._answering():
+        with disks.translated():
             room = os.statvfs(self._folder)
             given = sum(self._sizes().values())
         base.check_room(self._settings, f'pool {self._settings.pool_name}',
@@ -270,7 +287,8 @@ class FileStore(base.VolumeStore):
 
         :param replace: the open file that it replaces, unless another process has it open
         """
-        file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
+        self._remove_earlier(name)
+        file, hidden = self._hidden(name)
         try:
             yield file
             os.fsync(file)
@@ -284,9 +302,34 @@ class FileStore(base.VolumeStore):
                 with contextlib.suppress(FileExistsError):
                     os.link(hidden, self._path(name))
         finally:
-            os.close(file)
-            _unlink(hidden)
+            try:
+                # Before the lock goes with the file: others look for it by this name.
+                _unlink(hidden)
+            finally:
+                os.close(file)
         self._make_durable()
+
+    def _hidden(self, name: str) -> tuple[int, str]:
+        """Create a hidden file that no other process removes while this one runs."""
+        while True:
+            file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
+            # A file system without locks has none for those who look either: nothing is removed.
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file).st_nlink:
+                return file, hidden
+            # Another process has looked between the two calls, and taken it for abandoned.
+            os.close(file)
+
+    def _remove_earlier(self, name: str) -> None:
+        """Remove what earlier attempts of killed processes left of one volume or snapshot.
+
+        Claims exclude a second attempt that runs. One that has lost its claim and does not know
+        it yet still has its lock, so it ends by itself.
+        """
+        for found in os.listdir(self._folder):
+            if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
+                _remove_if_abandoned(os.path.join(self._folder, found), piecewise=True)
 
     def _make_durable(self) -> None:
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -294,17 +337,6 @@ class FileStore(base.VolumeStore):
             os.fsync(folder)
         finally:
             os.close(folder)
-
-    @contextlib.contextmanager
-    def _answering(self, size_gb: float = 0) -> Iterator[None]:
-        """Translate an error of the file system to one of the contract."""
-        try:
-            yield
-        except OSError as exc:
-            if exc.errno in _FULL:
-                raise errors.BackendFull(size_gb=size_gb, reason=str(exc.strerror)) from exc
-            raise errors.BackendUncertain(
-                reason=f'the file system failed: {exc.strerror}') from exc
 
 
 def _take_alone(file: int, name: str) -> None:
@@ -316,6 +348,37 @@ def _take_alone(file: int, name: str) -> None:
     except OSError as exc:
         raise errors.BackendRefused(
             reason=f'{name} is in use, or the file system cannot tell: {exc.strerror}') from exc
+
+
+def _remove_if_abandoned(path: str, piecewise: bool = False) -> bool:
+    """Remove a hidden file unless a living process has it; return True if it was removed.
+
+    Several processes may share the folder, on several hosts: only the lock proves that nobody is
+    at work on the file. Age, names and process ids prove nothing there.
+
+    :param piecewise: spare others on the file system (see `_FREED`), and take longer
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its maker may have ended between the two calls: then this is a volume by now.
+        if not os.path.samestat(os.fstat(file), os.lstat(path)):
+            return False
+        # The name goes first. Should a lock not hold among hosts, a maker that runs finds no
+        # file to link and fails, and never links one whose bytes were given back.
+        os.unlink(path)
+        if piecewise and not os.fstat(file).st_nlink:
+            _free(file)
+        return True
+    except OSError as exc:
+        if exc.errno in _NOT_PROVED:
+            return False
+        raise
+    finally:
+        os.close(file)
 
 
 def _unlink(path: str) -> None:
@@ -349,21 +412,27 @@ def _free(file: int) -> None:
             raise
 
 
-def _copy(source: int, copy: int, copied: base.Copied) -> None:
-    """Make ``copy`` hold the bytes of ``source``: shared extents, else data without its holes."""
+def _copy(source: int, copy: int, copied: base.Copied, size: int) -> None:
+    """Make ``copy`` a file of ``size`` bytes, the first ones those of ``source``: shared extents,
+    else data without its holes.
+    """
     try:
         fcntl.ioctl(copy, _FICLONE, source)
     except OSError as exc:
         if exc.errno not in _NO_REFLINK:
             raise
-        _copy_data(source, copy, copied)
+        _copy_data(source, copy, copied, size)
+    # The source may have become larger than the copy shall be.
+    os.ftruncate(copy, size)
 
 
-def _copy_data(source: int, copy: int, copied: base.Copied) -> None:
-    os.ftruncate(copy, os.fstat(source).st_size)
+def _copy_data(source: int, copy: int, copied: base.Copied, size: int) -> None:
     unsettled = 0
     for start, length in _data(source, disks.SETTLED):
-        end = start + length
+        end = min(start + length, size)
+        if start >= end:
+            return
+        length = end - start
         while start < end:
             done = os.copy_file_range(source, copy, end - start, start, start)
             if not done:

@@ -149,7 +149,8 @@ class Lvm:
     def lvreduce(self, options):
         group, _, name = options.names[0].partition('/')
         found, size = self._volume(group, name), bytes_of(options.size)
-        if not is_zero(self._path(group, name), size):
+        # The room of a thin volume is zeroed before another one has it.
+        if found['kind'] == 'linear' and not is_zero(self._path(group, name), size):
             raise Failed('what is given back still holds data')
         found['size'] = size
         os.truncate(self._path(group, name), size)

@@ -73,7 +73,7 @@ class ExampleTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         head, counts, declared, *_ = done.stdout.splitlines()
         self.assertEqual('DirectoryStore', head)
-        self.assertRegex(counts, r'^  \d+ behaviours: \d+ proved, .* 1 skipped, 0 failed$')
+        self.assertRegex(counts, r'^  \d+ behaviours: \d+ proved, .* 4 skipped, 0 failed$')
         self.assertEqual('  declared: discard; proved: discard', declared)
         self.assertIn('    proved        a created volume reads as zeros\n', done.stdout)
         self.assertIn('    skipped       check says what the operator must change: ', done.stdout)

@@ -1,6 +1,7 @@
 """The file store keeps the store's contract."""
 import contextlib
 import dataclasses
+import errno
 import os
 from collections.abc import Iterator
 
@@ -8,9 +9,14 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import units
 from blockattach.conformance import store
+from blockattach.conformance import store_base
 from blockattach.drivers import base
 from blockattach.drivers.stores import file
 from blockattach.tests.conformance import settings
+
+MEANINGS = {errno.ENOSPC: errors.BackendFull, errno.EDQUOT: errors.BackendFull,
+            errno.EFBIG: errors.BackendFull, errno.EROFS: errors.BackendRefused,
+            errno.EIO: errors.BackendUncertain, errno.ENXIO: errors.BackendUncertain}
 
 
 class FileStoreTest(store.StoreContract):
@@ -19,6 +25,12 @@ class FileStoreTest(store.StoreContract):
     def make(self) -> file.FileStore:
         self.settings = settings.settings(settings.folder(self))
         return file.FileStore(self.settings)
+
+    def remake(self) -> file.FileStore:
+        return file.FileStore(self.settings)
+
+    def stored_names(self) -> frozenset[str]:
+        return frozenset(os.listdir(self.settings.volumes_dir))
 
     def make_unusable(self) -> file.FileStore:
         return file.FileStore(dataclasses.replace(self.settings, volumes_dir='/dev/null/volumes'))
@@ -44,6 +56,48 @@ class FileStoreTest(store.StoreContract):
         self.store.create(volume)
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
+
+    def test_start_leaves_the_unfinished_file_of_a_living_process(self) -> None:
+        source, volume = self._created(), self.volume()
+        self._write(source, 0)
+        seen = []
+
+        def start_another() -> None:
+            another = self.remake()
+            failpoints.disarm('drivers.file.before_link')
+            another.check()
+            seen.extend(self.stored_names() - {source.name})
+            another.clone(source, volume)
+
+        failpoints.arm('drivers.file.before_link', start_another)
+        self.addCleanup(failpoints.disarm, 'drivers.file.before_link')
+        self.store.clone(source, volume)
+        self.assertRegex(seen[0], rf'^\.{volume.name}\.\w+\.new$')
+        self.assertEqual({source.name, volume.name}, self.stored_names())
+        self.assertEqual(store_base.MARK, self._read(volume, 0))
+
+    def test_start_leaves_hidden_files_of_others(self) -> None:
+        others = {'.disk.new', f'.{self.volume().name}.new', '.volume-1.0123.new'}
+        for name in others:
+            self._foreign(name, 1)
+        self.remake().check()
+        self.assertEqual(others, self.stored_names())
+
+    def test_copy_with_an_error_of_the_disk_raises_its_meaning_and_leaves_nothing(self) -> None:
+        source, volume = self._created(), self.volume()
+        self._write(source, 0)
+        for number, kind in MEANINGS.items():
+            def fail(_length: int, number: int = number) -> None:
+                raise OSError(number, os.strerror(number))
+
+            with self.subTest(os.strerror(number)):
+                try:
+                    self.store.clone(source, volume, fail)
+                except errors.BackendError as exc:
+                    self.assertIs(kind, type(exc))
+                else:
+                    self.skipTest('the file system shares extents')
+                self.assertEqual({source.name}, self.stored_names())
 
     def test_a_crash_while_much_is_removed_leaves_no_part_under_its_name(self) -> None:
         volume = self._created(1)

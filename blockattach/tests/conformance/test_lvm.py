@@ -15,6 +15,13 @@ class Lvm(store.StoreContract):
     """One machine for each test. The kit is for those below."""
 
     lvm_type = ''
+    goes_on = True
+    kill_points = 1
+
+    def stored_names(self):
+        # What waits to be wiped is deleted.
+        return frozenset(name for name in self.machine.volumes()
+                         if not (self.lvm_type == 'thick' and name.startswith('deleted-')))
 
     def make(self):
         self.machine = lvm_backend.Machine(self)

@@ -6,6 +6,7 @@ from blockattach.db.types import volume_types
 from blockattach.db.volumes import sources as source_queries
 from blockattach.db.volumes import volumes
 from blockattach.domain import sources
+from blockattach.drivers import base
 from blockattach.drivers import faults
 from blockattach.tests.fixtures import stored_snapshots
 from blockattach.tests.functional import instances
@@ -48,6 +49,27 @@ class CopyCase(test_volume_faults.VolumeCase):
     def assert_copies(self, origin, count):
         self.assertEqual([origin] * count, [
             found for found in self.world.store.origins().values() if found == origin])
+
+
+class ExtendedSourceTest(CopyCase):
+
+    def test_clone_of_a_source_extended_before_the_copy_succeeds(self):
+        stored = base.StoredVolume(self.origin.id, f'volume-{self.origin.id}', 1, 'pool')
+
+        def extend():
+            failpoints.disarm('volume.volumes.before_create')
+            self.world.store.extend(stored, 3)
+
+        self.arm('volume.volumes.before_create', extend)
+        made = self.ask(self.of_volume())
+        self.world.settle()
+        self.world.extend_control.extend(
+            self.world.caller, self.world.shown(self.origin), 3, False)
+        self.world.settle()
+        self.assertEqual([('available', 1), ('available', 3)], [
+            (now.status, now.size_gb) for now in map(self.world.shown, (made, self.origin))])
+        self.assertEqual(1, self.world.store.sizes()[f'volume-{made.id}'])
+        self.assertEqual([], self.world.disagreements())
 
 
 class DeathTest(CopyCase):

@@ -4,6 +4,28 @@ from blockattach.tests.planted import bug
 Bug = bug.Bug
 
 BUGS = (
+    # What killed processes leave.
+    Bug('what_a_killed_process_left_stays', 'drivers/stores/file.py',
+        '            self._remove_abandoned()\n',
+        '',
+        'half a copy of a killed process goes at the next start', 'P2',
+        'blockattach.tests.conformance.test_file.FileStoreTest'),
+    Bug('a_repeat_leaves_an_earlier_try', 'drivers/stores/file.py',
+        '        self._remove_earlier(name)\n        file, hidden',
+        '        file, hidden',
+        'half a copy of a killed process goes before it is made again', 'P2',
+        'blockattach.tests.conformance.test_file.FileStoreTest'),
+    Bug('a_living_copy_is_taken_for_abandoned', 'drivers/stores/file.py',
+        '        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n',
+        '',
+        'what a living process makes is left alone by the start of another', 'P4',
+        'blockattach.tests.conformance.test_file.FileStoreTest'),
+    Bug('a_full_disk_is_tried_again', 'disks.py',
+        '    kind = MEANINGS.get(exc.errno or 0, errors.BackendUncertain)\n',
+        '    kind = errors.BackendUncertain\n',
+        'what a repeat does not change ends at once', 'P9',
+        'blockattach.tests.functional.test_disk_errors'),
+
     # What lies on a backend already.
     Bug('what_is_managed_is_managed_again', 'db/volumes/stored_names.py',
         '    if live_ids(database, by_name.values(), noun):\n',

@@ -234,13 +234,13 @@ class LvmStore(base.VolumeStore):
             raise errors.BackendUncertain(
                 reason=f'{self._group.name}/{name} was left half-way: {exc}') from exc
 
-    def _fits(self, size: int, volume: base.StoredVolume, source: str) -> int:
-        """The size of a volume that is to hold ``size`` bytes of another one, in bytes."""
+    def _size_of_copy(self, size: int, volume: base.StoredVolume) -> int:
+        """Return the size of a volume made of one of ``size`` bytes, in bytes.
+
+        The source may have been extended since the copy was accepted.
+        """
         wanted = units.gib_to_bytes(volume.size_gb)
-        if _is_larger(size, wanted):
-            raise errors.BackendRefused(
-                reason=f'{volume.name} is smaller than its source {source}')
-        return max(wanted, size)
+        return wanted if _is_larger(size, wanted) else max(wanted, size)
 
     def _report(self, content: group.Content, thin: bool, total: float, free: float,
                 provisioned: int, trouble: str | None) -> tuple[base.PoolReport, ...]:

@@ -128,7 +128,7 @@ class ThickStore(store.LvmStore):
         """Make a volume that begins with the bytes of ``source``, a snapshot of ``origin``; one
         for this only is made and removed. What an interrupted attempt left is taken up.
         """
-        size = self._fits(origin.size, volume, origin.name)
+        size = self._size_of_copy(origin.size, volume)
         unfinished = group.unfinished_name(volume)
         snapshot, copy = self._find(content, source), self._find(content, unfinished)
         try:
@@ -140,7 +140,7 @@ class ThickStore(store.LvmStore):
                 self._create(content, unfinished, size)
             else:
                 self._activate(copy)
-            self._fill(source, unfinished, origin.size, copied)
+            self._fill(source, unfinished, min(origin.size, size), copied)
             if source == group.source_name(volume):
                 self._remove(self._group.content(), source)
             failpoints.point('drivers.lvm.between_copy_and_name')
@@ -154,7 +154,7 @@ class ThickStore(store.LvmStore):
         most = max(base.COPIED_AT_ONCE, min(limit, _PIECE))
         for offset in range(0, length, most):
             piece = min(most, length - offset)
-            self._group.do(lvm.copy, source, name, offset, piece)
+            self._group.do(lvm.copy, source, name, offset, piece, size_gb=length / units.GIB)
             copied(piece)
 
     def _discard(self, found: group.LogicalVolume) -> None:

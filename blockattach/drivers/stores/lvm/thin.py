@@ -26,6 +26,18 @@ class ThinStore(store.LvmStore):
         self._pool_name = self._lvm.thin_pool
         self._reported = 0
 
+    def check(self) -> None:
+        """See `base.VolumeStore`. Removes volumes that a revert had replaced when it was killed.
+
+        What is unfinished stays for the repeat, which begins anew, and for the deletion: LVM does
+        not tell whether a living process makes it, and of a volume that has no name yet it may be
+        all that a revert goes on with. There is one for each volume, and pools count it.
+        """
+        super().check()
+        # Another process of the cluster may be about to remove them, and would find them gone.
+        if not self._settings.shared:
+            self._remove_replaced()
+
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
         """See `base.Clone`."""
@@ -115,6 +127,20 @@ class ThinStore(store.LvmStore):
     def _discard(self, found: group.LogicalVolume) -> None:
         self._group.do(lvm.remove, found.name)
 
+    def _remove_replaced(self) -> None:
+        try:
+            content = self._group.content()
+            for name, found in content.volumes.items():
+                # Before the new volume has its name the revert is not done.
+                if (found.ours and found.pool == self._pool_name and not found.open
+                        and group.replaced_by(name) in content.volumes):
+                    self._discard(found)
+                    LOG.info('Replaced volume of an interrupted revert deleted%s', log.fields(
+                        volume_group=self._group.name, logical_volume=name))
+        except errors.BackendError as exc:
+            LOG.warning('Failed to delete replaced volumes of interrupted reverts, will retry at '
+                        'the next start%s', log.fields(volume_group=self._group.name, reason=exc))
+
     def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
         super()._clean(content, volume)
         for name in content.volumes:
@@ -126,7 +152,7 @@ class ThinStore(store.LvmStore):
         if self._find(content, volume.name) is not None:
             return
         origin = self._existing(content, source)
-        size = self._fits(origin.size, volume, source)
+        size = self._size_of_copy(origin.size, volume)
         if size == origin.size:
             self._snapshot(content, origin, volume.name)
         else:
@@ -137,11 +163,14 @@ class ThinStore(store.LvmStore):
             self._group.do(lvm.rename, unfinished, volume.name)
 
     def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
-        """A volume of ``size`` bytes that begins with those of ``origin``; all or nothing."""
+        """Create a volume of ``size`` bytes that begins with those of ``origin``, whole or not at
+        all.
+        """
         self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=size / units.GIB)
-        if size > origin.size:
+        if size != origin.size:
+            resize = lvm.extend if size > origin.size else lvm.cut
             try:
-                self._group.do(lvm.extend, name, size, size_gb=size / units.GIB)
+                self._group.do(resize, name, size, size_gb=size / units.GIB)
             except errors.BackendRefused:
                 self._group.do(lvm.remove, name)
                 raise

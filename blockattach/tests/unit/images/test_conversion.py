@@ -65,7 +65,7 @@ class ConversionTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.ConfigurationError, 'image_conversion_user'):
                 self.convert(b'', 'qcow2', conversion_user='no-such-account')
 
-    def test_full_disk_is_told_from_a_bad_image(self):
+    def test_full_disk_raises_its_error(self):
         for number, words in ((errno.ENOSPC, 'No space left on device'),
                               (errno.EDQUOT, 'Disk quota exceeded')):
             converter = Complaining(images_conf.ImageSettings(conversion_dir=self.folder))

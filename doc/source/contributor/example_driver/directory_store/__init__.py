@@ -3,23 +3,20 @@
 Also a `base.Discard`: it has the one method that this asks for.
 """
 import contextlib
-import errno
 import os
 import shutil
 import socket
-import uuid
 
+from blockattach import disks
 from blockattach import errors
 from blockattach import units
 from blockattach.conf import backend
 from blockattach.drivers import base
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
 
 class DirectoryStore(base.VolumeStore):
-    """One pool: the folder ``volumes_dir``. What is not a volume yet, or no more, has a dot before
-    its name."""
+    """One pool: the folder ``volumes_dir``. A directory without ``bytes`` is not a volume yet, or
+    no more: what a killed process leaves is found by the repeat and by the deletion."""
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -34,32 +31,27 @@ class DirectoryStore(base.VolumeStore):
                        f'folder that this service may write to') from exc
 
     def create(self, volume: base.StoredVolume) -> None:
-        if os.path.exists(self._file(volume)):
+        path = self._file(volume)
+        if os.path.exists(path):
             return
         self._make_room(volume.size_gb)
-        unfinished = self._hidden()
         try:
-            os.mkdir(unfinished, 0o700)
-            with open(f'{unfinished}/bytes', 'wb') as file:
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            with open(f'{path}.new', 'wb') as file:
                 file.truncate(units.gib_to_bytes(volume.size_gb))
-            # Whole or not there: another thread may have been first.
-            os.rename(unfinished, os.path.dirname(self._file(volume)))
+            os.rename(f'{path}.new', path)
         except OSError as exc:
-            if os.path.exists(self._file(volume)):
-                return
-            raise self._error(exc, volume.size_gb) from exc
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+            raise disks.error_of(exc, volume.size_gb) from exc
 
     def delete(self, volume: base.StoredVolume) -> None:
-        gone = self._hidden()
-        try:
-            os.rename(os.path.dirname(self._file(volume)), gone)
-            shutil.rmtree(gone)
-        except FileNotFoundError:
-            return
-        except OSError as exc:
-            raise self._error(exc) from exc
+        path = self._file(volume)
+        with disks.translated():
+            # Without its bytes it is no volume any more, wherever the rest is interrupted.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(os.path.dirname(path))
 
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
         path, wanted = self.device(volume), units.gib_to_bytes(size_gb)
@@ -67,10 +59,8 @@ class DirectoryStore(base.VolumeStore):
         if present > wanted:
             raise errors.BackendRefused(reason=f'{volume.name} is larger than {size_gb} GiB')
         self._make_room((wanted - present) / units.GIB)
-        try:
+        with disks.translated(size_gb):
             os.truncate(path, wanted)
-        except OSError as exc:
-            raise self._error(exc, size_gb) from exc
 
     def device(self, volume: base.StoredVolume) -> str:
         path = self._file(volume)
@@ -101,16 +91,12 @@ class DirectoryStore(base.VolumeStore):
     def _file(self, volume: base.StoredVolume) -> str:
         return os.path.join(self._folder, os.path.basename(volume.name), 'bytes')
 
-    def _hidden(self) -> str:
-        return os.path.join(self._folder, f'.{uuid.uuid4().hex}')
-
     def _sizes(self) -> list[int]:
         """Of each volume; another thread may delete one meanwhile."""
         sizes = []
         for name in os.listdir(self._folder):
-            if not name.startswith('.'):
-                with contextlib.suppress(FileNotFoundError):
-                    sizes.append(os.stat(f'{self._folder}/{name}/bytes').st_size)
+            with contextlib.suppress(FileNotFoundError):
+                sizes.append(os.stat(f'{self._folder}/{name}/bytes').st_size)
         return sizes
 
     def _make_room(self, size_gb: float) -> None:
@@ -118,9 +104,3 @@ class DirectoryStore(base.VolumeStore):
         limit = pool['total_capacity_gb'] * self._settings.max_over_subscription_ratio
         if pool['provisioned_capacity_gb'] + size_gb > limit:
             raise errors.BackendFull(size_gb=size_gb, reason=f'the pool may give away {limit} GiB')
-
-    def _error(self, failure: OSError, size_gb: float = 0) -> errors.BackendError:
-        """No room is final: nothing has changed; anything else is uncertain."""
-        if failure.errno in _FULL:
-            return errors.BackendFull(size_gb=size_gb, reason=str(failure.strerror))
-        return errors.BackendUncertain(reason=str(failure))

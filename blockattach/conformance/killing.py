@@ -1,0 +1,234 @@
+"""The part of the kit for what a store leaves where its process is killed in the midst of a verb.
+
+A child process does the verb and kills itself before one of the calls that change something. What
+is left is looked at after the start of a store, after a repeat and after a deletion.
+"""
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+from blockattach import units
+from blockattach.conformance import store_base
+from blockattach.drivers import base
+
+_NAMES = ('copy_file_range', 'fchmod', 'fdatasync', 'flock', 'fork_exec', 'fsync', 'ftruncate',
+          'ioctl', 'link', 'mkdir', 'open', 'pwrite', 'remove', 'rename', 'replace', 'rmdir',
+          'sendfile', 'symlink', 'truncate', 'unlink', 'write')
+_CHANGES = frozenset((module, name) for module in ('posix', 'fcntl', '_posixsubprocess')
+                     for name in _NAMES)
+"""Before these the process is killed: functions of Python that change files, or start programs."""
+
+
+class _Scene(NamedTuple):
+    """One verb with all that it needs.
+
+    :ivar act: does the verb; a repeat finishes it
+    :ivar undo: deletes what the verb makes; None: it makes nothing
+    :ivar has_mark: has the mark afterwards; None: nothing has
+    :ivar two_names: it may have two names in the midst, which is no copy
+    """
+
+    act: Callable[[base.VolumeStore], object]
+    undo: Callable[[base.VolumeStore], object] | None = None
+    has_mark: base.StoredVolume | None = None
+    two_names: bool = False
+
+
+class KillContract(store_base.StoreBase):
+    """What the verbs of a store promise where their process is killed."""
+
+    kill_points: int | None = 5
+    """At how many points in the midst of each verb the process is killed; None: at all."""
+    goes_on = False
+    """Whether a repeat goes on with what a killed process has left, which the start leaves so."""
+
+    def stored_names(self) -> frozenset[str]:
+        """The names of all that lies on the backend, also of what is half made or deleted."""
+        self.leaves_out('remains of a killed process', 'stored_names is not given')
+
+    def test_create_killed_anywhere_leaves_nothing(self) -> None:
+        self._kill_everywhere(self._create)
+
+    def test_clone_killed_anywhere_leaves_nothing(self) -> None:
+        self.needs('clone')
+        self._kill_everywhere(self._clone)
+
+    def test_snapshot_killed_anywhere_leaves_nothing(self) -> None:
+        self.needs('snapshots')
+        self._kill_everywhere(self._snapshot)
+
+    def test_clone_of_a_snapshot_killed_anywhere_leaves_nothing(self) -> None:
+        self.needs('clone_snapshot')
+        self._kill_everywhere(self._clone_snapshot)
+
+    def test_revert_killed_anywhere_leaves_nothing(self) -> None:
+        self.needs('revert')
+        self._kill_everywhere(self._revert)
+
+    def test_extend_killed_anywhere_leaves_nothing(self) -> None:
+        self._kill_everywhere(self._extend)
+
+    def test_delete_killed_anywhere_leaves_nothing(self) -> None:
+        self._kill_everywhere(self._delete)
+
+    def test_manage_killed_anywhere_leaves_nothing(self) -> None:
+        self.needs('manage')
+        self._kill_everywhere(self._manage)
+
+    # ---- The verbs ----
+
+    def _create(self) -> _Scene:
+        volume = self.volume()
+        return _Scene(lambda store: store.create(volume), lambda store: store.delete(volume))
+
+    def _clone(self) -> _Scene:
+        source, volume = self._with_data(), self.volume(2)
+        return _Scene(lambda store: _verb(store, 'clone')(source, volume),
+                      lambda store: store.delete(volume), volume)
+
+    def _snapshot(self) -> _Scene:
+        snapshot = self.snapshot(self._with_data())
+        return _Scene(lambda store: _verb(store, 'create_snapshot')(snapshot),
+                      lambda store: _verb(store, 'delete_snapshot')(snapshot))
+
+    def _clone_snapshot(self) -> _Scene:
+        snapshot, volume = self._of_data(), self.volume(2)
+        return _Scene(lambda store: _verb(store, 'clone_snapshot')(snapshot, volume),
+                      lambda store: store.delete(volume), volume)
+
+    def _revert(self) -> _Scene:
+        snapshot = self._of_data()
+        return _Scene(lambda store: _verb(store, 'revert')(snapshot), None, snapshot.volume)
+
+    def _extend(self) -> _Scene:
+        volume = self._with_data()
+        return _Scene(lambda store: store.extend(volume, 2), None, volume)
+
+    def _delete(self) -> _Scene:
+        volume = self._with_data()
+        return _Scene(lambda store: store.delete(volume))
+
+    def _manage(self) -> _Scene:
+        former, volume = self._with_data(), self.volume()
+        return _Scene(lambda store: _verb(store, 'manage')(former.name, volume),
+                      None, volume, two_names=True)
+
+    def _with_data(self) -> base.StoredVolume:
+        """Create a volume with data at two places."""
+        volume = self._created()
+        if self.has_bytes:
+            self._write(volume, 0)
+            self._write(volume, 64 * units.MIB)
+        return volume
+
+    def _of_data(self) -> base.StoredSnapshot:
+        """Create a snapshot of such a volume."""
+        snapshot = self.snapshot(self._with_data())
+        _verb(self.store, 'create_snapshot')(snapshot)
+        return snapshot
+
+    # ---- How they are killed ----
+
+    def _kill_everywhere(self, build: Callable[[], _Scene]) -> None:
+        self.stored_names()
+        self.remake()
+        scene = build()
+        begun = len(self.stored_names())
+        points = self._points(scene)
+        made = len(self.stored_names()) - begun
+        for point in points:
+            with self.subTest(point=point, then='repeat'):
+                self._kill_and_repeat(self._anew(build), point, made)
+            if scene.undo is not None:
+                with self.subTest(point=point, then='undo'):
+                    self._kill_and_undo(self._anew(build), point)
+
+    def _anew(self, build: Callable[[], _Scene]) -> _Scene:
+        """Build a scene on a fresh store: pools are small."""
+        self.store = self.make()
+        self.store.check()
+        return build()
+
+    def _kill_and_repeat(self, scene: _Scene, point: int, made: int) -> None:
+        begun = len(self.stored_names())
+        self._kill(scene, point)
+        self.store = self.remake()
+        self.store.check()
+        if not (self.goes_on or scene.two_names):
+            self.assertIn(len(self.stored_names()), (begun, begun + made), self.stored_names())
+        self._kill(scene, point)
+        # Now it is another process of the cluster that goes on, and it has run all the time.
+        scene.act(self.store)
+        self.assertEqual(begun + made, len(self.stored_names()), self.stored_names())
+        if scene.has_mark is not None and self.has_bytes:
+            self.assertEqual(store_base.MARK, self._read(scene.has_mark, 0))
+            self.assertEqual(store_base.MARK, self._read(scene.has_mark, 64 * units.MIB))
+
+    def _kill_and_undo(self, scene: _Scene, point: int) -> None:
+        """See that what is never repeated goes with what was to be made."""
+        assert scene.undo is not None
+        begun = len(self.stored_names())
+        self._kill(scene, point)
+        scene.undo(self.store)
+        self.assertEqual(begun, len(self.stored_names()), self.stored_names())
+
+    def _points(self, scene: _Scene) -> list[int]:
+        """Do a verb, and choose points of it."""
+        passed = 0
+
+        def count() -> None:
+            nonlocal passed
+            passed += 1
+
+        _watch(count)
+        try:
+            scene.act(self.store)
+        finally:
+            sys.setprofile(None)
+        if not passed:
+            self.leaves_out('a kill in the midst', 'nothing is called that could be the midst')
+        if self.kill_points is None or passed <= self.kill_points:
+            return list(range(1, passed + 1))
+        apart = passed / (self.kill_points + 1)
+        return sorted({round(number * apart) for number in range(1, self.kill_points + 1)})
+
+    def _kill(self, scene: _Scene, point: int) -> None:
+        """Let a child process do a verb until a point."""
+        child = os.fork()
+        if not child:
+            _die(point, scene, self.store)
+        os.waitpid(child, 0)
+
+
+def _die(point: int, scene: _Scene, store: base.VolumeStore) -> None:
+    """End this process at a point of a verb, as if killed, or after it."""
+    points = iter(range(point))
+
+    def end() -> None:
+        if next(points) + 1 == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        _watch(end)
+        scene.act(store)
+    finally:
+        # Nothing of the parent's is ended here: no test, no clean-up, no buffer.
+        os._exit(0)
+
+
+def _watch(passed: Callable[[], None]) -> None:
+    """Call ``passed`` before each call that changes something, in this thread."""
+    def look(_frame: object, event: str, called: Any) -> None:
+        if event == 'c_call' and (called.__module__, called.__name__) in _CHANGES:
+            passed()
+
+    sys.setprofile(look)
+
+
+def _verb(store: base.VolumeStore, name: str) -> Callable[..., object]:
+    """A verb of a capability that the store has."""
+    found: Callable[..., object] = getattr(store, name)
+    return found
