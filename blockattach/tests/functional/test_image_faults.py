@@ -256,7 +256,7 @@ class UploadTest(ImageCase):
 
         def delete():
             failpoints.disarm('control.images.after_upload')
-            volumes.start_delete(self.world.database, volume.id, 60, force=True)
+            volumes.start_delete(self.world.database, volume, 60, force=True)
 
         self.arm('control.images.after_upload', delete)
         with self.assertRaisesRegex(errors.ImageRefused, 'It is broken'):
