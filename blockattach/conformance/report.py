@@ -150,9 +150,11 @@ class Reported(unittest.TestCase):
         noted = _Noted(self.defaultTestResult() if result is None else result)
         # What is called like a result is one to unittest, of whatever runner.
         super().run(noted)  # type: ignore[arg-type]
-        self.report.behaviours.append(Behaviour(
-            _contract_of(type(self), self._testMethodName), _sentence(self._testMethodName),
-            noted.outcome, noted.why))
+        # unittest sets up no class that is skipped as a whole, so that it has no report.
+        if hasattr(self, 'report'):
+            self.report.behaviours.append(Behaviour(
+                _contract_of(type(self), self._testMethodName), _sentence(self._testMethodName),
+                noted.outcome, noted.why))
         return noted.result
 
     def declares(self, driver: object) -> None:

@@ -149,7 +149,7 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
         left = _count_foreign_snapshots(connection, row.id, project_id)
     if left:
         LOG.warning('Transferred volume has snapshots of other projects%s',
-                    log.fields(volume_id=row.id, project_id=project_id, snapshots=left))
+                    log.fields(volume_id=row.id, project_id=project_id, rows=left))
 
 
 def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:

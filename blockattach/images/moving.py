@@ -136,6 +136,7 @@ class ImageMover:
         :raises ImageNotFound, ImageRefused: there is no such image, or Glance does not take it
         :raises ConversionFailed: it cannot have the image's format
         :raises GlanceUnavailable: it may have the bytes
+        :raises BackendError: the disk fails while it is read for Glance
         :raises OSError: the disk, or the folder, fails
         """
         size = units.gib_to_bytes(size_gb)
@@ -164,10 +165,12 @@ class ImageMover:
               begin: int) -> None:
         def noted() -> Iterator[bytes]:
             done = 0
-            for piece in pieces:
-                yield piece
-                done += len(piece)
-                note(_share(done, size, begin, 100))
+            # Of an OSError the client of Glance would say that the network has failed.
+            with disks.translated(size / units.GIB):
+                for piece in pieces:
+                    yield piece
+                    done += len(piece)
+                    note(_share(done, size, begin, 100))
 
         self.glance.upload(image.id, noted())
 

@@ -47,6 +47,14 @@ class EqualTest(ExamineTestCase):
         self.assertGreater(found.count(report.Outcome.NOT_DECLARED), 0)
         self.assertGreater(found.count(report.Outcome.SKIPPED), 0)
 
+    def test_class_skipped_as_a_whole_runs_nothing_and_fails_nothing(self):
+        skipped = unittest.skip('no such device here')(
+            type('SkippedTest', (wrong_drivers.SoundTest,), {}))
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(skipped).run(result)
+        self.assertTrue(result.wasSuccessful())
+        self.assertEqual(result.testsRun, len(result.skipped))
+
     def test_what_is_declared_and_cannot_be_done(self):
         found = self.examined(wrong_drivers.BoasterTest)
         self.assertIn('clone has the bytes of its source and zeros beyond', self.failed(found))

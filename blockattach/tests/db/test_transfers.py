@@ -148,7 +148,7 @@ class QuotaTest(test_quotas.Case):
         offered = self.offer(made, no_snapshots=True)
         with self.assertLogs(transfers.LOG, 'WARNING') as logged:
             self.accept(offered)
-        self.assertIn('snapshots=1', logged.output[0])
+        self.assertIn('rows=1', logged.output[0])
         again = transfers.create(self.database, make.judged(made.id, OTHERS[0]), None, False,
                                  domain.seal('key'))
         with self.assertLogs(transfers.LOG, 'WARNING'):
