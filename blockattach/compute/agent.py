@@ -1,7 +1,9 @@
 """The agent of one host: does what it is asked for, and reports what it has."""
+import collections
 import contextlib
 import logging
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -33,11 +35,14 @@ class AgentEndpoint(interface.AgentInterface):
         self._executor = executor
         self._fence = fence
         self._locks: dict[str, threading.RLock] = {}
+        self._ending: collections.Counter[str] = collections.Counter()
+        """How many calls wait to end each server, or are at it."""
         self._guard = threading.Lock()
 
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
         """What block storage is to know of the host."""
-        return self._host.connector(server_id)
+        with _foreseen('connector', server_id):
+            return self._host.connector(server_id)
 
     def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
         """Run a server."""
@@ -52,7 +57,7 @@ class AgentEndpoint(interface.AgentInterface):
     def connectors(self, ctxt: context.RequestContext,
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
         """What block storage is to know of the host, for each server."""
-        return {server_id: self._host.connector(server_id) for server_id in server_ids}
+        return {server_id: self.connector(ctxt, server_id) for server_id in server_ids}
 
     def spawn_all(self, ctxt: context.RequestContext,
                   guests: Sequence[Mapping[str, Any]],
@@ -101,9 +106,31 @@ class AgentEndpoint(interface.AgentInterface):
 
     def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
         """Stop one, disconnect its disks, forget it."""
-        with self._acting('destroy', server_id):
+        with self._noted_as_ending(server_id), self._acting('destroy', server_id):
             self._host.destroy(server_id)
             self._fence.forget(server_id)
+
+    def reported(self) -> Mapping[str, str]:
+        """Return the servers that a report names, and whether they run.
+
+        One that is being ended is left out: each report would ask for its end once more.
+        """
+        found = self._host.servers()
+        with self._guard:
+            return {server_id: power.value for server_id, power in found.items()
+                    if server_id not in self._ending}
+
+    @contextlib.contextmanager
+    def _noted_as_ending(self, server_id: str) -> Iterator[None]:
+        with self._guard:
+            self._ending[server_id] += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._ending[server_id] -= 1
+                # Only those that are left are counted.
+                self._ending = +self._ending
 
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
         """Give a server a disk."""
@@ -140,11 +167,14 @@ class AgentEndpoint(interface.AgentInterface):
 
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
         """What is here."""
-        return {server_id: power.value for server_id, power in self._host.servers().items()}
+        with _foreseen('servers'):
+            return {server_id: power.value for server_id, power in self._host.servers().items()}
 
     def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
         """The volumes of a server."""
-        return {volume_id: mode.value for volume_id, mode in self._host.disks(server_id).items()}
+        with _foreseen('disks', server_id):
+            return {volume_id: mode.value
+                    for volume_id, mode in self._host.disks(server_id).items()}
 
     def _lock(self, server_id: str) -> threading.RLock:
         with self._guard:
@@ -152,34 +182,45 @@ class AgentEndpoint(interface.AgentInterface):
 
     @contextlib.contextmanager
     def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
-        """One act on a server. What the host did not foresee is uncertain.
-
-        :raises HostError: it failed
-        """
-        with self._lock(server_id):
-            try:
-                yield
-            except errors.BlockattachError:
-                raise
-            except Exception as exc:
-                LOG.exception('Cannot do what was asked for on the host%s', log.fields(
-                    server_id=server_id, volume_id=volume_id))
-                raise errors.HostError(reason=f'{act}: {exc}') from exc
+        """One act on a server; see `_foreseen`."""
+        with self._lock(server_id), _foreseen(act, server_id, volume_id):
+            yield
         log.step(LOG, 'Server has changed on its host', server_id=server_id, volume_id=volume_id,
                  work=act)
+
+
+@contextlib.contextmanager
+def _foreseen(act: str, server_id: str | None = None,
+              volume_id: str | None = None) -> Iterator[None]:
+    """Translate what the host did not foresee. Its caller repeats what is uncertain.
+
+    :raises HostDefect: a programming error, which a repeat would meet again
+    :raises HostError: anything else; it may have happened
+    """
+    try:
+        yield
+    except errors.BlockattachError:
+        raise
+    except Exception as exc:
+        LOG.exception('Cannot do what was asked for on the host%s', log.fields(
+            server_id=server_id, volume_id=volume_id))
+        if errors.is_defect(exc):
+            raise errors.HostDefect(act=act, error=type(exc).__name__) from exc
+        raise errors.HostError(reason=f'{act}: {exc}') from exc
 
 
 class Reporter:
     """Says now and then that the agent is there."""
 
-    def __init__(self, name: str, kind: str, host: base.Host,
+    def __init__(self, name: str, kind: str, servers: Callable[[], Mapping[str, str]],
                  conductor: interface.ConductorInterface, pinned: str | None) -> None:
         """
+        :param servers: returns those that are here, by id, and whether they run
         :param pinned: an older version that the agent speaks
         """
         self._name = name
         self._kind = kind
-        self._host = host
+        self._servers = servers
         self._conductor = conductor
         self._version = pinned or contract.version(interface.AgentInterface)
 
@@ -187,7 +228,6 @@ class Reporter:
         """Say it once; what cannot be sent is said again later."""
         try:
             self._conductor.report(
-                context.admin_context(), self._name, self._kind, self._version,
-                {server_id: power.value for server_id, power in self._host.servers().items()})
+                context.admin_context(), self._name, self._kind, self._version, self._servers())
         except errors.ServiceUnreachable as exc:
             LOG.warning('Cannot report to the compute API%s', log.fields(reason=exc))

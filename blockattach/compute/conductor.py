@@ -30,12 +30,15 @@ from blockattach.compute import notices
 from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute import reports
+from blockattach.compute import sizes
+from blockattach.compute.acts import connections
 from blockattach.compute.acts import work
 
 LOG = logging.getLogger(__name__)
 
 _V = lifecycle.VmState
-_REFUSALS = (errors.HostRefused, errors.DeviceBusy, errors.NotFound, errors.ServerRequestInvalid)
+_REFUSALS = (errors.HostRefused, errors.HostDefect, errors.DeviceBusy, errors.NotFound,
+             errors.ServerRequestInvalid)
 """Answers that will be the same when the same is asked again."""
 _TOGETHER = 5
 """Servers of one host that are built together at most: others are built beside them."""
@@ -59,9 +62,10 @@ class Conductor(interface.ConductorInterface):
         self._lease_seconds = lease_seconds
         self._notifications = notifications
         self._reports = reports.Reports(
-            tools.store, tools.agents, executor,
+            tools.store, tools.agents, executor, tools.clock,
             lambda caller, server_id, device: self.begin(
                 caller, server_id, 'detach', {'volume_id': device.volume_id}, device))
+        self._sizes = sizes.Sizes(tools, executor)
         self._under_way: set[str] = set()
         """The leases of the acts that this process is at."""
 
@@ -146,23 +150,10 @@ class Conductor(interface.ConductorInterface):
         """Begin to take a volume from a server."""
         self.begin(caller, server_id, 'detach', {'volume_id': device.volume_id})
 
-    def extended(self, caller: context.RequestContext, server_id: str, volume_id: str) -> None:
-        """A volume has become larger: its server's guest shall see it. A service says so, which
-        need not see the volume.
-
-        :raises NotFound: there is no such server, or it has not got the volume
-        """
-        server = self._tools.store.server(server_id)
-        self._tools.store.device(server_id, volume_id)
-        size_gb = self._tools.volumes.get(context.admin_context(
-            global_request_id=caller.global_id), volume_id).size_gb
-        if server.host is None:
-            return
-        try:
-            self._tools.agents.on(server.host).resize(caller, server_id, volume_id, size_gb)
-        except (errors.HostError, errors.ServiceUnreachable) as exc:
-            LOG.warning('Server sees the new size of a volume once it is started anew%s',
-                        log.fields(server_id=server_id, volume_id=volume_id, reason=exc))
+    def extended(self, caller: context.RequestContext,
+                 events: Sequence[tuple[str, str]]) -> list[bool]:
+        """Volumes have become larger; see `sizes.Sizes.accept`."""
+        return self._sizes.accept(caller, events)
 
     def look(self) -> int:
         """Take up acts that nobody is at; how many."""
@@ -228,9 +219,12 @@ class Conductor(interface.ConductorInterface):
             # If only an agent says so: acts that share the server were taken over, twice.
             self._tools.store.leave(act)
         except Exception as exc:
-            if self._tools.store.generation(act) and self._tools.store.is_waited_for(act):
-                # The server is to be deleted: that gives back whatever is left of this act.
-                self._end([doing], {'vm_state': _V.ERROR.value}, str(exc))
+            if _is_defect(exc) or (self._tools.store.generation(act)
+                                   and self._tools.store.is_waited_for(act)):
+                # It would fail alike for ever; or the server is to be deleted, and that gives back
+                # whatever is left of this act. A guest that may run keeps its connections.
+                connections.release_second(doing)
+                self._end([doing], {'vm_state': _V.ERROR.value}, _reason(exc))
                 return
             LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc),
@@ -253,7 +247,7 @@ class Conductor(interface.ConductorInterface):
                 LOG.warning('Cannot build a server%s', log.fields(
                     server_id=act.server_id, reason=exc), exc_info=(
                         None if errors.is_known(exc) else exc))
-                self._guarded(act, caller, functools.partial(self._undo, reason=str(exc)))
+                self._guarded(act, caller, functools.partial(self._undo, reason=_reason(exc)))
 
     def _do(self, doing: work.Work, plan: work.Plan) -> None:
         self._notify(doing, notices.START)
@@ -276,22 +270,25 @@ class Conductor(interface.ConductorInterface):
             except work.WentOn:
                 self._finish(doing, plan)
                 return
-            except errors.BlockattachError as exc:
+            except Exception as exc:
                 if not _is_refused(doing, exc):
                     raise
                 # The rest is undone all the same.
-                reason, failed = str(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
+                reason, failed = _reason(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
+        if failed is not plan.failed:
+            connections.release_unused(doing)
         self._end([doing], failed, reason)
 
     def _finish(self, doing: work.Work, plan: work.Plan) -> None:
         try:
             for step in plan.finishing:
                 step.do()
-        except errors.BlockattachError as exc:
+        except Exception as exc:
             if plan.refused is None or not _is_refused(doing, exc):
                 raise
             plan.refused(exc)
-            self._end([doing], {}, str(exc))
+            connections.release_unused(doing)
+            self._end([doing], {}, _reason(exc))
             return
         if lifecycle.VERBS[doing.act.verb].becomes is _V.DELETED:
             self._notify(doing, notices.END)
@@ -309,8 +306,8 @@ class Conductor(interface.ConductorInterface):
             self._notifications.acted(doing.caller, doing.act.verb, phase, doing.server,
                                       doing.devices, fault)
 
-    def _fail(self, doing: work.Work, plan: work.Plan, reason: object) -> None:
-        self._end([doing], plan.failed, str(reason))
+    def _fail(self, doing: work.Work, plan: work.Plan, reason: BaseException) -> None:
+        self._end([doing], plan.failed, _reason(reason))
 
     def _end(self, doings: Sequence[work.Work], values: Mapping[str, Any],
              fault: str | None) -> None:
@@ -343,8 +340,9 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
         return checked
 
     def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None] | None:
-        if undo is None:
-            return None
+        if undo is None or doing.act.finishing:
+            # One that is finished once it is interrupted has not begun what cannot be undone.
+            return undo and guarded(undo)
 
         def checked() -> None:
             doing.check_lease()
@@ -361,8 +359,24 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
     return plan._replace(undoable=fenced(plan.undoable), finishing=fenced(plan.finishing))
 
 
-def _is_refused(doing: work.Work, exc: errors.BlockattachError) -> bool:
+def _is_defect(exc: BaseException) -> bool:
+    """Return True if a program is wrong, here or on a host: nothing changes by a repeat."""
+    return errors.is_defect(exc) or isinstance(exc, errors.HostDefect)
+
+
+def _reason(exc: BaseException) -> str:
+    """Return what clients read of a failure."""
+    if not errors.is_defect(exc):
+        return str(exc)
+    LOG.error('Failed to do an act on a server: a programming error', exc_info=exc)
+    return (f'cannot do that: a programming error ({type(exc).__name__}). The log of the compute '
+            'API has the traceback')
+
+
+def _is_refused(doing: work.Work, exc: Exception) -> bool:
     """Whether it is of no use to try again."""
+    if errors.is_defect(exc):
+        return True
     if isinstance(exc, errors.ServerNotFound):
         return False
     if isinstance(exc, errors.NotAuthorized):

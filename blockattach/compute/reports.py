@@ -3,11 +3,13 @@ guests that have stopped by themselves, and disks that were given back while an 
 """
 import contextlib
 import logging
+import threading
 import uuid
 from collections.abc import Callable
 from collections.abc import Mapping
 from concurrent import futures
 
+from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import log
@@ -21,11 +23,15 @@ from blockattach.domain import connection
 
 LOG = logging.getLogger(__name__)
 
+_END_SECONDS = 60.0
+"""After so long the end of a server is asked for again, by its next report."""
+
 
 class Reports:
     """Compares what agents report with what is written down."""
 
     def __init__(self, rows: store.Store, agents: interface.Agents, executor: futures.Executor,
+                 clock: clocks.Clock,
                  detach: Callable[[context.RequestContext, str, records.BlockDevice],
                                   object]) -> None:
         """
@@ -35,9 +41,13 @@ class Reports:
         self._store = rows
         self._agents = agents
         self._executor = executor
+        self._clock = clock
         self._detach = detach
         self._returned: set[tuple[str, str]] = set()
         """Hosts whose agents were down, and servers there whose disks are to be looked at."""
+        self._ending: set[tuple[str, str]] = set()
+        """Hosts, and servers there that are being ended."""
+        self._guard = threading.Lock()
 
     def hear(self, ctxt: context.RequestContext, host: str, version: str,
              servers: Mapping[str, str], returned: bool) -> None:
@@ -48,9 +58,7 @@ class Reports:
         """
         for server_id, power in servers.items():
             if self._is_stray(host, server_id):
-                LOG.warning('Server is not to run on this host and is ended%s', log.fields(
-                    server_id=server_id, host=host))
-                self._executor.submit(self._end, ctxt, host, version, server_id)
+                self._begin_to_end(ctxt, host, version, server_id)
                 continue
             if returned:
                 self._returned.add((host, server_id))
@@ -72,6 +80,18 @@ class Reports:
             return True
         return host not in (server.host, server.old_host)
 
+    def _begin_to_end(self, ctxt: context.RequestContext, host: str, version: str,
+                      server_id: str) -> None:
+        """Have a server ended, once at a time, however often it is reported meanwhile."""
+        with self._guard:
+            if (host, server_id) in self._ending:
+                return
+            self._ending.add((host, server_id))
+        LOG.warning('Server is not to run on this host and is ended%s', log.fields(
+            server_id=server_id, host=host))
+        ended = self._executor.submit(self._end, ctxt, host, version, server_id)
+        ended.add_done_callback(lambda _done: self._ending.discard((host, server_id)))
+
     def _end(self, ctxt: context.RequestContext, host: str, version: str,
              server_id: str) -> None:
         agent = self._agents.on(host)
@@ -83,8 +103,10 @@ class Reports:
         if not self._is_stray(host, server_id):
             # It has come (back) since its host was asked.
             return
+        caller = context.admin_context(request_id=ctxt.request_id)
+        caller.deadline = self._clock.monotonic() + _END_SECONDS
         try:
-            agent.destroy(ctxt, server_id)
+            agent.destroy(caller, server_id)
         except errors.BlockattachError as exc:
             LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
                 server_id=server_id, host=host, reason=exc))

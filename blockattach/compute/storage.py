@@ -34,6 +34,7 @@ _SERVICE_TYPE = 'block-storage'
 _MICROVERSION = '3.54'
 """The first one that takes a mode in the creation of an attachment."""
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
+_COMPLETED = 'attached'
 _IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloading')
 
 
@@ -51,11 +52,17 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
-    """An attachment; ``info`` holds a password, and is not printed."""
+    """An attachment; ``info`` holds a password, and is not printed. Empty: no host is let in."""
 
     id: str
     volume_id: str
     info: Mapping[str, Any] = dataclasses.field(repr=False)
+    status: str = ''
+
+    @property
+    def used(self) -> bool:
+        """Whether it is connected to a host, and was completed since."""
+        return bool(self.info) and self.status == _COMPLETED
 
 
 class Forbidden(errors.NotAuthorized):
@@ -180,7 +187,7 @@ class HttpVolumes(_Http):
 
     def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
         """GET /volumes/{id}. The account may see what the caller may not."""
-        found = self.ask(caller, 'GET', f'/volumes/{volume_id}')['volume']
+        found = _part(self.ask(caller, 'GET', f'/volumes/{volume_id}'), 'volume')
         if not caller.is_admin and found.get(_PROJECT) != caller.project_id:
             raise errors.NotFound(f'Volume {volume_id} could not be found.')
         return Volume(found['id'], found['name'], found['status'], found['size'],
@@ -225,8 +232,8 @@ class HttpAttachments(_Http):
         """GET /attachments, of all projects where the caller or the account may see them."""
         query = parse.urlencode({'instance_id': server_id, 'all_tenants': '1',
                                  **({'volume_id': volume_id} if volume_id else {})})
-        return [one['id'] for one in self.ask(
-            caller, 'GET', f'/attachments?{query}')['attachments']]
+        return [one['id'] for one in _part(self.ask(
+            caller, 'GET', f'/attachments?{query}'), 'attachments')]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """DELETE /attachments/{id}."""
@@ -245,14 +252,14 @@ class BusAttachments:
         with _translated():
             found = self._client.create(_service(caller), volume_id, server_id, connector, mode,
                                         key)
-        return Attachment(found.id, found.volume_id, found.connection_info or {})
+        return _carried(found)
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
         """`AttachmentsInterface.update`."""
         with _translated():
             found = self._client.update(_service(caller), attachment_id, connector)
-        return Attachment(found.id, found.volume_id, found.connection_info or {})
+        return _carried(found)
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
         """`AttachmentsInterface.complete`."""
@@ -273,7 +280,7 @@ class BusAttachments:
         """`AttachmentsInterface.get`."""
         with _translated():
             found = self._client.get(_service(caller), attachment_id)
-        return Attachment(found.id, found.volume_id, found.connection_info or {})
+        return _carried(found)
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
@@ -328,9 +335,24 @@ def _translated() -> Iterator[None]:
         raise _error(responses.fault(exc).status, str(exc)) from exc
 
 
+def _carried(found: Any) -> Attachment:
+    return Attachment(found.id, found.volume_id, found.connection_info or {}, found.attach_status)
+
+
 def _attachment(body: Mapping[str, Any]) -> Attachment:
-    found = body['attachment']
-    return Attachment(found['id'], found['volume_id'], found.get('connection_info') or {})
+    found = _part(body, 'attachment')
+    return Attachment(found['id'], found['volume_id'], found.get('connection_info') or {},
+                      found.get('status', ''))
+
+
+def _part(body: Mapping[str, Any], name: str) -> Any:
+    """Return what an answer is about.
+
+    :raises StorageUnavailable: the answer is not that of block storage, or not whole
+    """
+    if name not in body:
+        raise errors.StorageUnavailable(reason=f'its answer has no {name}')
+    return body[name]
 
 
 def _message(reply: requests.Response) -> str:

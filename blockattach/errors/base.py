@@ -70,6 +70,19 @@ def is_known(error: BaseException) -> bool:
     return isinstance(error, BlockattachError)
 
 
+_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError,
+            NotImplementedError, TypeError, ValueError)
+
+
+def is_defect(error: BaseException) -> bool:
+    """Return True if an error shows that the program is wrong, so that a repeat fails as well.
+
+    Errors of the surroundings (files, networks, databases, other programs) are none of these
+    classes.
+    """
+    return isinstance(error, _DEFECTS)
+
+
 def in_words(error: BaseException) -> str:
     """What a user reads of a failure of a backend, or of one that it has caused."""
     said = (getattr(one, 'words', '') for one in (error, error.__cause__))

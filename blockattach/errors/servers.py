@@ -14,6 +14,7 @@
     ├── StorageUnavailable           block storage did not say what came of it (uncertain)
     └── HostError
         ├── HostRefused              nothing has changed on the host
+        ├── HostDefect               the program itself failed there, and would again
         └── DeviceBusy               the guest does not release a disk: it stays
 """
 from blockattach.errors.base import BlockattachError
@@ -22,9 +23,10 @@ from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotAuthorized
 from blockattach.errors.base import NotFound
 
-__all__ = ('ActTakenOver', 'AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostError',
-           'HostRefused', 'MetadataLimitExceeded', 'ServerNotFound', 'ServerRequestInvalid',
-           'ServerStateConflict', 'ServerVolumeNotFound', 'StorageUnavailable')
+__all__ = ('ActTakenOver', 'AgentTooOld', 'DeviceBusy', 'FlavorNotFound', 'HostDefect',
+           'HostError', 'HostRefused', 'MetadataLimitExceeded', 'ServerNotFound',
+           'ServerRequestInvalid', 'ServerStateConflict', 'ServerVolumeNotFound',
+           'StorageUnavailable')
 
 
 class ServerRequestInvalid(InvalidInput):
@@ -92,6 +94,14 @@ class HostRefused(HostError):
 
     code = 'host.refused'
     text = '%(reason)s'
+
+
+class HostDefect(HostError):
+    """A programming error on the host: a repeat fails as the first call did."""
+
+    code = 'host.defect'
+    text = ('cannot do %(act)s on the host: a programming error (%(error)s). Its log has the '
+            'traceback')
 
 
 class DeviceBusy(HostError):

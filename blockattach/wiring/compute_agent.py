@@ -39,8 +39,9 @@ def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name
     """
     settings = compute_conf.settings(conf)
     leases = None if settings.kind == 'fake' else f'{_folder(conf, name)}.leases.json'
-    return Agent(bus.server(agent.AgentEndpoint(host, executor, fencing.Fence(leases)), name),
-                 agent.Reporter(name, settings.kind, host, interface.conductor(bus),
+    endpoint = agent.AgentEndpoint(host, executor, fencing.Fence(leases))
+    return Agent(bus.server(endpoint, name),
+                 agent.Reporter(name, settings.kind, endpoint.reported, interface.conductor(bus),
                                 settings.agent_version))
 
 

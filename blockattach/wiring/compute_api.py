@@ -102,7 +102,7 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
         attachments = storage.BusAttachments(attachments_rpc.AttachmentsClient(bus))
     with locations.named(conf, compute_conf.GROUP, 'flavors'):
         offered = flavors(settings)
-    tools = work.Tools(opened, interface.Agents(bus), attachments, volumes)
+    tools = work.Tools(opened, interface.Agents(bus), attachments, volumes, clock)
     acting = conductor.Conductor(
         tools, {'build': simple.build(clock.utcnow), **simple.PLANS, **moves.PLANS}, executor,
         owner, settings.lease_seconds, notices.ServerNotifications(notifier))

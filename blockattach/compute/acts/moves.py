@@ -7,6 +7,7 @@ from typing import Any
 from blockattach import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
+from blockattach.compute.acts import connections
 from blockattach.compute.acts import simple
 from blockattach.compute.acts import work
 from blockattach.compute.hosts import base
@@ -15,6 +16,8 @@ _V = lifecycle.VmState
 _DESTINATION = 'destination'
 _SOURCE = 'source'
 _FLAVOR = 'flavor'
+_FENCED = 'fenced'
+_LEFT = 'left'
 _RUNNING = base.Power.RUNNING.value
 _FORGOTTEN: dict[str, Any] = {'old_host': None, 'old_flavor': None, 'old_state': None}
 
@@ -36,6 +39,8 @@ def _choose(doing: work.Work, without: tuple[str | None, ...] = ()) -> None:
 def live_migrate(doing: work.Work) -> work.Plan:
     """Move a server that runs: its volumes are connected on both hosts meanwhile."""
     def connect() -> None:
+        # What an act that failed has left is connected elsewhere, or nowhere.
+        doing.release_leftovers()
         connector = doing.connector(_destination(doing))
         for device in doing.devices:
             if device.next_attachment_id is None:
@@ -103,6 +108,8 @@ def _moved_cold(doing: work.Work, state: str,
         doing.put(host, running=state != _V.STOPPED)
 
     def leave() -> None:
+        # What an act that failed has left is connected elsewhere, or nowhere.
+        doing.release_leftovers()
         doing.note(_SOURCE, doing.server.host)
         doing.shut_down(doing.server.host)
         doing.leave(doing.server.host)
@@ -117,7 +124,7 @@ def _moved_cold(doing: work.Work, state: str,
     def hold_again() -> None:
         # A server that has not left needs what it is connected by.
         if doing.noted(_SOURCE) is not None:
-            doing.hold_anew()
+            connections.hold_anew(doing)
 
     def put() -> None:
         destination = _destination(doing)
@@ -128,7 +135,7 @@ def _moved_cold(doing: work.Work, state: str,
     return work.Plan(undoable=(
         work.Step('choose_host', lambda: _choose(doing, (doing.server.host,))),
         work.Step('leave', leave, come_back),
-        work.Step('hold_anew', doing.hold_anew, hold_again),
+        work.Step('hold_anew', lambda: connections.hold_anew(doing), hold_again),
         work.Step('put', put, lambda: doing.leave(doing.noted(_DESTINATION)))))
 
 
@@ -198,10 +205,12 @@ def shelve_offload(doing: work.Work) -> work.Plan:
 
     def hold() -> None:
         if doing.server.host is not None:
-            doing.hold_anew()
+            connections.hold_anew(doing)
             doing.store.change(doing.act.server_id, host=None)
 
-    return work.Plan(finishing=(work.Step('leave', leave), work.Step('hold', hold),
+    return work.Plan(undoable=(work.Step('hold', lambda: connections.hold_first(doing),
+                                         doing.release_next),),
+                     finishing=(work.Step('leave', leave), work.Step('promote', hold),
                                 work.Step('complete', doing.complete_all)),
                      refused=simple.ends_in_error(doing))
 
@@ -209,13 +218,17 @@ def shelve_offload(doing: work.Work) -> work.Plan:
 def unshelve(doing: work.Work) -> work.Plan:
     """Run a server that is shelved, on a host that is chosen anew if it was offloaded."""
     if doing.server.vm_state is _V.SHELVED:
+        here = connections.HostConnections(doing)
+
         def start() -> None:
-            doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
+            here.run(lambda guest: doing.agent(doing.server.host).start(doing.caller, guest))
 
         def stop() -> None:
             doing.shut_down(doing.server.host)
 
-        return work.Plan(undoable=(work.Step('start', start, stop),))
+        return work.Plan(undoable=(work.Step('connect', here.connect, here.release),
+                                   work.Step('start', start, stop),
+                                   work.Step('complete', here.complete)))
 
     def put() -> None:
         destination = _destination(doing)
@@ -224,7 +237,7 @@ def unshelve(doing: work.Work) -> work.Plan:
 
     def leave() -> None:
         doing.leave(doing.noted(_DESTINATION))
-        doing.hold_anew()
+        connections.release_unused(doing, every=True)
         doing.complete_all()
 
     return work.Plan(undoable=(work.Step('choose_host', lambda: _choose(doing)),
@@ -240,15 +253,31 @@ def rebuild(doing: work.Work) -> work.Plan:
     """Make a server's guest anew where it is; its volumes keep their bytes."""
     off = _was_off(doing)
 
-    def anew() -> None:
-        # One that is on no host is refused before its volumes are held.
-        doing.agent(doing.server.host)
-        doing.shut_down(doing.server.host)
-        doing.leave(doing.server.host)
-        doing.hold_anew()
+    def hold() -> None:
+        doing.connector(doing.server.host)
+        connections.hold_first(doing)
+
+    def leave() -> None:
+        if doing.noted(_LEFT) is None:
+            # A host that cannot take the server refuses before anything is taken from it.
+            doing.connector(doing.server.host)
+            doing.shut_down(doing.server.host)
+            doing.leave(doing.server.host)
+            connections.hold_anew(doing)
+            doing.note(_LEFT, doing.server.host)
+
+    def put() -> None:
         doing.put(doing.server.host, running=not off)
 
-    return work.Plan(finishing=(work.Step('anew', anew),), refused=simple.ends_in_error(doing),
+    def refused(reason: Exception) -> None:
+        if doing.noted(_LEFT) is not None:
+            simple.leave_if_possible(doing, doing.server.host)
+            connections.release_unused(doing, every=True)
+        simple.stays_if_true(doing)(reason)
+
+    return work.Plan(undoable=(work.Step('hold', hold, doing.release_next),),
+                     finishing=(work.Step('leave', leave), work.Step('put', put)),
+                     refused=refused,
                      done={'vm_state': _V.STOPPED.value} if off else {})
 
 
@@ -258,21 +287,33 @@ def evacuate(doing: work.Work) -> work.Plan:
     """
     off = _was_off(doing)
 
+    def hold() -> None:
+        # A server for which there is no other host keeps what it has.
+        _choose(doing, (doing.server.host,))
+        connections.hold_first(doing)
+
     def fence() -> None:
-        if doing.noted('fenced') is None:
-            # A server for which there is no other host keeps what it has.
+        if doing.noted(_FENCED) is None:
             _choose(doing, (doing.server.host,))
-            doing.hold_anew()
-            doing.note('fenced', doing.server.host)
+            connections.hold_anew(doing)
+            doing.note(_FENCED, doing.server.host)
 
     def put() -> None:
-        _choose(doing, (doing.noted('fenced'),))
+        _choose(doing, (doing.noted(_FENCED),))
         destination = _destination(doing)
         doing.put(destination, running=not off)
         doing.store.change(doing.act.server_id, host=destination)
 
-    return work.Plan(finishing=(work.Step('fence', fence), work.Step('put', put)),
-                     refused=simple.ends_in_error(doing),
+    def refused(reason: Exception) -> None:
+        if doing.noted(_FENCED) is not None:
+            # The server stays where it was, and may run there again once it is connected.
+            simple.leave_if_possible(doing, doing.noted(_DESTINATION))
+            connections.release_unused(doing, every=True)
+        simple.ends_in_error(doing)(reason)
+
+    return work.Plan(undoable=(work.Step('hold', hold, doing.release_next),),
+                     finishing=(work.Step('fence', fence), work.Step('put', put)),
+                     refused=refused,
                      done={'vm_state': _V.STOPPED.value} if off else {})
 
 

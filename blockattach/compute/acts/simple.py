@@ -1,7 +1,9 @@
 """Acts that leave a server where it is: build, power, volumes, delete."""
+import contextlib
 import datetime
 import logging
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
@@ -10,7 +12,9 @@ from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute import storage
+from blockattach.compute.acts import connections
 from blockattach.compute.acts import work
+from blockattach.compute.hosts import base
 
 LOG = logging.getLogger(__name__)
 
@@ -40,33 +44,50 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
 
 
 def start(doing: work.Work) -> work.Plan:
-    """Run a server that is stopped."""
-    def do() -> None:
-        doing.agent(doing.server.host).start(doing.caller, doing.guest(doing.disks()))
+    """Run a server that is stopped, with all of its volumes."""
+    here = connections.HostConnections(doing)
 
-    return work.Plan(finishing=(work.Step('start', do),), refused=ends_in_error(doing))
+    def do() -> None:
+        here.run(lambda guest: doing.agent(doing.server.host).start(doing.caller, guest))
+
+    return work.Plan(undoable=(work.Step('connect', here.connect, here.release),),
+                     finishing=(work.Step('start', do), work.Step('complete', here.complete)),
+                     refused=stays_if_true(doing))
 
 
 def stop(doing: work.Work) -> work.Plan:
-    """Stop its guest; its volumes stay."""
-    def do() -> None:
-        doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
+    """Stop its guest; its volumes stay. One that an act before has lost is there then, stopped."""
+    here = connections.HostConnections(doing)
 
-    return work.Plan(finishing=(work.Step('stop', do),), refused=ends_in_error(doing))
+    def do() -> None:
+        host, server_id = doing.server.host, doing.act.server_id
+        try:
+            doing.agent(host).stop(doing.caller, server_id)
+        except errors.HostRefused:
+            if host is None or server_id in doing.agent(host).servers(doing.caller):
+                raise
+            here.run(lambda guest: doing.spawn(host, guest, running=False))
+            here.complete()
+
+    return work.Plan(finishing=(work.Step('stop', do),), refused=_stays)
 
 
 def reboot(doing: work.Work) -> work.Plan:
-    """Stop and start its guest; a hard one does not wait for it."""
-    def do() -> None:
+    """Stop and start its guest, with all of its volumes; a hard one does not wait for it."""
+    here = connections.HostConnections(doing)
+
+    def go(guest: Mapping[str, Any]) -> None:
         host = doing.server.host
-        guest = doing.guest(doing.disks())
         if doing.act.arguments.get('type') == 'HARD':
             doing.agent(host).destroy(doing.caller, doing.act.server_id)
             doing.agent(host).spawn(doing.caller, guest)
         else:
             doing.agent(host).reboot(doing.caller, guest)
 
-    return work.Plan(finishing=(work.Step('reboot', do),), refused=ends_in_error(doing))
+    return work.Plan(undoable=(work.Step('connect', here.connect, here.release),),
+                     finishing=(work.Step('reboot', lambda: here.run(go)),
+                                work.Step('complete', here.complete)),
+                     refused=stays_if_true(doing))
 
 
 def attach(doing: work.Work) -> work.Plan:
@@ -129,7 +150,7 @@ def detach(doing: work.Work) -> work.Plan:
                 raise errors.StorageUnavailable(reason=str(exc)) from exc
             doing.store.remove_device(found.id)
 
-    def stays(_reason: errors.BlockattachError) -> None:
+    def stays(_reason: Exception) -> None:
         found = _there(doing, volume_id)
         if found is not None:
             doing.store.change_device(found.id, state='attached')
@@ -147,6 +168,8 @@ def swap(doing: work.Work) -> work.Plan:
         return doing.store.device(doing.act.server_id, old_id)
 
     def attach_new() -> None:
+        # What an act that failed has left is of another volume, or another host.
+        doing.release_leftovers()
         found = device()
         connector = doing.of_device(doing.connector(doing.server.host), found)
         doing.create(found, connector, found.id, 'next_attachment_id', new_id)
@@ -220,9 +243,40 @@ def _there(doing: work.Work, volume_id: str) -> records.BlockDevice | None:
         return None
 
 
-def ends_in_error(doing: work.Work) -> Callable[[errors.BlockattachError], None]:
+def leave_if_possible(doing: work.Work, host: str | None) -> None:
+    """End the guest on a host, unless the host refuses: then the guest only loses its volumes."""
+    with contextlib.suppress(errors.HostError, errors.ServiceUnreachable):
+        doing.leave(host)
+
+
+def _runs(doing: work.Work) -> bool:
+    """Return True if the guest runs, as the agent of its host says."""
+    host = doing.server.host
+    if not doing.is_up(host):
+        return False
+    try:
+        found = doing.agent(host).servers(doing.caller).get(doing.act.server_id)
+    except (errors.HostError, errors.ServiceUnreachable):
+        return False
+    return found == base.Power.RUNNING
+
+
+def _stays(_reason: Exception) -> None:
+    """The server stays what it was: nothing has changed on its host."""
+
+
+def stays_if_true(doing: work.Work) -> Callable[[Exception], None]:
+    """The server stays what it was, unless its guest has ended, or runs, by the act."""
+    def refused(reason: Exception) -> None:
+        state = doing.server.vm_state
+        if state is not _V.ERROR and (state is _V.ACTIVE) != _runs(doing):
+            ends_in_error(doing)(reason)
+    return refused
+
+
+def ends_in_error(doing: work.Work) -> Callable[[Exception], None]:
     """What becomes of a server whose act cannot be finished."""
-    def refused(_reason: errors.BlockattachError) -> None:
+    def refused(_reason: Exception) -> None:
         doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
     return refused
 

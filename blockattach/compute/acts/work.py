@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import log
@@ -52,7 +53,7 @@ class Plan(NamedTuple):
     finishing: Sequence[Step] = ()
     done: Mapping[str, Any] = {}
     failed: Mapping[str, Any] = {}
-    refused: Callable[[errors.BlockattachError], None] | None = None
+    refused: Callable[[Exception], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Tools:
     agents: interface.Agents
     attachments: storage.Attachments
     volumes: storage.Volumes
+    clock: clocks.Clock
 
 
 class Work:
@@ -164,13 +166,6 @@ class Work:
         """The server as an agent runs it, with these disks."""
         return _guest(self.server, disks)
 
-    def disks(self) -> list[base.Disk]:
-        """Its disks on its host, with the connections that they have; see `check_modes`."""
-        self.check_modes(self.server.host)
-        return [self.disk(device, self.tools.attachments.get(
-            self.caller, device.attachment_id).info)
-            for device in self.devices if device.attachment_id is not None]
-
     @staticmethod
     def disk(device: records.BlockDevice, info: Mapping[str, Any]) -> base.Disk:
         """A volume as its host has it."""
@@ -197,6 +192,11 @@ class Work:
                 self.tools.attachments.delete(self.caller, device.next_attachment_id)
                 self.store.change_device(device.id, next_attachment_id=None)
             self.release_unknown(device.volume_id)
+
+    def release_leftovers(self) -> None:
+        """Give back the second attachments that an act before has left, if there are any."""
+        if any(device.next_attachment_id is not None for device in self.devices):
+            self.release_next()
 
     def release_unknown(self, volume_id: str | None) -> None:
         """Give back what block storage has of a volume for this server, and nobody has written
@@ -247,7 +247,7 @@ class Work:
         :raises ActTakenOver: another process is at the act
         """
         found = self.connect_unkept(connector, device)
-        if device.attachment_id is None:
+        if device.attachment_id != found.id:
             self._keep(device, found, 'attachment_id')
         return found
 
@@ -257,7 +257,11 @@ class Work:
         own = self.of_device(connector, device)
         if device.attachment_id is None:
             return self._make(device, own, device.id)
-        found = self.tools.attachments.update(self.caller, device.attachment_id, own)
+        try:
+            found = self.tools.attachments.update(self.caller, device.attachment_id, own)
+        except errors.NotFound:
+            # Somebody has removed the attachment, and the server still has the volume.
+            return self._make(device, own, f'{device.id}-{device.attachment_id}-anew')
         try:
             self.check_lease()
         except errors.ActTakenOver:
@@ -319,22 +323,6 @@ class Work:
         if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
 
-    def hold_anew(self) -> None:
-        """Hold each volume by a new attachment of no host, and then give the one before back: the
-        volume is never free meanwhile.
-        """
-        for device in self.devices:
-            if device.next_attachment_id is None:
-                self.create(device, None, f'{device.id}-{device.attachment_id}',
-                            'next_attachment_id')
-        for device in self.devices:
-            if device.attachment_id is not None:
-                self.tools.attachments.delete(self.caller, device.attachment_id)
-            self.store.change_device(device.id, attachment_id=device.next_attachment_id,
-                                     next_attachment_id=None)
-            # What the caller asked for is made once more when the account asks for it.
-            self.release_unknown(device.volume_id)
-
     def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
         """A host for the server; see `placement.choose_hosts`."""
         return placement.choose_hosts(self.store, [self.devices], without, wanted)[0]
@@ -377,7 +365,7 @@ def put_all(doings: Sequence[Work], host: str | None,
                 connected[server_id].append(_Connected(
                     doing, device, doing.connect_unkept(connectors[server_id], device)))
     failed |= _keep_all([one for its in connected.values() for one in its
-                         if one.device.attachment_id is None], 'attachment_id')
+                         if one.device.attachment_id != one.attachment.id], 'attachment_id')
     guests = [_guest(servers[server_id], (Work.disk(one.device, one.attachment.info)
                                           for one in its))
               for server_id, its in connected.items() if server_id not in failed]

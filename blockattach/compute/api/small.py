@@ -1,4 +1,5 @@
 """Flavors, agents, events of block storage, and the documents of versions."""
+from collections.abc import Mapping
 from typing import Any
 
 from blockattach import errors
@@ -54,22 +55,24 @@ def agents(services: compute_services.ComputeServices, call: operation.Call) -> 
                          if host in (None, one.host) and binary in (None, views.BINARY)]}
 
 
+def _is_ours(event: Mapping[str, Any]) -> bool:
+    return event['name'] == _EXTENDED and 'tag' in event
+
+
 def external_events(services: compute_services.ComputeServices,
                     call: operation.Call) -> operation.Answer:
-    """A volume of servers has become larger: their guests are shown its size.
+    """A volume of servers has become larger: their guests are shown its size after the answer.
 
     One that is not ours is answered with its code, as Nova does.
     """
+    events = call.body['events']
+    ours = [(event['server_uuid'], event['tag']) for event in events if _is_ours(event)]
+    taken = dict(zip(ours, services.conductor.extended(call.context, ours), strict=True))
     results, worst = [], 200
-    for event in call.body['events']:
-        code = 200
-        if event['name'] != _EXTENDED or 'tag' not in event:
-            code = 400
-        else:
-            try:
-                services.conductor.extended(call.context, event['server_uuid'], event['tag'])
-            except errors.NotFound:
-                code = 404
+    for event in events:
+        code = 400
+        if _is_ours(event):
+            code = 200 if taken[event['server_uuid'], event['tag']] else 404
         results.append({**event, 'code': code, 'status': 'completed' if code == 200 else 'failed'})
         worst = 207 if code != 200 else worst
     return operation.Answer({'events': results}, worst)

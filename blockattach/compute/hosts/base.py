@@ -10,7 +10,8 @@ condition                                   raise
 proved: nothing has changed                 `errors.HostRefused`
 the guest does not release a disk in time   `errors.DeviceBusy`: the disk stays
 anything else                               any other exception: it may have happened; a repeat,
-                                            or what undoes it, finds out
+                                            or what undoes it, finds out. A programming error
+                                            (`errors.is_defect`) is not repeated: it ends the act
 ==========================================  =======================================================
 
 `blockattach.conformance.hosts` proves an implementation.

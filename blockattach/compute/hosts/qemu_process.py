@@ -10,18 +10,26 @@ import select
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.compute.hosts import qemu_records
 from blockattach.compute.hosts import qmp
+from blockattach.compute.hosts.local import processes
 
 ACT, ASK, CONSOLE = 'act.qmp', 'ask.qmp', 'console'
 """Sockets: for what changes something and may take long; for questions; the serial line."""
 CONSOLE_LOG = 'console.log'
 _START_SECONDS = 120.0
-_END_SECONDS = 20.0
+_HANG_SECONDS = 2.0
+"""A QEMU that is to end and answers no sooner hangs, as one does that is locked out of a volume
+while its guest writes. It is killed: what the guest was told is written has left QEMU before.
+"""
+_QUIT_SECONDS = 3.0
+"""For one that has answered to log out of its targets."""
+_KILL_SECONDS = 20.0
 _SANDBOX = 'on,obsolete=deny,resourcecontrol=deny'
 """It must be let fork and begin a session, since it becomes a daemon."""
 _MACHINE = 'pc'
@@ -137,33 +145,29 @@ class Process:
         :param grace: seconds in which the guest may shut down by itself
         """
         try:
-            peer = self.monitor()
+            peer = self.monitor(seconds=max(grace, _HANG_SECONDS))
         except qmp.NotRunning:
             return
-        with contextlib.closing(peer):
-            try:
-                descriptor = os.pidfd_open(peer.pid)
-            except ProcessLookupError:
-                return
-            try:
+        except qmp.NoAnswer:
+            # Those that gave up on it fill the queue of its socket, and it takes none from there.
+            for pid in self._find():
+                with _opened(pid) as descriptor:
+                    if descriptor is not None and pid in self._find():
+                        _kill(descriptor, pid)
+            return
+        with contextlib.closing(peer), _opened(peer.pid) as descriptor:
+            if descriptor is not None:
                 self._end(peer, descriptor, grace)
-            finally:
-                os.close(descriptor)
+
+    def _find(self) -> list[int]:
+        """Return the QEMU of this server by its arguments."""
+        return processes.find(os.path.basename(self._settings.binary),
+                              os.path.basename(self._folder))
 
     def _end(self, peer: qmp.Monitor, descriptor: int, grace: float) -> None:
-        with contextlib.suppress(errors.HostError):
-            peer.greet()
-            if grace:
-                peer.call('system_powerdown')
-                if _has_ended(descriptor, grace):
-                    return
-            peer.call('quit')
-        if _has_ended(descriptor, _END_SECONDS):
+        if _is_asked_to_quit(peer, descriptor, grace) and _has_ended(descriptor, _QUIT_SECONDS):
             return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        if not _has_ended(descriptor, _END_SECONDS):
-            raise errors.HostError(reason=f'process {peer.pid} of QEMU does not end')
+        _kill(descriptor, peer.pid)
 
     def _is_there(self) -> bool:
         try:
@@ -191,6 +195,43 @@ class Process:
             if settings.initrd is not None:
                 command += ['-initrd', os.path.abspath(settings.initrd)]
         return command
+
+
+def _is_asked_to_quit(peer: qmp.Monitor, descriptor: int, grace: float) -> bool:
+    """Return True if QEMU ends, or has ended; False: it hangs."""
+    try:
+        peer.greet()
+        if grace:
+            peer.call('system_powerdown')
+            if _has_ended(descriptor, grace):
+                return True
+        peer.call('quit')
+    except qmp.Ended:
+        return True
+    except errors.HostError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _opened(pid: int) -> Iterator[int | None]:
+    """A descriptor that stands for this very process as long as it is open; None: it has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _kill(descriptor: int, pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    if not _has_ended(descriptor, _KILL_SECONDS):
+        raise errors.HostError(reason=f'process {pid} of QEMU does not end')
 
 
 def _has_ended(descriptor: int, seconds: float) -> bool:

@@ -5,6 +5,7 @@ at a level that is switched on to find faults; and since it needs an event loop,
 has none. What is needed of the protocol is short.
 """
 import json
+import math
 import os
 import socket
 import struct
@@ -46,6 +47,12 @@ class NoAnswer(errors.HostError):
     """QEMU has ended, or hangs: what it was asked for may have happened."""
 
     code = 'host.no_answer'
+
+
+class Ended(NoAnswer):
+    """QEMU has closed the connection: it is about to end, if it has not ended."""
+
+    code = 'host.ended'
 
 
 class NotRunning(errors.HostError):
@@ -151,9 +158,9 @@ class Monitor:
             except TimeoutError:
                 return None
             except OSError as exc:
-                raise NoAnswer(reason=f'the connection to QEMU has ended: {exc}') from exc
+                raise Ended(reason=f'the connection to QEMU has ended: {exc}') from exc
             if not part:
-                raise NoAnswer(reason='QEMU has ended')
+                raise Ended(reason='QEMU has ended')
             self._pending += part
         line, self._pending = self._pending.split(b'\n', 1)
         message: dict[str, Any] = json.loads(line)
@@ -164,7 +171,8 @@ def _connect(folder: str, name: str, seconds: float) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Not settimeout: with it one is refused while others wait to be accepted.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
-                    _TIME.pack(int(seconds), 0))
+                    # 0 would be for ever.
+                    _TIME.pack(math.ceil(seconds) or 1, 0))
     try:
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:

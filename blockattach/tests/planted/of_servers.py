@@ -79,6 +79,23 @@ BUGS = (
         'a server is deleted once what is under way on it has ended', 'P2',
         f'{_TESTS}.test_late.OverlapTest'),
 
+    Bug('a_stray_is_ended_at_each_report', 'compute/reports.py',
+        '            if (host, server_id) in self._ending:\n',
+        '            if False:\n',
+        'a server is ended once at a time, however often it is reported', 'P9',
+        f'{_TESTS}.test_strays.StraysTest'),
+    Bug('a_report_names_what_is_being_ended', 'compute/agent.py',
+        '                    if server_id not in self._ending}\n',
+        '                    }\n',
+        'no compute API ends a server that its agent is ending', 'P9',
+        f'{_TESTS}.test_strays.StraysTest'),
+    Bug('an_unused_connection_stays', 'compute/conductor.py',
+        '            plan.refused(exc)\n'
+        '            connections.release_unused(doing)\n',
+        '            plan.refused(exc)\n',
+        'an act that was refused leaves no volume attaching', 'P2',
+        f'{_TESTS}.test_repairs.RepairedTest'),
+
     # Who may write, and see.
     Bug('an_old_agent_lets_write', 'compute/placement.py',
         '    return _number(agent.version) >= _number(interface.MODES_SINCE)\n',

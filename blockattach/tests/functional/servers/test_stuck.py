@@ -187,7 +187,7 @@ class DeadAgentTest(StuckTestCase):
         away = self.dead
         self.kill('host-a')
         self.act(made, 'evacuate', {'host': None}, 200)
-        self.assert_at_rest(made, 'ERROR')
+        self.assert_at_rest(made, 'ACTIVE')
         self.assertEqual([(made, 'host-a', 'rw', 'attached')], self.attachments(self.root))
         self.revive('host-a')
         self.act(made, 'reboot', {'type': 'HARD'})
@@ -452,8 +452,9 @@ class ReadOnlyTest(StuckTestCase):
         self.assertEqual([(made, 'host-b', 'ro', 'attached')], self.attachments(self.other))
 
     def test_an_agent_that_is_downgraded(self):
-        for name, body in (('reboot', {'type': 'HARD'}), ('rebuild', {'imageRef': ''}),
-                           ('os-start', None)):
+        for name, body, status in (
+                ('reboot', {'type': 'HARD'}, 'ACTIVE'), ('rebuild', {'imageRef': ''}, 'ACTIVE'),
+                ('os-start', None, 'SHUTOFF')):
             with self.subTest(name):
                 made = self.create(self.root, host='host-b')
                 self.attach(made, self.other, attach_mode='ro')
@@ -468,7 +469,7 @@ class ReadOnlyTest(StuckTestCase):
                 self.cloud.settle()
                 self.act(made, name, body)
                 self.assertEqual([], calls)
-                self.assert_at_rest(made, 'ERROR')
+                self.assert_at_rest(made, status)
                 host.spawn, host.start, host.reboot = acts
                 new._version = kept
                 new.report()

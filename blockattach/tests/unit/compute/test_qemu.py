@@ -1,7 +1,10 @@
 """What QEMU says, and when it says it, by a stand-in on its socket; and servers without a QEMU."""
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -264,6 +267,80 @@ class HangingTest(Folder):
                 query_status=[_ENDS])
         self.assertEqual({'hangs': base.Power.RUNNING, 'is-off': base.Power.STOPPED},
                          host.servers())
+
+
+    def test_servers_asked_at_once(self):
+        """Those that hang do not delay the report of the others."""
+        host = qemu.QemuHost(qemu_process.QemuSettings(self.folder, 'host-a'))
+        all_asked = threading.Barrier(20)
+        for number in range(20):
+            host.define(base.Guest(str(number), 'web', 1, 64, ()))
+            StandIn(self, os.path.join(self.folder, str(number)), qemu_process.ASK,
+                    query_status=Delayed(all_asked.wait, [{'return': {'status': 'shutdown'}}]))
+        self.assertEqual({base.Power.STOPPED}, set(host.servers().values()))
+
+
+class Delayed:
+    """Messages that are sent after something has happened."""
+
+    def __init__(self, wait, messages):
+        self._wait, self._messages = wait, messages
+
+    def __iter__(self):
+        self._wait()
+        return iter(self._messages)
+
+
+HANGS = """
+import socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen(int(sys.argv[2]))
+print('listens', flush=True)
+sys.stdin.read()
+"""
+
+
+class HangingProcessTest(Folder):
+    """A QEMU that takes connections, and answers nothing."""
+
+    def hang(self, backlog):
+        self.server_id = str(uuid.uuid4())
+        self.host = qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', binary=sys.executable,
+                                                    stop_seconds=0.1))
+        self.host.define(base.Guest(self.server_id, 'web', 1, 64, ()))
+        process = subprocess.Popen(
+            [sys.executable, '-c', HANGS, qemu_process.ACT, str(backlog), self.server_id],
+            cwd=os.path.join(self.folder, self.server_id), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        process.stdout.readline()
+        return process
+
+    def test_destroy_of_hanging_qemu_kills_it(self):
+        process = self.hang(backlog=1)
+        self.host.destroy(self.server_id)
+        self.assertEqual(-signal.SIGKILL, process.wait())
+        self.assertEqual({}, self.host.servers())
+
+    def test_destroy_of_hanging_qemu_that_takes_no_connection_kills_it(self):
+        process = self.hang(backlog=0)
+        place = os.path.join(self.folder, self.server_id, qemu_process.ACT)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                waiting = self.enterContext(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(place)
+        self.host.destroy(self.server_id)
+        self.assertEqual(-signal.SIGKILL, process.wait())
+
+    def test_stop_of_hanging_qemu_kills_it(self):
+        process = self.hang(backlog=1)
+        os.link(*(os.path.join(self.folder, self.server_id, name)
+                  for name in (qemu_process.ACT, qemu_process.ASK)))
+        self.host.stop(self.server_id)
+        self.assertEqual(-signal.SIGKILL, process.wait())
 
 
 class NothingTest(Folder):
