@@ -134,7 +134,7 @@ class Compute:
         self._port = ports.free_port()
         self._session = running.enter_context(requests.Session())
         self._session.trust_env = False
-        self._session.headers.update({'OpenStack-API-Version': 'compute 2.100',
+        self._session.headers.update({'OpenStack-API-Version': 'compute 2.100, blockattach 1.0',
                                       'X-Auth-Token': f'admin:{clouds.PROJECT}'})
         values = {'storage': below.target.endpoint.url.rpartition('/')[0], 'port': self._port,
                   'transport': transport, 'folder': self._folder,

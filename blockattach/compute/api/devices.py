@@ -134,6 +134,12 @@ def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> 
             'Multiattach volumes are only supported starting with compute API version '
             f'{versions.MULTIATTACH}.'))
     storage.check_usable(volume)
+    if servers > 1 and call.extension is None:
+        # As Nova, which knows no servers that share a volume from their beginning.
+        raise errors.ServerRequestInvalid(reason=(
+            'Cannot attach one or more volumes to multiple instances: ask for it by '
+            f"'OpenStack-API-Version: compute {call.version}, {operation.EXTENSION} "
+            f"{versions.ATTACH_MODE}'"))
     if servers > 1 and not volume.multiattach:
         raise errors.ServerRequestInvalid(reason=(
             f'Cannot attach one or more volumes to multiple instances: volume {volume.id} is not '

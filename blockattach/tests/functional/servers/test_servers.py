@@ -49,6 +49,23 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertEqual([], self.asked(200, 'GET', '/servers')['servers'])
         self.assertEqual('available', self.status_of_volume(plain))
 
+    def test_create_of_several_without_extension_rejected(self):
+        shared = self.volume(multiattach=True)
+        server = {'name': 'web', 'imageRef': '', 'flavorRef': '1', 'networks': 'none',
+                  'block_device_mapping_v2': [{
+                      'uuid': shared, 'source_type': 'volume', 'destination_type': 'volume',
+                      'boot_index': 0}]}
+        for version in ('2.60', '2.100', '2.104'):
+            for count in ({'max_count': 2}, {'min_count': 2}):
+                with self.subTest(version, **count):
+                    answer = self.asked(400, 'POST', '/servers', {'server': {**server, **count}},
+                                        version=f'compute {version}')
+                    self.assertIn('Cannot attach one or more volumes to multiple instances',
+                                  answer['badRequest']['message'])
+        self.assertEqual(([], 'available'), (self.asked(200, 'GET', '/servers')['servers'],
+                                             self.status_of_volume(shared)))
+        self.asked(202, 'POST', '/servers', {'server': {**server, 'max_count': 1}})
+
     def test_some_fail_and_the_rest_stand(self):
         shared = self.volume(multiattach=True)
         self.hosts['host-a'].failing.append('spawn')
