@@ -39,18 +39,20 @@ class HostConnections:
         :param start: asks the host for that
         :raises HostRefused: the host refuses, though every volume was connected to it just now
         """
+        self.connect()
         try:
-            start(self._item.guest(self.connect()))
+            start(self._item.guest(self._disks()))
         except errors.HostRefused:
             if not any(one.used for one in self._attachments.values()):
                 raise
             # An act that failed may have completed an attachment for another host.
             self._trusts_used = False
             self._attachments.clear()
-            start(self._item.guest(self.connect()))
+            self.connect()
+            start(self._item.guest(self._disks()))
 
-    def connect(self) -> list[base.Disk]:
-        """Connect each volume that the host lacks; return the disks of the server.
+    def connect(self) -> None:
+        """Connect each volume that the host lacks.
 
         An attachment that was never completed is connected again: an act that failed may have
         connected it to another host.
@@ -70,10 +72,12 @@ class HostConnections:
             if attachment is None or not (attachment.used and self._trusts_used):
                 connector = connector or item.connector(host)
                 attachment = item.connect(connector, dataclasses.replace(
-                    device, attachment_id=attachment and attachment.id))
+                    device, attachment_id=None if attachment is None else attachment.id))
             self._attachments[device.id] = attachment
-        return [item.disk(device, self._attachments[device.id].info)
-                for device in item.devices if device.id in self._attachments]
+
+    def _disks(self) -> list[base.Disk]:
+        return [self._item.disk(device, self._attachments[device.id].info)
+                for device in self._item.devices if device.id in self._attachments]
 
     def complete(self) -> None:
         """Complete each attachment that was connected here."""

@@ -11,8 +11,8 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.functional.servers import cloud
 from blockattach.tests.functional.servers import test_interruptions
 
-GATE = 7
-"""Of the places and second acts the gate plays one of so many."""
+GATE = 29
+"""Of the faults of an act the gate plays one of so many, each with one second act."""
 _OFF_STATES = ('SHUTOFF', 'SHELVED')
 
 
@@ -149,9 +149,10 @@ class RepairsTest(Acts):
         seconds = list(self.table())
         played = set()
         number = list(self.table()).index(first)
-        for fault, place in (cases if exhaustive.wanted() else cases[number % GATE::GATE]):
-            for second in (seconds if exhaustive.wanted() else
-                           [seconds[(number + place) % len(seconds)], 'reboot']):
+        part = exhaustive.Part(number % (len(cases) or 1), GATE)
+        for fault, place in part.chosen(cases):
+            part = exhaustive.Part((number + place) % len(seconds), len(seconds))
+            for second in part.chosen(seconds):
                 with self.subTest(f'{fault} ahead of {place}: {whole[place]}', second=second):
                     self.left_by(first, fault, place)
                     left = self.looks()
