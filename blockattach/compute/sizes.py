@@ -24,7 +24,8 @@ class Sizes:
 
     def accept(self, caller: context.RequestContext,
                events: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return True for each event whose server has the volume; its guest is told later.
+        """Return True for each event whose server has the volume; its guest sees the size
+        later.
 
         A guest whose agent is down sees the size once it is started, or its volume is attached.
 

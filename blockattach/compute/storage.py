@@ -52,7 +52,8 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
-    """An attachment; ``info`` holds a password, and is not printed. Empty: no host is let in."""
+    """An attachment; ``info`` holds a password, and is not printed. Empty: it has no
+    connector."""
 
     id: str
     volume_id: str

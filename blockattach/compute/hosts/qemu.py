@@ -28,7 +28,7 @@ _RUNNING = ('running', 'paused', 'io-error', 'suspended', 'watchdog', 'guest-pan
 _MOVED = 'postmigrate'
 _OVER = ('completed', 'failed', 'cancelled')
 _CANCEL_SECONDS = 60.0
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 2.0
 """In which a QEMU of a report answers; one that does not counts as running."""
 _LOOKS = 32
 """QEMUs of a report that are asked at once, so that those that hang do not delay it."""

@@ -25,7 +25,8 @@ CONSOLE_LOG = 'console.log'
 _START_SECONDS = 120.0
 _HANG_SECONDS = 2.0
 """A QEMU that is to end and answers no sooner hangs, as one does that is locked out of a volume
-while its guest writes. It is killed: what the guest was told is written has left QEMU before.
+while its guest writes. It is killed: QEMU holds no write that it has reported to the guest as
+done.
 """
 _QUIT_SECONDS = 3.0
 """For one that has answered to log out of its targets."""

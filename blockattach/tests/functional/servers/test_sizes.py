@@ -22,7 +22,7 @@ class SizesTest(test_stuck.StuckTestCase):
     def asked_of_agents(self):
         return self.cloud.bus.sent.count('compute resize')
 
-    def test_events_of_several_hosts_answered_before_guests_are_told(self):
+    def test_events_of_several_hosts_answered_before_guests_see_sizes(self):
         codes = self.tell(200, (self.first, self.root), (self.second, self.root))
         self.assertEqual(([200, 200], 0), (codes, self.asked_of_agents()))
         self.cloud.settle()
