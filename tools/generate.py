@@ -18,6 +18,7 @@ import draw_parts
 import print_api
 import print_api_reference
 import print_bounds
+import print_carried_over
 import print_commands
 import print_consumers
 import print_dashboard
@@ -63,6 +64,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
         print_commands.page, name) for name in print_commands.NAMES},
     'doc/source/admin/bus_defaults.txt': print_rpc.rabbit_defaults,
     'doc/source/admin/call_ends.txt': print_rpc.call_ends,
+    'doc/source/admin/carried_over_options.txt': print_carried_over.document,
     'doc/source/admin/import_findings.txt': print_import.document,
     'doc/source/admin/log_fields.txt': print_telemetry.log_fields,
     'doc/source/admin/metrics.txt': print_telemetry.metrics_tables,

@@ -56,7 +56,7 @@ def main() -> int:
 
         conf = cfg.ConfigOpts()
         conf.register_cli_opt(cfg.SubCommandOpt('noun', handler=_add_commands, title='commands'))
-        configuration.configure(conf, sys.argv[1:], NAME, TEXT)
+        configuration.configure(conf, sys.argv[1:], NAME, TEXT, serves=False)
         signals.phase = process.Phase.BEGINNING
         noun = NOUNS[conf.noun.name]
         module, _, name = (noun.alone or noun.commands[conf.noun.verb]).act.partition('.')

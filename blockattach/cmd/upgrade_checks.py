@@ -91,7 +91,11 @@ def bus(at: database_checks.Installation) -> Result:
 
 
 def options(at: database_checks.Installation) -> Result:
-    """Whether the files use names of options that have gone out of use, or never were."""
+    """Check the names of options in the files: known ones, in use, and none that stops a start."""
+    try:
+        all_options.check_supported(at.conf)
+    except errors.ConfigurationError as exc:
+        return Result(Code.FAILURE, f'{exc}.')
     by_path: dict[str, list[str]] = {}
     for unknown in all_options.find_unknown(at.conf):
         by_path.setdefault(unknown.path, [f'{unknown.path}:']).append(unknown.finding)
@@ -162,7 +166,7 @@ def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
         # Unknown options are a check of their own, and need not be logged besides.
-        configuration.configure(conf, sys.argv[1:], name, text, log_unknown=False)
+        configuration.configure(conf, sys.argv[1:], name, text, serves=False, log_unknown=False)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)
     except (errors.ConfigurationError, errors.DatabaseUnavailable, cfg.Error) as exc:

@@ -1,22 +1,26 @@
 """All options of the service: registered for a process, listed for oslo.config's generator, and
-those that files set and no process reads.
+those that files set and no process reads, among them what was carried over from a cinder.conf.
 
 The libraries list theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
 """
 import difflib
 import importlib.metadata
+import os
 import pathlib
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from oslo_config import cfg
 
+from blockattach import errors
 from blockattach.conf import api
 from blockattach.conf import attachment_map
 from blockattach.conf import attachments
 from blockattach.conf import backend
+from blockattach.conf import cinder_options
 from blockattach.conf import compute
 from blockattach.conf import control
 from blockattach.conf import core
@@ -25,6 +29,7 @@ from blockattach.conf import failpoints
 from blockattach.conf import glance
 from blockattach.conf import health
 from blockattach.conf import images
+from blockattach.conf import locations
 from blockattach.conf import nova
 from blockattach.conf import quota
 from blockattach.conf import rpc
@@ -47,6 +52,15 @@ OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
 _DEFAULT = 'DEFAULT'
 _OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
 """Whose options in [DEFAULT] have former names, or are registered late."""
+_LIBRARY_GROUPS = (
+    'barbican', 'barbican_service_user', 'cors', 'healthcheck', 'key_manager',
+    'keystone_authtoken', 'os_brick', 'oslo_concurrency', 'oslo_limit', 'oslo_middleware',
+    'oslo_middleware_tracing', 'oslo_policy', 'oslo_reports', 'oslo_versionedobjects', 'privsep',
+    'privsep_lio', 'privsep_lvm', 'privsep_osbrick', 'vault')
+"""Groups that a library reads in some process, but need not have registered in this one."""
+_ACCOUNT = 'auth_section'
+_ALIKE, _SIMILAR = 0.8, 0.6
+"""How alike a name must be to be the nearest: one of any group, and one of the same group."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -63,9 +77,11 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 class Unknown(NamedTuple):
-    """An option that a file sets and no process reads: most of them are misspelt.
+    """An option, or a whole group, that a file sets and no process reads.
 
-    ``nearest``: the known option that is spelt most like it; empty: none is.
+    ``name``: empty for a group.
+    ``nearest``: the known option, or group, that is probably meant, with its group where that is
+    another one; empty: there is none.
     """
 
     path: str
@@ -77,30 +93,135 @@ class Unknown(NamedTuple):
     def finding(self) -> str:
         """Sentence without the path, for a list of the names in one file."""
         meant = f': is {self.nearest} meant?' if self.nearest else ''
+        if not self.name:
+            return f'[{self.group}] is no known group{meant}'
         return f'[{self.group}] {self.name} is not known{meant}'
 
 
-def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
-    """All in the files of a configuration that has been read; oslo.config ignores them.
+class Unsupported(NamedTuple):
+    """An option of Cinder that would make a Cinder safer and is not read here.
 
-    Looked at are the groups of which we know every option: ours, those of the enabled backends,
-    and [DEFAULT]. Groups of libraries may have options that only some of their plugins know.
+    ``now``: ``[group] name`` of the option that takes its place; empty: there is none.
+    """
+
+    path: str
+    group: str
+    name: str
+    now: str
+
+    def __str__(self) -> str:
+        advice = f'set {self.now} instead' if self.now else 'remove it'
+        return f'[{self.group}] {self.name} in {self.path} ({advice})'
+
+
+def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
+    """Return what no process reads in the files of a configuration that has been read.
+
+    Judged are the groups of which every option is known: ours, those of backends, [DEFAULT] and
+    [ssl]. Groups of libraries may have options that only some of their plugins know. What a
+    carried-over cinder.conf sets and nobody needs here is left out (`find_unneeded`).
     """
     known = _known(conf)
-    found = [Unknown(path, group, name, '') for path in _files(conf)
-             for group, names in _sections(path).items()
-             for name in names if group in known and _plain(name) not in known[group]]
-    if any(one.group == _DEFAULT for one in found):
-        # Only now: it takes a moment.
-        known[_DEFAULT] |= _of_libraries()
-    return [one._replace(nearest=next(iter(
-                difflib.get_close_matches(_plain(one.name), sorted(known[one.group]), 1)), ''))
-            for one in found if _plain(one.name) not in known[one.group]]
+    found: list[Unknown] = []
+    for path in _files(conf):
+        for group, values in _sections(path).items():
+            if group not in known and _is_backend(group, values):
+                # Of another host, with which this one shares the file.
+                known[group] = set(_names(backend.OPTS))
+            if group in known:
+                found += [Unknown(path, group, name, '') for name in values
+                          if _plain(name) not in known[group]
+                          and not _is_unneeded(group, name)]
+            elif group not in cinder_options.GROUPS:
+                found.append(Unknown(path, group, '', ''))
+    if any(not one.name or one.group == _DEFAULT for one in found):
+        # Only now: this takes a moment.
+        for group, names in _of_libraries(conf).items():
+            known[group] = known.get(group, set()) | (names if group == _DEFAULT else set())
+    return [one._replace(nearest=_nearest(one, known)) for one in found
+            if not _is_read(one, known)]
+
+
+def find_unneeded(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
+    """Return path, group and name of each option of Cinder that is not needed here."""
+    return [(path, group, name) for path in _files(conf)
+            for group, values in _sections(path).items() for name in values
+            if _is_unneeded(group, name)]
+
+
+def check_supported(conf: cfg.ConfigOpts) -> None:
+    """Return unless the configuration relies on safety that it would not get here.
+
+    :raises ConfigurationError: a file, or the environment, sets such an option of Cinder, and
+        [service] accept_unsupported does not name it
+    """
+    with locations.named(conf, service.GROUP, 'accept_unsupported'):
+        accepted = set(map(_accepted, conf[service.GROUP].accept_unsupported))
+    found = [str(one) for one in find_unsupported(conf) if (one.group, one.name) not in accepted]
+    if found:
+        raise errors.ConfigurationError(
+            reason=f'cannot start with options of Cinder that have no effect here and without '
+                   f'which the service would be less safe: {", ".join(found)}. To start without '
+                   f'their effect, name them in [service] accept_unsupported')
+
+
+def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
+    """Return what is set of the options in `cinder_options` that stop the start."""
+    found = []
+    for path, sections in (*((path, _sections(path)) for path in _files(conf)),
+                           ('the environment', _environment())):
+        for group, values in sections.items():
+            stops = cinder_options.GROUPS[group].stops if group in cinder_options.GROUPS else {}
+            found += [Unsupported(path, group, _plain(name), stops[_plain(name)].now)
+                      for name, texts in values.items() if _plain(name) in stops
+                      and not _is_settled(conf, stops[_plain(name)], texts[-1])]
+    return found
+
+
+def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> bool:
+    """Return True if a value asks for nothing, or for what is so here."""
+    text = text.strip().strip('"\'')
+    if not text or text.lower() in stop.harmless:
+        return True
+    if not stop.now:
+        return False
+    group, name = stop.now[1:].split('] ')
+    place = conf.get_location(name, group)
+    if place is not None and place.location.is_user_controlled:
+        return True
+    [option] = [option for where, options in list_opts() if where == group
+                for option in options if option.dest == name]
+    try:
+        return bool(option.type(text) == conf[group][name])
+    except ValueError:
+        return False
+
+
+def _accepted(name: str) -> tuple[str, str]:
+    """Return group and name as ``accept_unsupported`` says them: ``name`` or ``group.name``.
+
+    :raises ConfigurationError: no such option stops the start
+    """
+    group, _, last = name.strip().removeprefix('[').replace('] ', '.').rpartition('.')
+    key = _group(group or _DEFAULT), _plain(last)
+    if key[0] not in cinder_options.GROUPS or key[1] not in cinder_options.GROUPS[key[0]].stops:
+        raise errors.ConfigurationError(
+            reason=f'{name} is no option of Cinder that stops the start')
+    return key
+
+
+def _environment() -> dict[str, dict[str, list[str]]]:
+    """Return what oslo.config would take from the environment for options that stop the start."""
+    return {group: {name: [os.environ[variable]] for name in options.stops
+                    if (variable := f'OS_{group}__{name}'.upper()) in os.environ}
+            for group, options in cinder_options.GROUPS.items()}
 
 
 def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
-    """Names of options by group."""
-    known: dict[str, set[str]] = {_DEFAULT: set(map(str, conf))}
+    """Return the names of options by group."""
+    known: dict[str, set[str]] = {
+        _DEFAULT: {name for name in map(str, conf)
+                   if not isinstance(conf[name], cfg.ConfigOpts.GroupAttr)}}
     for group, found in list_opts():
         known.setdefault(group, set()).update(_names(found))
         for option in found:
@@ -114,21 +235,70 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     embedded = [conf.backend] if 'backend' in conf else []
     for name in (*conf.volume.enabled_backends, *embedded):
         known.setdefault(_group(name), set()).update(of_backends)
+    # oslo.service's, of which nothing is used.
+    known['ssl'] = set()
     return known
 
 
-def _of_libraries() -> set[str]:
-    found: set[str] = set()
+def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Return groups that libraries read, with the options of [DEFAULT] that they read."""
+    found: dict[str, set[str]] = {name: set() for name in _LIBRARY_GROUPS}
+    found[_DEFAULT] = set()
+    for name in map(str, conf):
+        if isinstance(conf[name], cfg.ConfigOpts.GroupAttr):
+            found[_group(name)] = set()
+    # Not those of everything that is installed: some lists register options as a side effect.
     for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
         if entry.name in _OF_LIBRARIES:
             for group, listed in entry.load()():
                 if group is None or str(group) == _DEFAULT:
-                    found.update(_names(listed))
+                    found[_DEFAULT].update(_names(listed))
+    for path in _files(conf):
+        for values in _sections(path).values():
+            # The account of another group.
+            found.update({_group(name): set() for name in values.get(_ACCOUNT, ())
+                          if name != _DEFAULT})
     return found
 
 
+def _is_backend(group: str, values: Iterable[str]) -> bool:
+    """Return True if a group looks like that of a backend which is not enabled here."""
+    # Cinder's, and read by nobody here.
+    return group != 'backend_defaults' and bool(
+        set(map(_plain, values)) & set(_names(backend.OPTS)))
+
+
+def _is_unneeded(group: str, name: str) -> bool:
+    rows = cinder_options.GROUPS.get(group)
+    return rows is not None and _plain(name) in rows.unneeded.split()
+
+
+def _is_read(one: Unknown, known: Mapping[str, set[str]]) -> bool:
+    return one.group in known and (not one.name or _plain(one.name) in known[one.group])
+
+
+def _nearest(one: Unknown, known: Mapping[str, set[str]]) -> str:
+    """Return the known option, or group, that is probably meant; empty: none is."""
+    if not one.name:
+        return next(iter(difflib.get_close_matches(
+            one.group, sorted(known), 1, _ALIKE)), '')
+    name, own = _plain(one.name), known[one.group]
+    if one.group in cinder_options.GROUPS:
+        carried_over = cinder_options.GROUPS[one.group]
+        if name in carried_over.renamed:
+            return carried_over.renamed[name]
+        if name in carried_over.stops:
+            return carried_over.stops[name].now
+    others = {other: f'[{group}] {other}' for group in sorted(known, reverse=True)
+              for other in known[group] if group != one.group}
+    for names, cutoff in ((own, _ALIKE), (others, _ALIKE), (own, _SIMILAR)):
+        for found in difflib.get_close_matches(name, sorted(names), 1, cutoff):
+            return found if names is own else others[found]
+    return ''
+
+
 def _names(found: Iterable[cfg.Opt]) -> Iterator[str]:
-    """With those that they had in former releases."""
+    """Yield the names of options, with those that they had in former releases."""
     for option in found:
         yield _plain(option.dest)
         for former in option.deprecated_opts:
@@ -146,12 +316,16 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield from sorted(map(str, pathlib.Path(folder).glob('*.conf')))
 
 
-def _sections(path: str) -> dict[str, list[str]]:
+def _sections(path: str) -> dict[str, dict[str, list[str]]]:
+    """Return the texts of each option in a file, by group and name."""
     sections: dict[str, dict[str, list[str]]] = {}
     cfg.ConfigParser(path, sections).parse()
-    return {_group(name): list(found) for name, found in sections.items()}
+    merged: dict[str, dict[str, list[str]]] = {}
+    for name, values in sections.items():
+        merged.setdefault(_group(name), {}).update(values)
+    return merged
 
 
 def _group(name: str) -> str:
-    """A name of a group in the form that oslo.config compares."""
+    """Return the name of a group in the form that oslo.config compares."""
     return name if name == _DEFAULT else name.lower()

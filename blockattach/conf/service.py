@@ -29,6 +29,11 @@ class ServiceSettings:
         'takes the place of host in the names of pools, so volumes remember it. '
         'Empty: this one serves its backends alone.'))
 
+    accept_unsupported: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], help=(
+        'Options of Cinder that the files have and that stop the start, because without their '
+        'effect the service is less safe, each as name or group.name. The service starts all '
+        'the same, and they have no effect.'))
+
     def address(self, backend: str) -> str:
         """What serves the volumes of a backend: ``host@backend``, or ``cluster@backend``."""
         return f'{self.cluster or self.host}@{backend}'

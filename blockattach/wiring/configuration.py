@@ -49,13 +49,16 @@ class Reloads:
 
 
 def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None,
-              text: str | None = None, log_unknown: bool = True) -> None:
+              text: str | None = None, serves: bool = True, log_unknown: bool = True) -> None:
     """Read the command line and the configuration files, and start logging.
 
     :param command: what the process is called; default: the name of its program
     :param text: what it does, for its help
-    :param log_unknown: log a warning for each option that is not known
-    :raises ConfigurationError: a value is wrong, or the log cannot be written
+    :param serves: the process serves others, so it does not start without safety that its files
+        ask for
+    :param log_unknown: log each option that is not known or not needed
+    :raises ConfigurationError: a value is wrong, the log cannot be written, or an option of
+        Cinder stops the start
     """
     own = frozenset(conf) - frozenset(cfg.ConfigOpts())
     log.register(conf)
@@ -72,9 +75,24 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     except OSError as exc:
         raise locations.refusal(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir',
                                 f'cannot write the log: {exc}') from exc
-    for unknown in options.find_unknown(conf) if log_unknown else ():
-        LOG.warning('Option is not known and has no effect%s', log.fields(
-            path=unknown.path, group=unknown.group, option=unknown.name, nearest=unknown.nearest))
+    if serves:
+        options.check_supported(conf)
+    if log_unknown:
+        _log_unread(conf)
+
+
+def _log_unread(conf: cfg.ConfigOpts) -> None:
+    for unknown in options.find_unknown(conf):
+        if unknown.name:
+            LOG.warning('Option is not known and has no effect%s', log.fields(
+                path=unknown.path, group=unknown.group, option=unknown.name,
+                nearest=unknown.nearest))
+        else:
+            LOG.warning('Group of options is not known and has no effect%s', log.fields(
+                path=unknown.path, group=unknown.group, nearest=unknown.nearest))
+    for path, group, name in options.find_unneeded(conf):
+        LOG.info('Option of Cinder is not needed here%s', log.fields(
+            path=path, group=group, option=name))
 
 
 def make_state_path(core: core_conf.CoreSettings) -> None:

@@ -186,6 +186,12 @@ class FindingsTest(CheckTestCase):
         self.assertLessEqual(set(lines), set(shown))
         self.assertNotIn('Option is not known', said.errors)
 
+    def test_option_that_stops_start_is_a_failure(self):
+        text = '[DEFAULT]\nauth_strategy = keystone\n'
+        file = self.configure(text)
+        self.check_file(2, text, 'Names of options',
+                        f'[DEFAULT] auth_strategy in {file} (set [api] auth_strategy instead)')
+
     def test_rules_that_nobody_asks_for(self):
         file = self.state / 'policy.yaml'
         file.write_text('"volume:creat": "role:admin or rule:mine"\n"mine": "role:x"\n', 'utf-8')

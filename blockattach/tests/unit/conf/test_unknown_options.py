@@ -1,4 +1,5 @@
 """What a file sets and nobody reads is found, and nothing else."""
+import importlib.metadata
 import pathlib
 import re
 import tempfile
@@ -26,8 +27,7 @@ logfile =
 fatal_deprecations = true
 rpc_thread_pool_size = 2
 [keystone_authtoken]
-auth_type = password
-username = u
+auth_section = my_account
 user_domain_name = d
 [oslo_messaging_rabbit]
 heartbeat_in_pthread = true
@@ -37,11 +37,16 @@ backend = vault
 approle_role_id = 1
 [healthcheck]
 backends = x
-[healthcheck_made_up]
-whatever = 1
 [storage-2]
-volume_dirr = of a backend that another host serves
+volumes_dir = of a backend that another host serves
+[my_account]
+username = u
 """
+
+LIBRARIES = ('blockattach.privileged', 'castellan.config', 'keystonemiddleware.auth_token',
+             'os_brick', 'oslo.concurrency', 'oslo.limit', 'oslo.log', 'oslo.messaging',
+             'oslo.middleware', 'oslo.policy', 'oslo.privsep', 'oslo.reports',
+             'oslo.versionedobjects')
 
 
 def read(conf, *arguments):
@@ -82,12 +87,39 @@ class UnknownOptionsTest(unittest.TestCase):
                 self.assertEqual([(str(self.path), group, name, nearest)],
                                  list(map(tuple, self.found(text))))
 
+    def test_nearest_of_another_group_is_named_with_it(self):
+        for text, name, nearest in (
+                ('[api]\nschedule_second = 1', 'schedule_second', '[control] schedule_seconds'),
+                ('[volume]\nosapi_max_limit = 1', 'osapi_max_limit', '[api] osapi_max_limit'),
+                ('[DEFAULT]\niscsi_helper = x', 'iscsi_helper', ''),
+                ('[volume]\nquota_volumess = 1', 'quota_volumess', '[quota] quota_volumes')):
+            with self.subTest(text):
+                [found] = self.found(text)
+                self.assertEqual((name, nearest), (found.name, found.nearest))
+
+    def test_unknown_group_is_reported(self):
+        for text, group, nearest in (
+                ('[databse]\nconnection = x', 'databse', 'database'),
+                ('[volumes]\nenabled_backends = a', 'volumes', 'volume'),
+                ('[Databse]\n', 'databse', 'database'),
+                ('[backend_defaults]\nvolume_clear = zero', 'backend_defaults', ''),
+                ('[storage-2]\nvolume_dirr = x', 'storage-2', '')):
+            with self.subTest(text):
+                [found] = self.found(text)
+                self.assertEqual((str(self.path), group, '', nearest), tuple(found))
+        self.assertEqual('[storage-2] is no known group', found.finding)
+
+    def test_backend_that_is_not_enabled_is_judged(self):
+        [found] = self.found('[storage-2]\nvolumes_dir = /x\ntarget_prot = 3260')
+        self.assertEqual(('storage-2', 'target_prot', 'target_port'),
+                         (found.group, found.name, found.nearest))
+
     def test_unknown_option_finding_names_nearest(self):
         [found] = self.found('[api]\nportt = 1')
         self.assertEqual('[api] portt is not known: is port meant?', found.finding)
 
     def test_the_backend_of_the_command_line(self):
-        [found] = self.found('[fake]\npool_nam = x\n[file]\npool_nam = x', '--backend', 'fake',
+        [found] = self.found('[fake]\npool_nam = x\n[file]\npool_name = x', '--backend', 'fake',
                              all_in_one=True)
         self.assertEqual(('fake', 'pool_name'), (found.group, found.nearest))
 
@@ -110,6 +142,13 @@ class UnknownOptionsTest(unittest.TestCase):
         conf.set_override('enabled_backends', ['file'], group='volume')
         conf.set_override('config_file', [str(self.path)])
         self.assertEqual([], options.find_unknown(conf))
+
+    def test_groups_of_libraries_are_known(self):
+        for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
+            if entry.name.startswith(LIBRARIES):
+                for group, _ in entry.load()():
+                    with self.subTest(library=entry.name, group=str(group)):
+                        self.assertEqual([], self.found(f'[{group or "DEFAULT"}]\n'))
 
     def test_options_of_libraries_are_no_alarm(self):
         self.assertEqual([], self.found(OF_LIBRARIES))

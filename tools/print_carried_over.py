@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Print what becomes of the options of a cinder.conf, as tables."""
+import sys
+
+import rst
+from blockattach.conf import cinder_options
+
+
+def document() -> str:
+    """Return the options that have another name here, and those that stop the start."""
+    renamed = [[rst.literal(f'[{group}] {name}'), rst.literal(now)]
+               for group, rows in cinder_options.GROUPS.items()
+               for name, now in sorted(rows.renamed.items())]
+    stops = [[rst.literal(f'[{group}] {name}'),
+              rst.literal(stop.now) if stop.now else 'not offered']
+             for group, rows in cinder_options.GROUPS.items()
+             for name, stop in sorted(rows.stops.items())]
+    return ''.join((rst.heading('Renamed', '~'),
+                    rst.table(('in cinder.conf', 'here'), renamed, (50, 50)),
+                    rst.heading('Stop the start', '~'),
+                    rst.table(('in cinder.conf', 'to be set here'), stops, (50, 50))))
+
+
+if __name__ == '__main__':
+    sys.stdout.write(document())
