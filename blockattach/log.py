@@ -10,9 +10,13 @@ The request and the user of a line are put before the sentence by oslo.log (as J
 A request has one line at INFO, which is written when it ends. What changes on the way is a `step`:
 it is at DEBUG within a request, whose line takes over what it was about.
 """
+import configparser
+import contextlib
 import contextvars
 import logging
+import os
 from collections.abc import Mapping
+from logging import handlers
 from typing import Any
 
 from oslo_config import cfg
@@ -22,6 +26,7 @@ from oslo_log import log as oslo_log
 from oslo_serialization import jsonutils
 
 from blockattach import context as request_context
+from blockattach import errors
 
 LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
 """What a log can be set to while a process runs."""
@@ -299,11 +304,88 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.set_default('use_stderr', True)
 
 
+class LogFile(handlers.WatchedFileHandler):
+    """Log file that is opened again after a rotation.
+
+    The former file is written to while that fails. The handler of the standard library would
+    raise from each line that is logged, in whatever thread.
+    """
+
+    wrong: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, to the file that has the name now."""
+        self.follow()
+        logging.FileHandler.emit(self, record)
+
+    def follow(self) -> None:
+        """Open the file again if another one, or none, is in its place."""
+        before = self.wrong
+        try:
+            self._reopen()
+            self.wrong = None
+        except OSError as exc:
+            self.wrong = f'cannot open the log file {self.baseFilename}: {exc.strerror}'
+        if self.wrong is not None and self.wrong != before:
+            logging.FileHandler.emit(self, logging.makeLogRecord({
+                'name': __name__, 'levelno': logging.ERROR, 'levelname': 'ERROR',
+                'msg': 'Cannot open the log file again, the former one stays%s',
+                'args': (Fields({'reason': self.wrong}),)}))
+
+    def _reopen(self) -> None:
+        with contextlib.suppress(OSError):
+            found = os.stat(self.baseFilename)
+            if (found.st_dev, found.st_ino) == (self.dev, self.ino):
+                return
+        opened = self._open()
+        former, self.stream = self.stream, opened
+        if former is not None:
+            former.close()
+        self._statstream()
+
+
+def wrong() -> str | None:
+    """Return why a log file cannot be opened again; None: there is no such file."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.acquire()
+            try:
+                handler.follow()
+            finally:
+                handler.release()
+            if handler.wrong is not None:
+                return handler.wrong
+    return None
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Return if the file that ``log_config_append`` names can be read.
+
+    :raises ConfigurationError: it cannot
+    """
+    path = conf.log_config_append
+    if path:
+        try:
+            with open(path, encoding='utf-8') as file:
+                configparser.RawConfigParser().read_file(file)
+        except (OSError, ValueError, configparser.Error) as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot read log_config_append = {path}: {exc}') from exc
+
+
 def setup(conf: cfg.ConfigOpts) -> None:
     """Start logging as configured: to standard error, or to the files that are named."""
     if conf.log_file or conf.log_dir:
         conf.set_default('use_stderr', False)
     oslo_log.setup(conf, 'blockattach')
+    root = logging.getLogger()
+    for former in list(root.handlers):
+        if type(former) is handlers.WatchedFileHandler:
+            ours = LogFile(former.baseFilename)
+            ours.setFormatter(former.formatter)
+            root.removeHandler(former)
+            former.close()
+            root.addHandler(ours)
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, formatters.JSONFormatter):
             handler.setFormatter(JsonFormatter(datefmt=conf.log_date_format))

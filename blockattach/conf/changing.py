@@ -43,6 +43,7 @@ class ChangingFile(Generic[T]):
         self._parse = parse
         self._lock = threading.Lock()
         self._marks = marks([path])
+        self._wrong: str | None = None
         self._said = self._read()
 
     def said(self) -> T:
@@ -56,11 +57,17 @@ class ChangingFile(Generic[T]):
                     self._marks = found
         return self._said
 
+    def wrong(self) -> str | None:
+        """Return why the file cannot be read as it is now; None: it can."""
+        self.said()
+        return self._wrong
+
     def _read_anew(self) -> None:
         try:
             self._said = self._read()
+            self._wrong = None
         except errors.ConfigurationError as exc:
-            reason = str(exc)
+            self._wrong = reason = str(exc)
         else:
             LOG.info('Changed file is read anew%s', fields(path=self._path))
             return

@@ -26,8 +26,10 @@ class _Watch:
     """One check, and what it found last."""
 
     def __init__(self, name: str, check: Check, interval: float, clock: clocks.Clock,
-                 changed: Callable[[], None], begin: periodic.Begin | None) -> None:
+                 changed: Callable[[], None], begin: periodic.Begin | None,
+                 hinders: bool) -> None:
         self.name = name
+        self.hinders = hinders
         self._check = check
         self._changed = changed
         self._clock = clock
@@ -77,10 +79,13 @@ class Monitor:
         self._watches: list[_Watch] = []
         self._writing = periodic.Periodic('health', self._write, settings.interval, clock, begin)
 
-    def add(self, name: str, check: Check) -> None:
-        """Add a check; before the start."""
+    def add(self, name: str, check: Check, hinders: bool = True) -> None:
+        """Add a check; before the start.
+
+        :param hinders: a process with this fault is not ready; else the fault is only shown
+        """
         self._watches.append(_Watch(name, check, self._interval, self._clock,
-                                    self._writing.poke, self._begin))
+                                    self._writing.poke, self._begin, hinders))
 
     def start(self) -> None:
         """Check from now on.
@@ -130,7 +135,8 @@ class Monitor:
         if not self._path:
             return
         wrong = {name: found for name, found in self.findings().items() if found}
+        hindered = any(watch.hinders and watch.name in wrong for watch in self._watches)
         state = (report.State.STOPPING if self._stopping
-                 else report.State.NOT_READY if wrong else report.State.READY)
+                 else report.State.NOT_READY if hindered else report.State.READY)
         report.write(self._path, report.Report(
             self._process, os.getpid(), state, self._clock.utcnow(), self._interval, wrong))

@@ -18,12 +18,28 @@ class Certificate:
         """
         self._files = files
         self._context = _context(files)
+        self._is_behind = False
+
+    def wrong(self) -> str | None:
+        """Return why the files of the last reload cannot be used; None: they can.
+
+        They are looked at once more, and take effect with the next reload.
+        """
+        if self._is_behind:
+            try:
+                _context(self._files)
+                self._is_behind = False
+            except errors.ConfigurationError as exc:
+                return str(exc)
+        return None
 
     def reload(self) -> None:
         """Read the files anew, for connections from now on; a broken one leaves all as it was."""
         try:
             self._context = _context(self._files)
+            self._is_behind = False
         except errors.ConfigurationError as exc:
+            self._is_behind = True
             reason = str(exc)
         else:
             LOG.info('Certificate is reloaded%s', fields(path=self._files.cert))

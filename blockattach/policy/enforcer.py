@@ -94,8 +94,14 @@ class Enforcer:
         self._clock = clock or clocks.Clock()
         self._looking = threading.Lock()
         self._looked_at = self._clock.monotonic()
-        self._marks = changing.marks(files.found(self._conf))
+        self._marks = self._mark()
+        self._wrong: str | None = None
         self._rules = self._read()
+
+    def wrong(self) -> str | None:
+        """Return why the files cannot be read as they are now; None: they can."""
+        self._look()
+        return self._wrong
 
     def _read(self) -> _Rules:
         try:
@@ -113,6 +119,14 @@ class Enforcer:
                 reason=f'Cannot read the policy files: {" ".join(str(failure).split())}'
             ) from failure
 
+    def _mark(self) -> changing.Marks:
+        """Return what differs as soon as a file does; of a folder that cannot be read, nothing."""
+        try:
+            return changing.marks(files.found(self._conf))
+        except OSError:
+            # Reading the files says why.
+            return ()
+
     def _look(self) -> None:
         """Read the files again if they have changed; one thread looks, and none waits for it."""
         if self._clock.monotonic() - self._looked_at < _SECONDS_BETWEEN_LOOKS or (
@@ -120,18 +134,19 @@ class Enforcer:
             return
         try:
             self._looked_at = self._clock.monotonic()
-            if changing.marks(files.found(self._conf)) != self._marks:
+            if self._mark() != self._marks:
                 self.reload()
         finally:
             self._looking.release()
 
     def reload(self) -> None:
         """Read the files again; a file that cannot be read leaves everything as it was."""
-        self._marks = changing.marks(files.found(self._conf))
+        self._marks = self._mark()
         try:
             self._rules = self._read()
+            self._wrong = None
         except errors.ConfigurationError as failure:
-            reason = str(failure)
+            self._wrong = reason = str(failure)
         else:
             LOG.info('Policy is reloaded')
             return

@@ -67,6 +67,10 @@ class Sealer:
     def reload(self) -> None:
         """Apply an operator's changes. Other changes are noticed without it."""
 
+    def wrong(self) -> str | None:
+        """Return why the keys cannot be read as they are now; None: they can."""
+        return None
+
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Replace keys, under a lock.

@@ -45,6 +45,10 @@ class KeyFile(secrets.Sealer):
             self._noted = keys
         return keys
 
+    def wrong(self) -> str | None:
+        """Return why the file cannot be read as it is now; None: it can."""
+        return self._file.wrong()
+
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """By a lock on the folder, which ends with the process; the file itself is replaced."""

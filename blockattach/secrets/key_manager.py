@@ -36,19 +36,26 @@ class KeyManagerSealer(secrets.Sealer):
         self._manager = key_manager.API(conf)
         self._named = tuple(ids())
         self._fetched = self._fetch(self._named)
+        self._wrong: str | None = None
 
     def ring(self) -> Sequence[secrets.Key]:
         """Those that are named."""
         return self._fetched
 
+    def wrong(self) -> str | None:
+        """Return why the keys of the last reload cannot be fetched; None: they were."""
+        return self._wrong
+
     def reload(self) -> None:
         """Fetch the keys if others are named by now; those before stay if that fails."""
         named = tuple(self._ids())
+        self._wrong = None
         if named == self._named:
             return
         try:
             fetched = self._fetch(named)
         except errors.ConfigurationError as exc:
+            self._wrong = str(exc)
             LOG.error('Cannot reload the sealing keys, the former ones stay%s',
                       log.fields(reason=exc))
             return

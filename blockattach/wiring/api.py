@@ -56,7 +56,7 @@ def build_serving(base: dependencies.Dependencies) -> Wsgi:
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         rules = enforcer.Enforcer(base.conf, base.clock)
-    base.reloads.add(rules.reload)
+    base.reloads.add(rules.reload, rules.wrong)
     base.monitor.add('backends', functools.partial(_backends, base))
     health.register(base.conf)
     locations.check_values(base.conf, [health.GROUP])
@@ -133,7 +133,8 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
     :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
-    authenticated = authentication.build_authentication(base.conf, settings)
+    authenticated = authentication.build_authentication(
+        base.conf, settings, base.reloads.watch)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
         made = app.build_app(services, authenticated, telemetry=base.telemetry,
                              admission=[queueing.admitting(base.admission, _call_seconds(base))],

@@ -37,10 +37,12 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
     locations.check_values(conf, {keystone.GROUP, keystone.section_of(conf)})
 
 
-def build_authentication(conf: cfg.ConfigOpts,
-                         settings: api_conf.ApiSettings) -> auth.Authentication:
+def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
+                         watch: Callable[[Callable[[], str | None]], None] = lambda wrong: None,
+                         ) -> auth.Authentication:
     """Authentication as configured.
 
+    :param watch: takes what returns why a changed file cannot be read
     :raises ConfigurationError: its files, or its options, cannot be used
     """
     if settings.auth_strategy is Strategy.KEYSTONE:
@@ -49,7 +51,7 @@ def build_authentication(conf: cfg.ConfigOpts,
         register_keystone(conf)
         return keystone.authentication(conf)
     if settings.auth_strategy is Strategy.HTTP_BASIC:
-        return _build_basic(conf, settings.basic_auth)
+        return _build_basic(conf, settings.basic_auth, watch)
     return auth.Authentication(auth.claimed)
 
 
@@ -68,15 +70,18 @@ def build_project_check(
     return projects.checked(conf)
 
 
-def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles) -> auth.Authentication:
+def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,
+                 watch: Callable[[Callable[[], str | None]], None]) -> auth.Authentication:
     from blockattach.http import basic_auth
 
     with locations.named(conf, api_conf.GROUP, 'http_basic_auth_user_file'):
         users = changing.ChangingFile(files.users, basic_auth.parse_users)
+        watch(users.wrong)
     roles = None
     if files.roles is not None:
         with locations.named(conf, api_conf.GROUP, 'http_basic_auth_roles_file'):
             roles = changing.ChangingFile(files.roles, basic_auth.parse_roles)
+            watch(roles.wrong)
     return auth.Authentication(basic_auth.Accounts(users, roles).authenticate,
                                (basic_auth.challenge,))
 

@@ -151,14 +151,14 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
             executor: futures.Executor) -> list[processes.Service]:
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         policy = enforcer.Enforcer(base.conf, base.clock)
-    base.reloads.add(policy.reload)
+    base.reloads.add(policy.reload, policy.wrong)
     name = socket.gethostname()
     built = build_api(
         base.conf, base.bus, opened, policy, executor, base.clock, base.telemetry, name,
         f'{name}.{uuid.uuid4()}', notifications.build(base.conf, f'compute.{name}'))
     health.register(base.conf)
     if listening.secured is not None:
-        base.reloads.add(listening.secured.reload)
+        base.reloads.add(listening.secured.reload, listening.secured.wrong)
     listening.telemetry = base.telemetry
     listening.application = health.with_health(
         built.application, base.conf, base.monitor,

@@ -1,4 +1,6 @@
 """The configuration of a process: how it is read, and what is read anew while the process runs."""
+import contextlib
+import io
 import os
 from collections.abc import Callable
 
@@ -21,31 +23,104 @@ from blockattach.rpc import transport
 LOG = oslo_log.getLogger(__name__)
 
 
+Wrong = Callable[[], str | None]
+"""Returns why the last reading of a file failed; None once it can be read."""
+
+
 class Reloads:
-    """What a process reads anew on SIGHUP: options that may change while it runs, and what is put
-    together from them."""
+    """Everything that a process reads anew: options that may change while it runs, what is put
+    together from them, and files that are watched.
+
+    The former content of what cannot be read stays in force. `wrong` names it until it is good.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._acts: list[Callable[[], None]] = []
+        self._watched: list[Wrong] = [log.wrong]
+        self._is_behind = False
+        self._failed: dict[Callable[[], object], str] = {}
 
-    def add(self, act: Callable[[], None]) -> None:
-        """Call this at each reload, after the new values are set."""
+    def add(self, act: Callable[[], None], wrong: Wrong | None = None) -> None:
+        """Call ``act`` at each reload, after the new values are set.
+
+        :param wrong: why its last attempt failed
+        """
         self._acts.append(act)
+        if wrong is not None:
+            self.watch(wrong)
+
+    def watch(self, wrong: Wrong) -> None:
+        """Have `wrong` report on something that notices changes by itself."""
+        self._watched.append(wrong)
+
+    def wrong(self) -> str | None:
+        """Return what cannot be read anew, so that its former content is in force.
+
+        Files are looked at once more: one that is good by now is not reported, though the
+        configuration takes effect with the next SIGHUP only.
+        """
+        if self._is_behind:
+            self._is_behind = self._find_fault() is not None
+        found = [self._find_fault() if self._is_behind else None, *self._failed.values(),
+                 *(wrong() for wrong in self._watched)]
+        return '; '.join(filter(None, found)) or None
 
     def __call__(self) -> bool:
         """Read the files again; False: a file or a value is wrong, and all stays as it was."""
-        try:
-            self._conf.mutate_config_files()
-            locations.check_values(self._conf)
-        except (errors.ConfigurationError, cfg.Error) as exc:
+        self._failed = {}
+        reason = self._find_fault()
+        self._is_behind = reason is not None
+        if reason is None and (reason := self._take_over()) is not None:
+            self._failed[self._take_over] = reason
+        if reason is not None:
             LOG.error('Cannot reload the configuration, the former one stays%s',
-                      log.fields(reason=exc))
+                      log.fields(reason=reason))
             return False
         for act in self._acts:
-            act()
+            try:
+                act()
+            except Exception as exc:
+                self._failed[act] = str(exc)
+                LOG.exception('Cannot reload a part of the process, the former one stays')
         LOG.info('Configuration is reloaded')
         return True
+
+    def _find_fault(self) -> str | None:
+        """Return why the files cannot be taken over; nothing is changed.
+
+        oslo.config has the new values in force before it has looked at them, and ends the process
+        where a file cannot be parsed. So they are read into a copy first.
+        """
+        trial, words = cfg.ConfigOpts(), io.StringIO()
+        # Its own copy, as of the copy module, would lack the parser.
+        vars(trial).update({**vars(self._conf), '_ConfigOpts__cache': {}})
+        try:
+            with contextlib.redirect_stderr(words):
+                trial._namespace = trial._mutable_ns = trial._reload_config_files()
+                locations.check_values(trial)
+                log.check(trial)
+                options.check_supported(trial)
+        except (errors.ConfigurationError, cfg.Error, OSError, ValueError) as exc:
+            return str(exc)
+        except SystemExit:
+            return words.getvalue().strip() or 'a file cannot be parsed'
+        return None
+
+    def _take_over(self) -> str | None:
+        """Set the new values; return why that failed.
+
+        Their hooks belong to libraries: that of oslo.log raises if ``log_config_append`` cannot be
+        used.
+        """
+        former = self._conf._mutable_ns
+        try:
+            self._conf.mutate_config_files()
+        except (Exception, SystemExit) as exc:
+            self._conf._mutable_ns = former
+            vars(self._conf)['_ConfigOpts__cache'].clear()
+            return str(exc)
+        return None
 
 
 def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = None,

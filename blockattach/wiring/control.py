@@ -37,7 +37,7 @@ def build_control(base: dependencies.Dependencies) -> serving.Server:
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         policy = enforcer.Enforcer(base.conf, base.clock)
-    base.reloads.add(policy.reload)
+    base.reloads.add(policy.reload, policy.wrong)
     verbs = build_attachments(base, volume_rpc.VolumeClients(base.bus), build_repeats(base))
     return base.bus.server(
         endpoint.AttachmentsEndpoint(policy, verbs, api_conf.settings(base.conf).osapi_max_limit),

@@ -28,7 +28,7 @@ def build_services(base: dependencies.Dependencies) -> list[server.Server]:
 def build_http(base: dependencies.Dependencies, listening: server.Server) -> server.Server:
     """The API on an address that is taken already; connections have waited."""
     if listening.secured is not None:
-        base.reloads.add(listening.secured.reload)
+        base.reloads.add(listening.secured.reload, listening.secured.wrong)
     base.telemetry.readings.add_threads('http', listening.use)
     listening.telemetry = base.telemetry
     listening.application = api.build_serving(base)

@@ -62,6 +62,7 @@ def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
     reloads = configuration.Reloads(conf)
     watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)
     watching.add('bus', broker.wrong)
+    watching.add('files', reloads.wrong, hinders=False)
     reloads.add(lambda: watching.every(health_conf.settings(conf, process).interval))
     observed.watch(broker, watching)
     return Outside(conf, bus, watching, reloads, observed, time, threads)

@@ -101,13 +101,17 @@ class OpenSite:
         settings, core = rpc_conf.settings(conf), core_conf.settings(conf)
         listen, advertise = _addresses(conf, settings)
         with locations.named(conf, rpc_conf.GROUP, 'key_file'):
-            keyring = keys.KeyFile(
+            self._keys = keys.KeyFile(
                 settings.key_file or os.path.join(core.state_path, 'rpc.keys'),
                 settings.topic_prefix)
         self._endpoints = ServiceEndpoints(database, service_conf.settings(conf), clock)
         self.url = f'http:///{uuid.uuid4().hex}'
-        sites.REGISTRY.provide(self.url, sites.Site(self._endpoints, keyring, clock, listen,
+        sites.REGISTRY.provide(self.url, sites.Site(self._endpoints, self._keys, clock, listen,
                                                     advertise))
+
+    def wrong(self) -> str | None:
+        """Return why the keys cannot be read as they are now; None: they can."""
+        return self._keys.wrong()
 
     def close(self) -> None:
         """The transports of its URL are closed."""

@@ -34,6 +34,10 @@ class KeyFile:
                 reason=f'cannot use {path}: {exc.strerror or exc}') from exc
         self._file = changing.ChangingFile(path, self._parse)
 
+    def wrong(self) -> str | None:
+        """Return why the file cannot be read as it is now; None: it can."""
+        return self._file.wrong()
+
     @property
     def own(self) -> trust.Key:
         """What this process sends with."""

@@ -1,0 +1,93 @@
+"""Files that are broken while a process runs: the former ones stay, and health says so."""
+import os
+import pathlib
+import signal
+
+from blockattach.health import report
+from blockattach.tests.functional import base
+from blockattach.tests.system import test_process_instances as instances
+
+BROKEN = (
+    ('no group and no option', 'Failed to parse'),
+    ('[DEFAULT\n', 'Failed to parse'),
+    ('[scheduler]\nwaiting_interval = soon', '[scheduler] waiting_interval'),
+    ('[DEFAULT]\ndebug = perhaps', 'perhaps'),
+    ('[DEFAULT]\nlog_config_append = /no/such/file', '/no/such/file'),
+    ('[DEFAULT]\nauth_strategy = keystone', '[DEFAULT] auth_strategy'))
+"""What is written behind a good file, and what the refusal says."""
+
+
+class ReloadsTest(instances.ProcessTestCase):
+
+    def configure(self, default='', volume='', last=''):
+        super().configure(default, volume, last)
+        file = pathlib.Path(self.file)
+        self.good = file.read_text().replace(
+            f'interval = {instances.HEALTH_SECONDS}', 'interval = 1')
+        file.write_text(self.good)
+
+    def wait_for(self, condition, process):
+        self.assertTrue(base.wait_for(
+            lambda: condition() or process.poll() is not None, instances.SECONDS))
+        self.assertIsNone(process.poll(), process.text())
+
+    def fault(self, name):
+        """Return what health says of files."""
+        return self.reported(name).wrong.get('files')
+
+    def test_broken_configuration_keeps_process_and_is_shown_until_good(self):
+        process = self.serving('scheduler')
+        for number, (text, words) in enumerate(BROKEN, 1):
+            with self.subTest(text):
+                pathlib.Path(self.file).write_text(f'{self.good}\n{text}\n')
+                process.send_signal(signal.SIGHUP)
+                self.wait_for(lambda number=number: process.text().count(
+                    'ERROR blockattach.wiring.configuration Cannot reload') == number, process)
+                self.wait_for(lambda words=words: words in (
+                    self.fault('scheduler') or ''), process)
+                self.assertIs(report.State.READY, self.reported('scheduler').state)
+                pathlib.Path(self.file).write_text(self.good)
+                self.wait_for(lambda: self.fault('scheduler') is None, process)
+        self.assertNotIn('Traceback', process.text())
+        process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: 'Configuration is reloaded' in process.text(), process)
+        self.assertEqual(0, self.ended(process, signal.SIGTERM)[0])
+
+    def test_broken_log_path_keeps_process_and_former_log(self):
+        folder = pathlib.Path(self.folder, 'log')
+        folder.mkdir()
+        file, aside = folder / 'api.log', pathlib.Path(self.folder, 'aside')
+        self.configure(default=f'log_file = {file}')
+        process = self.serving('api')
+        for number, (break_path, repair) in enumerate((
+                (lambda: file.mkdir(), lambda: file.rmdir()),
+                (lambda: folder.rmdir(), lambda: folder.mkdir())), 1):
+            with self.subTest(number):
+                former = aside.with_suffix(f'.{number}')
+                os.rename(file, former)
+                break_path()
+                process.send_signal(signal.SIGHUP)
+                self.wait_for(lambda former=former: 'Cannot open the log file again'
+                              in former.read_text(), process)
+                self.assertEqual(200, self.ask('/v3/p/volumes')[0])
+                self.wait_for(lambda: str(file) in (self.fault('api') or ''), process)
+                repair()
+                self.wait_for(lambda: self.fault('api') is None, process)
+                self.assertEqual(200, self.ask('/v3/p/volumes')[0])
+                self.wait_for(lambda: file.is_file() and '/v3/p/volumes' in file.read_text(),
+                              process)
+        self.assertEqual(0, self.ended(process, signal.SIGTERM)[0])
+
+    def test_broken_keys_and_policy_are_shown_until_good(self):
+        policy = pathlib.Path(self.folder, 'policy.yaml')
+        policy.write_text('{}')
+        self.configure(last=f'[oslo_policy]\npolicy_file = {policy}')
+        process = self.serving('api')
+        for file in (pathlib.Path(self.folder, 'state', 'seal.key'), policy):
+            with self.subTest(file.name):
+                good = file.read_text()
+                file.write_text('[')
+                self.wait_for(lambda file=file: str(file) in (self.fault('api') or ''), process)
+                self.assertEqual(200, self.ask('/v3/p/volumes')[0])
+                file.write_text(good)
+                self.wait_for(lambda: self.fault('api') is None, process)
