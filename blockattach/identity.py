@@ -7,6 +7,7 @@ import requests
 from keystoneauth1 import exceptions
 from keystoneauth1 import http_basic
 from keystoneauth1 import plugin
+from keystoneauth1 import service_token
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 from keystoneauth1.access import service_catalog
@@ -29,11 +30,19 @@ def open_session(settings: account.AccountSettings, timeout: float,
     bundle = os.environ.get('REQUESTS_CA_BUNDLE') or os.environ.get('CURL_CA_BUNDLE')
     opened = session.Session(
         session=outgoing, timeout=timeout, redirect=False,
+        cert=_certificate(settings),
         verify=False if settings.insecure else settings.cafile or bundle or True)
     if outgoing is None:
         opened.session.trust_env = bool(request.getproxies())
         opened.session.auth = _unchanged
     return opened
+
+
+def _certificate(settings: account.AccountSettings) -> str | tuple[str, str] | None:
+    """Return the certificate that is shown to servers which ask for one."""
+    if settings.certfile and settings.keyfile:
+        return settings.certfile, settings.keyfile
+    return settings.certfile
 
 
 def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -43,6 +52,13 @@ def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
 
 def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
     """This service's own account; without one only a service without authentication answers."""
+    if settings.plugin is not None:
+        # Few accounts need this, and it takes long to load.
+        from keystoneauth1 import loading
+
+        loader: loading.BaseLoader[Any] = loading.get_plugin_loader(settings.auth_type or '')
+        loaded: plugin.BaseAuthPlugin = loader.load_from_options(**settings.plugin)
+        return loaded
     if settings.is_basic:
         return http_basic.HTTPBasicAuth(settings.endpoint_override, settings.username,
                                         settings.password or '')
@@ -54,6 +70,12 @@ def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
         project_domain_name=settings.project_domain_name)
 
 
+def beside(user: plugin.BaseAuthPlugin,
+           service: plugin.BaseAuthPlugin | None) -> plugin.BaseAuthPlugin:
+    """Return what sends the token of a user, and that of a service if there is one."""
+    return user if service is None else service_token.ServiceTokenAuthWrapper(user, service)
+
+
 def endpoint(connections: session.Session, settings: account.AccountSettings, token: str,
              service_type: str) -> str:
     """Where the catalog of a caller says that a service is.
@@ -63,7 +85,7 @@ def endpoint(connections: session.Session, settings: account.AccountSettings, to
     reply = connections.get(f'{settings.keystone}/auth/catalog',
                             auth=token_endpoint.Token(settings.keystone, token))
     found = service_catalog.ServiceCatalogV3(body_of(reply).get('catalog') or []).url_for(
-        service_type, settings.interface, settings.region_name)
+        service_type, settings.interfaces, settings.region_name)
     if not found:
         raise exceptions.EndpointNotFound
     return str(found)

@@ -133,7 +133,7 @@ class _Http:
         self._account = identity.own(settings)
         self._own = adapter.Adapter(
             self._session, auth=self._as_service(self._account), service_type=_SERVICE_TYPE,
-            interface=settings.interface, region_name=settings.region_name,
+            interface=settings.interfaces, region_name=settings.region_name,
             endpoint_override=settings.endpoint_override)
 
     def ask(self, caller: context.RequestContext, method: str, path: str, body: Any = None,

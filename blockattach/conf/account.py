@@ -1,11 +1,25 @@
 """What the groups of other services of the cloud have in common: where they are, and as whom they
 are asked.
 """
+import contextlib
 import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import TypeVar
 
 from oslo_config import cfg
+from oslo_config import types
 
+from blockattach.conf import locations
 from blockattach.conf import settings as groups
+
+if TYPE_CHECKING:
+    from keystoneauth1 import loading
+
+_A = TypeVar('_A', bound='AccountSettings')
+_INTERFACES = ('public', 'internal', 'admin', 'publicURL', 'internalURL', 'adminURL')
+_SECTION, _TYPE = 'auth_section', 'auth_type'
 
 
 def address(url: str | None) -> str | None:
@@ -17,18 +31,26 @@ def address(url: str | None) -> str | None:
 class AccountSettings:
     """The options of such a group as a client takes them; addresses without slash at the end."""
 
+    auth_type: str | None = groups.option(cfg.StrOpt, help=(
+        'Plugin of keystoneauth by which this service asks for itself, as v3password or '
+        'v3applicationcredential. All of its options may stand in this group. Empty: the '
+        'account of username.'))
+    auth_section: str | None = groups.option(cfg.StrOpt, help=(
+        'Another group that has auth_type and the options of the plugin. Empty: this one.'))
     auth_url: str | None = groups.option(
         cfg.URIOpt, read=address, schemes=['http', 'https'], help=(
             'Where Keystone is: the service is looked up in the catalog.'))
     region_name: str | None = groups.option(cfg.StrOpt, help=(
         'Region of the service in the catalog. Empty: the first one.'))
-    interface: str = groups.option(
-        cfg.StrOpt, default='public', choices=['public', 'internal', 'admin'], help=(
-            'Which of the addresses in the catalog.'))
+    interface: str | tuple[str, ...] = groups.option(
+        cfg.ListOpt, 'valid_interfaces', default=['public'], deprecated_name='interface',
+        item_type=types.String(choices=_INTERFACES), help=(
+            'Which of the addresses in the catalog; the first that is there is used: public, '
+            'internal, admin.'))
     endpoint_override: str | None = groups.option(
         cfg.URIOpt, read=address, schemes=['http', 'https'], help=(
             'Where the service is: no catalog is looked into.'))
-    username: str | None = groups.option(cfg.StrOpt, help=(
+    username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
         'Account by which this service asks for itself. Needs auth_url.'))
     password: str | None = groups.option(cfg.StrOpt, secret=True, help='Password of username.')
     user_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
@@ -41,19 +63,83 @@ class AccountSettings:
         'Certificates of the authorities of the service and of Keystone. Empty: '
         "the system's."))
     insecure: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Believe any certificate. Tokens can then be read on the way.'))
+        'Do not verify TLS certificates. Tokens can then be intercepted.'))
+    certfile: str | None = groups.option(cfg.StrOpt, help=(
+        'Certificate of this service for servers that ask for one (PEM).'))
+    keyfile: str | None = groups.option(cfg.StrOpt, help=(
+        'Private key of certfile (PEM). Empty: the key stands in certfile.'))
+    plugin: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
 
     @property
     def has_account(self) -> bool:
         """Whether this service can ask for itself, by an account of Keystone's."""
-        return bool(self.auth_url and self.username)
+        return self.plugin is not None or bool(self.auth_url and self.username)
+
+    @property
+    def interfaces(self) -> list[str]:
+        """Interfaces of the catalog in the order in which they are looked for."""
+        return [self.interface] if isinstance(self.interface, str) else list(self.interface)
 
     @property
     def is_basic(self) -> bool:
         """Whether it does so by name and password, without Keystone."""
-        return bool(self.username and not self.auth_url)
+        return bool(self.username and not self.auth_url and self.plugin is None)
 
     @property
     def keystone(self) -> str:
         """Where Keystone's API v3 is."""
         return f'{str(self.auth_url).removesuffix("/v3")}/v3'
+
+
+def read(conf: cfg.ConfigOpts, group: str, kind: type[_A]) -> _A:
+    """Return the settings of a group with an account.
+
+    :raises ConfigurationError: there is no such plugin, or it lacks an option
+    """
+    section = conf[group][_SECTION] or group
+    loader = register(conf, group)
+    if loader is None:
+        return groups.read(conf, group, kind, plugin=None)
+    given = {option.dest: _given(conf, section, option.dest) for option in loader.get_options()}
+    plugin = {name: value for name, value in given.items() if value is not None}
+    missing = [option.name for option in loader.get_options()
+               if option.required and option.dest not in plugin]
+    if missing:
+        raise locations.refusal(conf, section, _TYPE,
+                                f'cannot log in to Keystone without {", ".join(missing)}')
+    return groups.read(conf, group, kind, auth_type=str(conf[section][_TYPE]), plugin=plugin,
+                       auth_url=address(plugin.get('auth_url')))
+
+
+def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | None':
+    """Make the options of the plugin of a group known; None: no plugin is named.
+
+    :raises ConfigurationError: there is no such plugin
+    """
+    section = conf[group][_SECTION] or group
+    with contextlib.suppress(cfg.DuplicateOptError):
+        conf.register_opt(cfg.StrOpt(_TYPE), group=section)
+    name = conf[section][_TYPE]
+    if not name:
+        return None
+    # Few accounts need more than a name and a password, and this takes long to load.
+    from keystoneauth1 import exceptions
+    from keystoneauth1 import loading
+
+    try:
+        loader: loading.BaseLoader[Any] = loading.get_plugin_loader(name)
+    except exceptions.NoMatchingPlugin as exc:
+        raise locations.refusal(conf, section, _TYPE, f'cannot log in to Keystone: {exc}') from exc
+    for option in loading.get_auth_plugin_conf_options(loader):
+        # Ours of the same name is read as well.
+        with contextlib.suppress(cfg.DuplicateOptError):
+            conf.register_opt(option, group=section)
+    return loader
+
+
+def _given(conf: cfg.ConfigOpts, section: str, name: str) -> Any:
+    """Return what is set of an option: defaults of ours are not those of a plugin."""
+    place = conf.get_location(name, section)
+    if place is None or place.location in (cfg.Locations.opt_default, cfg.Locations.set_default):
+        return None
+    return conf[section][name] or None

@@ -176,7 +176,7 @@ GROUPS: Mapping[str, Group] = {
             'filter_function': '[BACKEND] filter_function',
             'glance_api_insecure': '[glance] insecure',
             'glance_api_servers': '[glance] endpoint_override',
-            'glance_catalog_info': '[glance] interface',
+            'glance_catalog_info': '[glance] valid_interfaces',
             'glance_num_retries': '[glance] num_retries',
             'glance_request_timeout': '[glance] timeout',
             'goodness_function': '[BACKEND] goodness_function',
@@ -223,8 +223,8 @@ GROUPS: Mapping[str, Group] = {
             'auth_strategy': Stop('[api] auth_strategy'),
             'enable_new_services': Stop(harmless=('true',)),
             'glance_ca_certificates_file': Stop('[glance] cafile'),
-            'glance_certfile': Stop(),
-            'glance_keyfile': Stop(),
+            'glance_certfile': Stop('[glance] certfile'),
+            'glance_keyfile': Stop('[glance] keyfile'),
             'image_conversion_disable': Stop('[images] image_conversion_disable'),
             'osapi_volume_use_ssl': Stop('[api] tls_cert_file', harmless=_NO),
             'per_volume_size_limit': Stop('[quota] per_volume_size_limit'),
@@ -294,14 +294,18 @@ GROUPS: Mapping[str, Group] = {
         """,
     ),
     'service_user': Group(
+        same="""
+            auth_url cafile certfile domain_id domain_name insecure keyfile password
+            project_domain_id project_domain_name project_id project_name
+            send_service_user_token system_scope trust_id user_domain_id user_domain_name user_id
+            user_name username
+        """,
         unneeded="""
-            auth_url cafile certfile collect_timing domain_id domain_name insecure keyfile
-            password project_domain_id project_domain_name project_id project_name split_loggers
-            system_scope timeout tls_ciphers tls_min_version trust_id user_domain_id
-            user_domain_name user_id user_name username
+            collect_timing split_loggers timeout
         """,
         stops={
-            'send_service_user_token': Stop(harmless=_NO),
+            'tls_ciphers': Stop(),
+            'tls_min_version': Stop(),
         },
     ),
     'oslo_limit': Group(

@@ -85,7 +85,7 @@ class BlockStorageSettings(account.AccountSettings):
         ('http', 'Everything over HTTP.'),
         ('bus', 'Attachments over the message bus (AttachmentsInterface); volumes over HTTP.')],
         help='How attachments are asked for.')
-    username: str | None = groups.option(cfg.StrOpt, help=(
+    username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
         'Account of the compute API. With auth_url it is one of Keystone with the roles service '
         "and admin, which asks once a caller's token is gone. Without auth_url everything is "
         'asked for by it, by HTTP basic authentication at endpoint_override.'))
@@ -104,4 +104,4 @@ def settings(conf: cfg.ConfigOpts) -> ComputeSettings:
 
 def storage_settings(conf: cfg.ConfigOpts) -> BlockStorageSettings:
     """Read the group of block storage."""
-    return groups.read(conf, STORAGE_GROUP, BlockStorageSettings)
+    return account.read(conf, STORAGE_GROUP, BlockStorageSettings)

@@ -18,7 +18,7 @@ class GlanceSettings(account.AccountSettings):
         cfg.URIOpt, read=account.address, schemes=['http', 'https'], help=(
             'Where Glance is, without its version (https://image.example.org): no catalog is '
             'looked into.'))
-    username: str | None = groups.option(cfg.StrOpt, help=(
+    username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
         'Account by which volume services read images and upload volumes: users are asked for '
         'their tokens by the API only, and images may outlast those. Needs auth_url, and a role '
         'to which Glance shows the images of all projects and which may write their data '
@@ -39,4 +39,4 @@ OPTS = groups.options(GlanceSettings)
 
 def settings(conf: cfg.ConfigOpts) -> GlanceSettings:
     """Read the group."""
-    return groups.read(conf, GROUP, GlanceSettings)
+    return account.read(conf, GROUP, GlanceSettings)

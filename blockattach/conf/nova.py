@@ -27,7 +27,7 @@ class NovaSettings(account.AccountSettings):
         cfg.URIOpt, read=account.address, schemes=['http', 'https'], help=(
             'Where Nova is, with its version (https://compute.example.org/v2.1): no '
             'catalog is looked into.'))
-    username: str | None = groups.option(cfg.StrOpt, help=(
+    username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
         'Account by which the service asks for itself: a scheduler on '
         'which host a server runs, for the filter instance_locality, and '
         'a volume service whether a server still needs an attachment '
@@ -47,7 +47,7 @@ class NovaSettings(account.AccountSettings):
     @property
     def configured(self) -> bool:
         """Whether Nova can be found."""
-        return bool(self.auth_url or self.endpoint_override)
+        return bool(self.auth_url or self.endpoint_override or self.plugin is not None)
 
     def rule_holds(self, keystone: bool) -> bool:
         """Whether the rule on detaching holds.
@@ -64,4 +64,4 @@ OPTS = groups.options(NovaSettings)
 
 def settings(conf: cfg.ConfigOpts) -> NovaSettings:
     """Read the group."""
-    return groups.read(conf, GROUP, NovaSettings)
+    return account.read(conf, GROUP, NovaSettings)

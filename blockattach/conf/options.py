@@ -35,6 +35,7 @@ from blockattach.conf import quota
 from blockattach.conf import rpc
 from blockattach.conf import scheduler
 from blockattach.conf import service
+from blockattach.conf import service_user
 from blockattach.conf import telemetry
 from blockattach.conf import volume
 from blockattach.conf import watch
@@ -42,13 +43,15 @@ from blockattach.conf import watch
 OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (None, core.OPTS),
     *((group.GROUP, group.OPTS) for group in (
-        service, api, control, attachments, scheduler, volume, nova, glance, images, quota, rpc,
-        database, health, watch, attachment_map, compute)),
+        service, api, control, attachments, scheduler, volume, nova, glance, service_user, images,
+        quota, rpc, database, health, watch, attachment_map, compute)),
     (compute.STORAGE_GROUP, compute.STORAGE_OPTS),
     (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
     (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
     (failpoints.GROUP, failpoints.OPTS))
 
+ACCOUNTS = (nova.GROUP, glance.GROUP, compute.STORAGE_GROUP, service_user.GROUP)
+"""Groups with an account of Keystone's."""
 _DEFAULT = 'DEFAULT'
 _OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
 """Whose options in [DEFAULT] have former names, or are registered late."""
@@ -228,6 +231,9 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
             for former in option.deprecated_opts:
                 known.setdefault(former.group or group, set()).add(
                     _plain(former.name or option.dest))
+    for group in ACCOUNTS:
+        # With the options of the plugin that is named.
+        known[group].update(conf[group])
     of_backends = set(_names(backend.OPTS))
     # The sample's, unless a backend is called so.
     known.pop('file')

@@ -16,6 +16,7 @@ from urllib import parse
 import requests
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
+from keystoneauth1 import plugin
 from keystoneauth1 import token_endpoint
 
 from blockattach import context
@@ -56,6 +57,16 @@ class _Client:
 
 class UserImages(_Client):
     """Images as a caller sees them: asked with its token."""
+
+    def __init__(self, settings: glance_conf.GlanceSettings,
+                 outgoing: requests.Session | None = None,
+                 service: plugin.BaseAuthPlugin | None = None) -> None:
+        """Open nothing yet.
+
+        :param service: account whose token is sent beside that of the caller
+        """
+        super().__init__(settings, outgoing)
+        self._service = service
 
     def show(self, caller: context.RequestContext, image_id: str) -> images.Image:
         """One image.
@@ -108,7 +119,8 @@ class UserImages(_Client):
         token = caller.auth_token or identity.NO_TOKEN
         return _asking(lambda: self._session.request(
             self._base(token) + path, method,
-            auth=token_endpoint.Token('', token), raise_exc=False,
+            auth=identity.beside(token_endpoint.Token('', token), self._service),
+            raise_exc=False,
             connect_retries=self._settings.retries, global_request_id=caller.global_id, **more))
 
     def _base(self, token: str) -> str:
@@ -129,7 +141,7 @@ class ServiceImages(_Client):
         super().__init__(settings, outgoing)
         self._glance = adapter.Adapter(
             self._session, auth=identity.own(settings), service_type=_SERVICE_TYPE,
-            interface=settings.interface, region_name=settings.region_name,
+            interface=settings.interfaces, region_name=settings.region_name,
             endpoint_override=settings.endpoint_override, connect_retries=settings.retries,
             raise_exc=False)
 

@@ -17,6 +17,7 @@ from urllib import parse
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
+from keystoneauth1 import plugin
 from keystoneauth1 import token_endpoint
 
 from blockattach import context
@@ -49,12 +50,15 @@ _EVERYBODYS = '/servers?all_tenants=1&limit=1'
 class NovaClient:
     """Asks on behalf of our caller, on connections that all threads share."""
 
-    def __init__(self, settings: nova_conf.NovaSettings) -> None:
+    def __init__(self, settings: nova_conf.NovaSettings,
+                 service: plugin.BaseAuthPlugin | None = None) -> None:
         """Open nothing yet.
 
         :param settings: that say where Nova is (`NovaSettings.configured`)
+        :param service: account whose token is sent beside that of the caller
         """
         self._settings = settings
+        self._service = service
         self._session = identity.open_session(settings, settings.timeout)
 
     def attachment_in_use(self, caller: context.RequestContext, server_id: str,
@@ -78,7 +82,8 @@ class NovaClient:
         endpoint = self._settings.endpoint_override or identity.endpoint(
             self._session, self._settings, token, _SERVICE_TYPE)
         reply = self._session.get(
-            endpoint.rstrip('/') + path, auth=token_endpoint.Token(endpoint, token),
+            endpoint.rstrip('/') + path,
+            auth=identity.beside(token_endpoint.Token(endpoint, token), self._service),
             raise_exc=False, microversion=_MICROVERSION, microversion_service_type=_SERVICE_TYPE,
             global_request_id=caller.global_id)
         return reply.status_code, identity.body_of(reply)
@@ -95,7 +100,7 @@ class _Account:
         self._seconds = settings.timeout
         self._nova = adapter.Adapter(
             identity.open_session(settings, settings.timeout), auth=identity.own(settings),
-            service_type=_SERVICE_TYPE, interface=settings.interface,
+            service_type=_SERVICE_TYPE, interface=settings.interfaces,
             region_name=settings.region_name, endpoint_override=settings.endpoint_override)
 
     def _get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:

@@ -13,6 +13,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach import version
+from blockattach.conf import account
 from blockattach.conf import core as core_conf
 from blockattach.conf import failpoints as failpoints_conf
 from blockattach.conf import locations
@@ -150,6 +151,9 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     except OSError as exc:
         raise locations.refusal(conf, 'DEFAULT', 'log_file' if conf.log_file else 'log_dir',
                                 f'cannot write the log: {exc}') from exc
+    for group in options.ACCOUNTS:
+        account.register(conf, group)
+    locations.check_values(conf, options.ACCOUNTS)
     if serves:
         options.check_supported(conf)
     if log_unknown:

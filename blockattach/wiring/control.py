@@ -2,12 +2,14 @@
 import functools
 from typing import TYPE_CHECKING
 
+from oslo_config import cfg
 from oslo_log import log as oslo_log
 
 from blockattach import context
 from blockattach.conf import api as api_conf
 from blockattach.conf import locations
 from blockattach.conf import nova as nova_conf
+from blockattach.conf import service_user
 from blockattach.control import attachments
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
@@ -77,17 +79,20 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
         LOG.warning('Cannot ask Nova about attachments: [nova] has neither auth_url nor '
                     'endpoint_override, so only services detach what a server may use')
     return detach_rule.DetachRule(
-        _nova(settings), functools.partial(attachment_queries.get, base.database), holds,
-        _service_roles(base, keystone))
+        _nova(base.conf, settings), functools.partial(attachment_queries.get, base.database),
+        holds, _service_roles(base, keystone))
 
 
-def _nova(settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
+def _nova(conf: cfg.ConfigOpts,
+          settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
     """What asks Nova. Loaded only where there is one to ask: keystoneauth is large."""
     if not settings.configured:
         return None
+    from blockattach import identity
     from blockattach.nova import client
 
-    return client.NovaClient(settings)
+    service = service_user.settings(conf)
+    return client.NovaClient(settings, None if service is None else identity.own(service))
 
 
 def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:

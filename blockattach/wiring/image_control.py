@@ -3,6 +3,7 @@ from typing import TYPE_CHECKING
 
 from blockattach.conf import glance as glance_conf
 from blockattach.conf import images as images_conf
+from blockattach.conf import service_user
 from blockattach.control import images
 from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import dependencies
@@ -25,6 +26,9 @@ def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
     settings = glance_conf.settings(base.conf)
     if not settings.configured:
         return None
+    from blockattach import identity
     from blockattach.images import client
 
-    return client.UserImages(settings, base.outgoing)
+    service = service_user.settings(base.conf)
+    return client.UserImages(settings, base.outgoing,
+                             None if service is None else identity.own(service))

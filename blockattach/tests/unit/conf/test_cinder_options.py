@@ -6,6 +6,7 @@ import re
 import tempfile
 import unittest
 
+from keystoneauth1 import loading
 from oslo_config import cfg
 
 from blockattach import errors
@@ -45,6 +46,8 @@ class TableTest(unittest.TestCase):
                     for option in found:
                         names |= {option.dest, *(former.name.replace('-', '_') for former
                                                  in option.deprecated_opts if former.name)}
+        listed['service_user'] |= {option.dest for option in loading.get_auth_plugin_conf_options(
+            'v3password')}
         listed['DEFAULT'] |= {'config_dir', 'config_file', 'config_source'}
         listed['oslo_limit'] |= {'auth_section', 'auth_type'}
         for group, rows in cinder_options.GROUPS.items():

@@ -1,0 +1,38 @@
+"""[service_user]: the account whose token is sent beside that of a user."""
+import dataclasses
+
+from oslo_config import cfg
+
+from blockattach.conf import account
+from blockattach.conf import locations
+from blockattach.conf import settings as groups
+
+GROUP = 'service_user'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceUserSettings(account.AccountSettings):
+    """Account as which this service shows that it acts for a user."""
+
+    send_token: bool = groups.option(
+        cfg.BoolOpt, 'send_service_user_token', default=False, help=(
+            'Send the token of this account to Nova and Glance beside the token of the user for '
+            'whom they are asked, so that a request succeeds whose user token has expired '
+            'meanwhile.'))
+
+
+OPTS = groups.options(ServiceUserSettings)
+
+
+def settings(conf: cfg.ConfigOpts) -> ServiceUserSettings | None:
+    """Read the group; None: only the token of the user is sent.
+
+    :raises ConfigurationError: the token of no account shall be sent
+    """
+    found = account.read(conf, GROUP, ServiceUserSettings)
+    if not found.send_token:
+        return None
+    if not found.has_account:
+        raise locations.refusal(conf, GROUP, 'send_service_user_token',
+                                'cannot send a service token without an account')
+    return found
