@@ -15,8 +15,8 @@ ID_LENGTH = 36
 NAME_LENGTH = 255
 
 # Text is compared byte by byte, on MySQL too: keys of metadata that differ in case are two, and a
-# list is sorted alike everywhere. All of Unicode fits. This collation pads with blanks; columns of
-# text get one that does not, whose name only the server knows (`c0001_exact_text`). Ids keep it.
+# list is sorted alike everywhere. All of Unicode fits. This collation pads with blanks; texts of
+# clients get one that does not, whose name only the server knows (`c0001_exact_text`).
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 

@@ -28,7 +28,8 @@ def _is_former(name: sa.ColumnElement[str | None]) -> sa.ColumnElement[bool]:
     return name != sa.func.lower(name)
 
 
-_ROWS = sa.and_(pairs.LIVE, sa.or_(*map(_is_former, _NAMES)))
+def _are_former() -> sa.ColumnElement[bool]:
+    return sa.and_(pairs.LIVE, sa.or_(*map(_is_former, _NAMES)))
 
 
 def remaining(database: engine.Database) -> int:
@@ -36,7 +37,7 @@ def remaining(database: engine.Database) -> int:
     with database.reader() as connection:
         return sum(connection.execute(sa.select(sa.func.count()).select_from(table).where(
             which)).scalar_one() for table, which in (
-                (_rows, _ROWS), (_grants, _is_former(_grants.c.initiator))))
+                (_rows, _are_former()), (_grants, _is_former(_grants.c.initiator))))
 
 
 def migrate(database: engine.Database, most: int) -> tuple[int, int]:
@@ -51,7 +52,7 @@ def migrate(database: engine.Database, most: int) -> tuple[int, int]:
     found = done = 0
     with database.reader() as connection:
         ids = connection.scalars(sa.union(
-            sa.select(_rows.c.volume_id).where(_ROWS),
+            sa.select(_rows.c.volume_id).where(_are_former()),
             sa.select(_grants.c.volume_id).where(_is_former(_grants.c.initiator)))).all()
     for volume_id in sorted(ids):
         if done < most:

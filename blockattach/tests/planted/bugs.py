@@ -246,9 +246,8 @@ BUGS = (
         'what was cut off goes on where somebody knows of it', 'P4',
         'blockattach.tests.functional.test_attachment_faults.UpdateTest'),
     Bug('nothing_is_compared', 'domain/connection.py',
-        '               if pair not in actual_by_pair or not '
-        '_as_wanted(actual_by_pair[pair], grant)}\n',
-        '               if pair not in actual_by_pair}\n',
+        '        if not any(_as_wanted(item, grant) for item in found.get(pair, ())):\n',
+        '        if pair not in found:\n',
         'a target that was changed by hand is repaired', 'P7',
         'blockattach.tests.functional.test_reconcile.TamperedTest'),
     Bug('unexported_under_way', 'volume/repair.py',
@@ -258,8 +257,8 @@ BUGS = (
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
         'test_an_export_that_somebody_uses_since_the_look'),
     Bug('one_host_too_many_is_left', 'domain/connection.py',
-        '    return missing, actual_by_pair.keys() - wanted_by_pair.keys()\n',
-        '    return missing, set()\n',
+        '                     if pair not in expected for item in items}\n',
+        '                     if False for item in items}\n',
         'a host that no attachment wants is revoked', 'P7'),
 
     # Volumes and their room.

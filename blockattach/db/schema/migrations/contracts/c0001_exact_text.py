@@ -2,9 +2,7 @@
 
 ``utf8mb4_bin`` pads the shorter text with blanks. Needs no online migration and no release: a
 process of any release works before and after, and no rows can collide, as more texts differ than
-before. Ids stay as they are: they are UUIDs, and foreign keys hold their collation.
-So do columns that are joined with ids or selected in one column with them, none of which a client
-writes: the resources of quotas, and what work is on and remembers.
+before. Ids, and names that the service makes, stay as they are.
 """
 import logging
 from collections.abc import Iterator
@@ -24,8 +22,14 @@ LOG = logging.getLogger('blockattach.db.schema.migrations')
 
 # The first is MariaDB's (10.2), the second is MySQL's (8.0.17).
 COLLATIONS = ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')
-_ID_LENGTH = 36
-_KEPT = ('resource', 'resource_id', 'progress')
+# What clients name. No other column is compared or selected together with one of these: the server
+# refuses to mix two collations.
+TEXTS = {
+    'qos_specs': ('live_name', 'name'), 'quota_classes': ('class_name',),
+    'snapshot_metadata': ('key', 'value'), 'snapshots': ('description', 'name'),
+    'volume_image_metadata': ('key', 'value'),
+    'volume_metadata': ('key', 'value'), 'volume_type_extra_specs': ('key', 'value'),
+    'volume_types': ('description', 'live_name', 'name'), 'volumes': ('description', 'name')}
 # Rows that are named in the log, of each column.
 _NAMED = 20
 
@@ -34,16 +38,13 @@ _KNOWN = sa.text('SELECT collation_name FROM information_schema.collations '
                      sa.bindparam('names', COLLATIONS, expanding=True))
 _COLUMNS = sa.text(
     'SELECT table_name, column_name, column_type, is_nullable, column_key <> :none '
-    'FROM information_schema.columns WHERE table_schema = DATABASE() '
-    "AND data_type IN ('varchar', 'text', 'mediumtext') "
-    'AND character_maximum_length <> :id_length AND column_name NOT IN :kept '
-    'AND collation_name = :padding ORDER BY table_name, ordinal_position').bindparams(
-        sa.bindparam('kept', _KEPT, expanding=True), none='', id_length=_ID_LENGTH,
-        padding='utf8mb4_bin')
+    'FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name IN :tables '
+    'AND collation_name <> :collation ORDER BY table_name, ordinal_position').bindparams(
+        sa.bindparam('tables', tuple(TEXTS), expanding=True), none='')
 
 
 def upgrade() -> None:
-    """Give every column of text that has the former collation one without padding.
+    """Give the texts of clients a collation without padding.
 
     Requests wait while the tables are copied, about two seconds for a million rows.
 
@@ -58,14 +59,15 @@ def upgrade() -> None:
         raise errors.ConfigurationError(
             reason='the database server has no binary collation without padding: MariaDB has one '
                    'since 10.2, MySQL since 8.0.17')
-    columns = list(bind.execute(_COLUMNS))
+    columns = [found for found in bind.execute(_COLUMNS, {'collation': collation})
+               if found[1] in TEXTS[found[0]]]
     for table, column, *_, has_key in columns:
         if has_key:
             _name_padded(bind, table, column)
     tables = sorted({column[0] for column in columns})
     if not tables:
         return
-    # Nobody sees some of them changed and others not: a UNION of both kinds is refused.
+    # No other session sees some of them changed and others not: a UNION of both is refused.
     op.execute('LOCK TABLES ' + ', '.join(f'`{table}` WRITE' for table in tables))
     try:
         for table in tables:
