@@ -363,7 +363,8 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: it cannot
     """
-    path = conf.log_config_append
+    # Without a log of its own, as in a test, a process has no such option.
+    path = conf.log_config_append if 'log_config_append' in conf else None
     if path:
         try:
             with open(path, encoding='utf-8') as file:
