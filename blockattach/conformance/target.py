@@ -216,6 +216,7 @@ class AccessContract(portals.PathContract):
         sessions = []
         for number, name in enumerate(grant.admitted, 1):
             sessions.append(self.real.hold(made, name, grant.credential))
+            self.addCleanup(sessions[-1].close)
             [found] = [found for found in self.target.exports()
                        if found.volume_id == export.volume_id]
             self.assertEqual([grant.initiator], [one.initiator for one in found.grants])

@@ -3,13 +3,12 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
 from blockattachclient import columns
+from blockattachclient import output
 from blockattachclient import selection
 
 
-class ListVolumes(command.Lister):
+class ListVolumes(output.Lister):
     """List volumes with whether several servers may use them, newest first."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

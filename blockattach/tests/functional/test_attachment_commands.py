@@ -66,6 +66,7 @@ class NamesTest(unittest.TestCase):
                           'volume attachment direct delete', 'volume attachment explain',
                           'volume attachment history', 'volume attachment tree',
                           'volume attachment watch', 'volume backend pool explain',
+                          'volume detail list',
                           'volume host connect', 'volume host disconnect',
                           'volume host session clean', 'volume host session list',
                           'volume reconcile'}, self.ours)

@@ -294,7 +294,7 @@ class BadInputTest(ConsumersTestCase):
                 ({'connector': {**one, 'host': 'x' * 256}}, errors.InvalidInput),
                 ({'connector': {**one, 'more': 'a\0b'}}, errors.InvalidInput),
                 ({'connector': {**one, 'more': ['x' * 4000] * 5}}, errors.InvalidInput),
-                ({'connector': {**one, 'initiator': 'ALL'}}, errors.ConnectorUnusable),
+                ({'connector': {**one, 'initiator': 'ALL'}}, errors.InvalidInput),
                 ({'connector': {**one, 'host': ' '}}, errors.ConnectorUnusable),
                 ({'connector': {'host': 'one'}}, errors.ConnectorUnusable),
                 ({'idempotency_key': ''}, errors.InvalidInput),

@@ -96,11 +96,13 @@ class Storage:
     def _reached(self, contract: type[abc.ABC], driver: object,
                  touch: Callable[[str], None]) -> Any:
         """The same driver, seen from a process."""
-        verbs = {name for name in vars(contract) if not name.startswith('_')}
+        public = {name for name in vars(contract) if not name.startswith('_')}
+        verbs = {name for name in public if callable(vars(contract)[name])}
+        facts = {name: getattr(driver, name) for name in public - verbs}
         for name in base.declared(driver):
             verbs.update(verb for verb in vars(base.CAPABILITIES[name])
                          if not verb.startswith('_'))
-        return type(type(driver).__name__, (contract,), {
+        return type(type(driver).__name__, (contract,), facts | {
             verb: self._act(verb, getattr(driver, verb), touch) for verb in sorted(verbs)})()
 
     def _act(self, verb: str, act: Callable[..., Any],
