@@ -32,10 +32,10 @@ class Distribution(setuptools.Distribution):
 
 
 def project_urls() -> dict[str, str]:
-    """Return the web address that this tree was cloned from, or that its archive names."""
+    """Return the web address from which this tree was cloned, or that its archive contains."""
     archive = HERE / 'PKG-INFO'
     if archive.is_file():
-        # No clone, even if the folder around it is one.
+        # Not a clone, although a parent folder may be one.
         named = email.message_from_string(archive.read_text('utf-8')).get_all('Project-URL', [])
         return {name: url for name, _, url in (line.partition(', ') for line in named)}
     try:
@@ -46,7 +46,7 @@ def project_urls() -> dict[str, str]:
     place = urllib.parse.urlsplit(origin)
     if place.scheme != 'https' or not place.hostname:
         return {}
-    # Without the account that the clone was made with.
+    # Without credentials in the address of the clone.
     bare = place._replace(netloc=place.netloc.rpartition('@')[2], query='', fragment='')
     return {'Source': bare.geturl().removesuffix('.git')}
 

@@ -19,13 +19,13 @@ SETTLED = units.MIB
 """After so many bytes a copy waits until they are on the medium: what others make durable on the
 same disk waits for no more than that, and the cache is left to them."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Numbers of errors that say that nothing more fits: a repeat meets the same."""
-# number of an error -> what it means wherever bytes are kept. Any other is uncertain.
+"""Error numbers of exhausted space, on which retrying is pointless."""
+# Meaning of an error number for any storage of volume data. Any other number is uncertain.
 MEANINGS: Mapping[int, type[errors.BackendError]] = {
     **dict.fromkeys(NO_ROOM, errors.BackendFull),
-    # Nothing can be written until an operator mounts it anew: final, so that nobody waits.
+    # Final, because writes fail until an operator remounts the file system.
     errno.EROFS: errors.BackendRefused,
-    # The disk may have done it, and may do it the next time.
+    # The disk may have done the I/O, and a retry may succeed.
     errno.EIO: errors.BackendUncertain,
 }
 # fallocate of linux/falloc.h: keep the size, punch a hole.
@@ -58,9 +58,9 @@ class Disk(Protocol):
 
 
 def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
-    """Return the backend error that an error of a disk or a file system means.
+    """Return the backend error for an error of a disk or a file system.
 
-    :param size_gb: the requested room, for the error where there is none
+    :param size_gb: requested space, for the error about exhausted space
     """
     kind = MEANINGS.get(exc.errno or 0, errors.BackendUncertain)
     reason = exc.strerror or str(exc)
@@ -71,7 +71,7 @@ def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
 
 @contextlib.contextmanager
 def translated(size_gb: float = 0) -> Iterator[None]:
-    """Raise the backend error in the place of an error of a disk; see `error_of`.
+    """Translate errors of a disk or a file system into backend errors.
 
     :raises BackendError: see `error_of`
     """

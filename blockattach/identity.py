@@ -39,7 +39,7 @@ def open_session(settings: account.AccountSettings, timeout: float,
 
 
 def _certificate(settings: account.AccountSettings) -> str | tuple[str, str] | None:
-    """Return the certificate that is shown to servers which ask for one."""
+    """Return the client certificate, with its key if that is a separate file."""
     if settings.certfile and settings.keyfile:
         return settings.certfile, settings.keyfile
     return settings.certfile
@@ -53,7 +53,7 @@ def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
 def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
     """This service's own account; without one only a service without authentication answers."""
     if settings.plugin is not None:
-        # Few accounts need this, and it takes long to load.
+        # Imported late: loading takes long, and few accounts need a plugin.
         from keystoneauth1 import loading
 
         loader: loading.BaseLoader[Any] = loading.get_plugin_loader(settings.auth_type or '')
@@ -72,7 +72,7 @@ def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
 
 def beside(user: plugin.BaseAuthPlugin,
            service: plugin.BaseAuthPlugin | None) -> plugin.BaseAuthPlugin:
-    """Return what sends the token of a user, and that of a service if there is one."""
+    """Return a plugin that sends the token of the user, and the service token if there is one."""
     return user if service is None else service_token.ServiceTokenAuthWrapper(user, service)
 
 

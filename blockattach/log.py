@@ -305,21 +305,21 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 class LogFile(handlers.WatchedFileHandler):
-    """Log file that is opened again after a rotation.
+    """Log file that is reopened after a rotation.
 
-    The former file is written to while that fails. The handler of the standard library would
-    raise from each line that is logged, in whatever thread.
+    If reopening fails, the former file is used. The handler of the standard library would raise
+    an error for each log line, in any thread.
     """
 
     wrong: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, to the file that has the name now."""
+        """Write a line to the file that currently has the name."""
         self.follow()
         logging.FileHandler.emit(self, record)
 
     def follow(self) -> None:
-        """Open the file again if another one, or none, is in its place."""
+        """Reopen the file if it was replaced or deleted."""
         before = self.wrong
         try:
             self._reopen()
@@ -345,7 +345,7 @@ class LogFile(handlers.WatchedFileHandler):
 
 
 def wrong() -> str | None:
-    """Return why a log file cannot be opened again; None: there is no such file."""
+    """Return the reason why a log file cannot be reopened, or None if there is no such file."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LogFile):
             handler.acquire()
@@ -359,9 +359,9 @@ def wrong() -> str | None:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Return if the file that ``log_config_append`` names can be read.
+    """Check the file that ``log_config_append`` names.
 
-    :raises ConfigurationError: it cannot
+    :raises ConfigurationError: the file cannot be read
     """
     # Without a log of its own, as in a test, a process has no such option.
     path = conf.log_config_append if 'log_config_append' in conf else None

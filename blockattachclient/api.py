@@ -157,7 +157,9 @@ class Api:
             marker = {'marker': page[-1]['id']}
 
     def history(self, attachment_id: str) -> list[dict[str, Any]] | None:
-        """Return all moves of an attachment, live or gone, the oldest first; None: there is none.
+        """Return the history of an attachment, live or deleted, oldest first.
+
+        :returns: None if there is no such attachment
         """
         path, found = f'{attachment_path(attachment_id)}/history', list[dict[str, Any]]()
         while True:
@@ -172,7 +174,7 @@ class Api:
             found += page
 
     def history_of_volume(self, volume_id: str, all_projects: bool) -> list[dict[str, Any]]:
-        """Return all moves of the attachments of a volume, live or gone, the oldest first."""
+        """Return the history of all attachments of a volume, live or deleted, oldest first."""
         query = {'volume_id': volume_id, **({'all_tenants': 1} if all_projects else {})}
         found: list[dict[str, Any]] = []
         while page := self.ask('GET', '/attachments/history', query={

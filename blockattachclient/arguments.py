@@ -6,29 +6,29 @@ import uuid
 from osc_lib import exceptions
 
 LARGEST = 2 ** 31 - 1
-"""Largest number of seconds, gibibytes or servers: timers of the system take no more."""
+"""Largest number of seconds, GiB or servers, which system timers still accept."""
 
 
 def text(value: str) -> str:
-    """An argument that is not empty, and of which every byte is a character.
+    """Return an argument that is not empty and could be decoded.
 
-    :raises ArgumentTypeError: it is empty, or was typed in another encoding
+    :raises ArgumentTypeError: the argument is empty, or has bytes of another encoding
     """
     if not value.strip():
         raise argparse.ArgumentTypeError('it must not be empty')
     try:
         value.encode()
     except UnicodeEncodeError:
-        # Python keeps bytes that it cannot decode as surrogates, which no request can carry.
+        # Python represents undecodable bytes as surrogates, which no request can contain.
         raise argparse.ArgumentTypeError(
             f'{value!r} is not text in the encoding of this locale') from None
     return value
 
 
 def address(value: str) -> str:
-    """An argument that is an IP address.
+    """Return an argument that is an IP address.
 
-    :raises ArgumentTypeError: it is none
+    :raises ArgumentTypeError: the argument is not an IP address
     """
     try:
         ipaddress.ip_address(value)
@@ -59,7 +59,7 @@ def is_id(value: str) -> bool:
 
 
 def positive(value: str) -> int:
-    """An argument that is a number from 1 to `LARGEST`.
+    """Return an argument that is a number from 1 to `LARGEST`.
 
     :raises ArgumentTypeError: it is none
     """
@@ -76,7 +76,7 @@ def volume_with_modes(value: str) -> tuple[str, list[str]]:
 
 
 def count(value: str) -> int:
-    """An argument that is a number, 0 included.
+    """Return an argument that is a number, including 0.
 
     :raises ArgumentTypeError: it is none
     """

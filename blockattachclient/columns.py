@@ -12,7 +12,7 @@ STATES = ('attached', 'attaching', 'detaching', 'error_attaching', 'error_detach
 
 STATUSES = {'connecting': 'attaching', 'connected': 'attaching', 'disconnecting': 'detaching',
             'gone': 'detached'}
-"""The status in the API of each state of history and explanation that has another word there."""
+"""Status in the API of each state of history and explanation that has another name there."""
 
 STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
 """States in which an attachment is stuck, and after how many seconds since it was connected."""
@@ -32,7 +32,7 @@ class Age(columns.FormattableColumn):
 
 
 class Properties(format_columns.DictColumn):
-    """Properties of a connection, one a line for people: in one line they are too wide to read."""
+    """Properties of a connection, one per line, because one long line is hard to read."""
 
     def human_readable(self) -> str:
         return '\n'.join(f'{key}={self._value[key]}' for key in sorted(self._value or {}))
@@ -91,7 +91,7 @@ VOLUMES = (
     Column('Multiattach', 'multiattach'),
     Column('Attached To', 'servers', format_columns.ListColumn),
 )
-"""``volume detail list``."""
+"""Columns of ``volume detail list``."""
 
 TREE = (
     Column('Volume Name', 'volume_name'),
@@ -148,13 +148,13 @@ HISTORY_OF_VOLUME = (
     Column('Server ID', 'instance'),
     *(column for column in HISTORY if column.key != 'at'),
 )
-"""The same of a volume."""
+"""Columns of the history of a volume."""
 
 HISTORY_OF_VOLUME_LONG = (
     Column('Generation', 'generation'),
     *HISTORY_OF_VOLUME,
 )
-"""The same with ``--long``."""
+"""Columns of the history of a volume with ``--long``."""
 
 EXPLANATION = (
     Column('Attachment ID', 'attachment_id'),
@@ -262,7 +262,7 @@ def _value(column: Column, value: Any) -> Any:
 
 
 def status(state: str) -> str:
-    """Return the status that lists and the tree show of an attachment in a state."""
+    """Return the API status of an attachment in a state, as lists and the tree show it."""
     return STATUSES.get(state, state)
 
 

@@ -26,7 +26,7 @@ OF_MESSAGES = (
     (404, 'Service cinder-', 'See what there is: "openstack volume service list".'),
     (404, 'Volume ', 'See what there is: "openstack volume list".'),
 )
-"""What to do where the beginning of the message says more than the status: the first that fits."""
+"""Advice by status and beginning of the message. The first match is used."""
 OF_SERVERS: Mapping[int, str] = {
     **REMEDIES,
     404: 'See what there is: "openstack server list", "openstack volume list".',

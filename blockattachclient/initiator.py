@@ -26,11 +26,11 @@ _NO_HELPER = ''
 _MODULES = ('os_brick', 'os_brick.privileged', 'os_brick.initiator.connector',
             'oslo_concurrency.lockutils', 'oslo_config.cfg')
 SECRETS = ('auth_password', 'discovery_auth_password')
-"""Keys of connection information that must not be printed."""
+"""Keys of connection information with secrets, which must not be printed."""
 
 
 def is_same(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
-    """Return True if two connectors name the same initiator; the case of a name is irrelevant."""
+    """Return True if two connectors name the same initiator, compared without case."""
     name = (one or {}).get('initiator')
     return isinstance(name, str) and name.lower() == str(other.get('initiator')).lower()
 

@@ -1,4 +1,4 @@
-"""Commands whose output streams are made safe before they ask the service for anything."""
+"""Base classes of the commands, which prepare the output streams before any request."""
 import argparse
 import io
 import os
@@ -10,29 +10,28 @@ from osc_lib.command import command
 NO_OUTPUT = ('Standard output is closed, so nothing was done: redirect it to /dev/null if the '
              'output is not needed.')
 ESCAPED = 'backslashreplace'
-"""Characters that the encoding of a stream lacks are written as their codes: names stay distinct.
-"""
+"""Error handler: characters that the encoding lacks are escaped, so that names stay distinct."""
 
 
 class Command(command.Command):
-    """Base class of the commands.
+    """Base class of all commands.
 
-    :cvar prints: False for a command that prints nothing, which may run without standard output
+    :cvar prints: False for a command without output, which may run with closed standard output
     """
 
     prints: ClassVar[bool] = True
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Prepare the streams, and run the command.
+        """Prepare the streams and run the command.
 
-        :raises CommandError: standard output is closed, and the command prints something
+        :raises CommandError: the command prints output, and standard output is closed
         """
         if self.prints and self.app.stdout is None:
             raise exceptions.CommandError(NO_OUTPUT)
         if isinstance(self.app.stdout, io.TextIOWrapper):
             self.app.stdout.reconfigure(errors=ESCAPED)
         if self.app.stderr is None:
-            # Progress that nobody can read must not end a command halfway.
+            # A command must not abort because its progress cannot be printed.
             self.app.stderr = open(os.devnull, 'w')  # noqa: SIM115
         return super().run(parsed_args)
 

@@ -11,14 +11,14 @@ _LIMITS = ('minLength', 'maxLength', 'minimum', 'maximum', 'minItems', 'maxItems
 _LIMITED = {'minLength': 'string', 'maxLength': 'string', 'minimum': 'integer',
             'maximum': 'integer', 'minItems': 'array', 'maxItems': 'array'}
 _NONE = (('minLength', 0), ('minProperties', 0), ('minItems', 0))
-"""Limits that say nothing."""
+"""Limits without effect."""
 _BY_VALUE = {bool: 'boolean', str: 'string', int: 'integer', type(None): 'null'}
 
 
 def of(schema: Schema, name: str = '') -> dict[str, dict[str, Any]]:
-    """Return the bounds of each field by its name: ``volume.name``, ``volume.metadata.*``.
+    """Return the bounds of each field by name, such as ``volume.name`` or ``volume.metadata.*``.
 
-    Items of a list are ``[]``; properties with any name, or one of a pattern, are ``*``.
+    ``[]`` stands for the items of a list, ``*`` for properties with any name or a pattern.
     """
     return dict(_fields(schema, name))
 
@@ -29,7 +29,7 @@ def _fields(schema: Schema, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     found |= {key: schema[key] for key in _LIMITS if key in schema
               and _matters(key, found['types']) and (key, schema[key]) not in _NONE}
     if 'enum' in schema or schema.get('format') == 'uuid':
-        # Words, and ids, have the lengths that they have.
+        # Lengths of enumerated values and ids are implied.
         found.pop('minLength', None)
         found.pop('maxLength', None)
     if 'object' in found['types']:
@@ -38,7 +38,7 @@ def _fields(schema: Schema, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield name, found
     prefix = f'{name}.' if name else ''
     for key, inner in schema.get('properties', {}).items():
-        # Some schemas have a keyword among the properties by mistake.
+        # Some schemas contain a keyword among the properties by mistake.
         if isinstance(inner, Mapping):
             yield from _fields(inner, prefix + key)
     patterns = list(schema.get('patternProperties', {}).values())
@@ -51,10 +51,10 @@ def _fields(schema: Schema, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _merged(schema: Schema) -> Schema:
-    """Return one schema in place of alternatives, as wide as all of them together."""
+    """Merge alternative schemas into one schema that accepts all they accept."""
     for word in ('oneOf', 'anyOf'):
         ways = [_merged(one) for one in schema.get(word, ()) if isinstance(one, Mapping)]
-        # Alternatives of what is required say nothing about a field.
+        # Alternatives that only differ in required properties do not affect fields.
         ways = [one for one in ways if set(one) - {'required'}]
         if not ways:
             continue
@@ -80,13 +80,13 @@ def _types(schema: Schema) -> list[str]:
 
 
 def _matters(limit: str, types: list[str]) -> bool:
-    """Return True if a limit is one of values of these types."""
+    """Return True if a limit applies to values of these types."""
     kind = _LIMITED.get(limit, 'object')
     return kind in types or (kind == 'integer' and 'number' in types)
 
 
 def _others(schema: Schema) -> str:
-    """Return what becomes of properties of other names: taken, refused, or some of them taken."""
+    """Return the handling of additional properties: accepted, rejected, or partly accepted."""
     more = schema.get('additionalProperties', True)
     return 'taken' if more is True else 'refused' if more is False and not schema.get(
         'patternProperties') else 'some'

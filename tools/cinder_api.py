@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Print Cinder's API as data: each request's first microversion, and the bounds of its body.
+"""Print Cinder's API as data: first microversion and bounds of the body of each request.
 
     .venv-cinder/bin/python tools/cinder_api.py >tools/cinder_api.json
 
-By the interpreter of ``.venv-cinder``; nothing of blockattach is imported here, but the module
-beside it that reads the bounds of a schema.
+Run by the interpreter of ``.venv-cinder``. Of blockattach, only the module ``bounds`` in the same
+folder is imported.
 """
 import json
 import re
@@ -17,23 +17,23 @@ from typing import Any
 from cinder import objects
 from cinder import rpc
 from cinder import version
-from cinder.common import config  # noqa: F401 (it registers the options)
+from cinder.common import config  # noqa: F401 (registers the options)
 from cinder.common import constants
 from oslo_config import cfg
 
 import bounds
 
 FIRST = '3.0'
-# Checked within the method, not by a decorator.
+# Checked in the method, not by a decorator.
 CHECKED_WITHIN = {'/manageable_volumes': '3.8', '/manageable_snapshots': '3.8'}
-# Rows of the table of actions that are no actions on one of a resource.
+# Rows of the table of actions that are not actions on one resource.
 NO_ACTIONS = ('create', 'update', 'delete')
 
 Method = Callable[..., Any]
 
 
 def requests(mapper: Any) -> Iterator[tuple[str, Method]]:
-    """Return the name of each request and the method that answers."""
+    """Yield the name of each request with the method that handles it."""
     for route in mapper.matchlist:
         resource = route.defaults.get('controller')
         path = re.sub(r'^/?\{project_id[^}]*\}', '', route.routepath)
@@ -53,7 +53,7 @@ def requests(mapper: Any) -> Iterator[tuple[str, Method]]:
 
 
 def described(name: str, method: Method) -> dict[str, Any]:
-    """Return what is known of a request."""
+    """Return the known facts of a request."""
     since, bodies = FIRST, {}
     for first, function in versions(method):
         since = first
@@ -66,7 +66,7 @@ def described(name: str, method: Method) -> dict[str, Any]:
 
 
 def versions(method: Method) -> list[tuple[str, Method]]:
-    """Return the functions behind a method with the microversion of each, the newest first."""
+    """Return the functions of a method with their microversions, newest first."""
     cells = closure(method)
     if 'key' not in cells or 'self' not in cells:
         return [(FIRST, method)]
@@ -75,24 +75,24 @@ def versions(method: Method) -> list[tuple[str, Method]]:
 
 
 def schemas(function: Any) -> Iterator[tuple[str, Any]]:
-    """Return the schemas that the decorators of a function check its body by."""
+    """Return the schemas with which the decorators of a function validate its body."""
     while hasattr(function, '_request_schema'):
         cells = closure(function)
         if 'request_body_schema' in cells:
             yield cells['min_version'] or FIRST, cells['request_body_schema']
-        # Other decorators name what they decorate otherwise.
+        # Other decorators name the decorated function differently.
         function = next((value for value in cells.values() if callable(value)), None)
 
 
 def closure(function: Method) -> dict[str, Any]:
-    """Return the variables that a function has from outside."""
+    """Return the closure variables of a function."""
     function = getattr(function, '__func__', function)
     return {name: cell.cell_contents for name, cell in zip(
         function.__code__.co_freevars, function.__closure__ or (), strict=True)}
 
 
 def by_number(pair: tuple[str, Any]) -> list[int]:
-    """Sort microversions as numbers."""
+    """Return the key that sorts microversions as numbers."""
     return [int(part) for part in pair[0].split('.')]
 
 
@@ -105,10 +105,10 @@ def main() -> int:
                  default_config_files=[file.name])
     objects.register_all()
     rpc.init(cfg.CONF)
-    # Otherwise read from a database.
+    # Replaces a read from a database.
     for binary in constants.LOG_BINARIES:
         rpc.LAST_OBJ_VERSIONS[binary] = rpc.LAST_RPC_VERSIONS[binary] = None
-    # Its controllers have clients of the bus.
+    # The controllers create clients of the message bus.
     from cinder.api.v3 import router
     found = {name: described(name, method)
              for name, method in requests(router.APIRouter().map)}

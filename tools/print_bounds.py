@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print what bodies of requests may hold, field by field, beside the same of Cinder."""
+"""Print the bounds of request bodies, field by field, here and in Cinder."""
 import fnmatch
 import functools
 import json
@@ -19,11 +19,11 @@ from blockattach.http import operation
 PEER = pathlib.Path(__file__).with_name('cinder_api.json')
 V = operation.V
 
-# Refused whatever their bodies are.
+# Rejected whatever their bodies are.
 NOT_OFFERED = ('*/backups*', '*/groups*', '*/group_snapshots*', '*/group_types*',
                '*/consistencygroups*', '*/cgsnapshots*')
 
-# Where the first microversion of a request is another one.
+# Requests whose first microversion differs.
 FIRST_VERSIONS = {
     'GET /types/default': 'Cinder reads it as the type of the id "default"',
     'POST /groups/action': 'groups are not offered: one row for all actions',
@@ -64,7 +64,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
 
 
 class Row(NamedTuple):
-    """One field of a request's body, from a microversion on."""
+    """Field of a request body from a microversion on."""
 
     request: str
     field: str
@@ -74,12 +74,12 @@ class Row(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """The two are not the same."""
+        """Return True if the bounds differ."""
         return self.ours != self.peers
 
     @property
     def reason(self) -> str:
-        """Why they differ; nothing where that is not known."""
+        """Reason for the difference; empty if unknown."""
         return next((reason for request, field, reason in REASONS
                      if _matches(self.request, request) and _matches(self.field, field)), '')
 
@@ -96,7 +96,7 @@ def peer() -> Mapping[str, Any]:
 
 
 def ours() -> dict[str, list[operation.Operation]]:
-    """Return the operations that Cinder could have, by Cinder's name of the request."""
+    """Return the operations here by Cinder's name of the request."""
     found: dict[str, list[operation.Operation]] = {}
     for row in routes.operations():
         if not row.root and row.extension is None:
@@ -106,15 +106,14 @@ def ours() -> dict[str, list[operation.Operation]]:
 
 
 def first_versions() -> Iterator[tuple[str, str, str]]:
-    """Return each request with its first microversion, here and in Cinder ('' where it has none).
-    """
+    """Return each request with its first microversion here and in Cinder; '' if missing."""
     for name, found in ours().items():
         yield (name, str(min(row.since for row in found)),
                str(peer().get(name, {}).get('since', '')))
 
 
 def rows() -> Iterator[Row]:
-    """Return the fields of all requests that both have; one row for each change."""
+    """Return the fields of all requests that exist in both; one row per change."""
     for name, found in sorted(ours().items()):
         if name in peer() and not any(_matches(name, one) for one in NOT_OFFERED):
             for row in found:
@@ -137,7 +136,7 @@ def _of_request(name: str, row: operation.Operation) -> Iterator[Row]:
 
 
 def shown(field: Mapping[str, Any] | None) -> str:
-    """Return bounds as a reader needs them."""
+    """Return the bounds as text."""
     if field is None:
         return ''
     parts = [', '.join(field['types']) if field['types'] != bounds.ANY else 'any']
@@ -165,7 +164,7 @@ service does not offer (:doc:`not_offered`) are refused whatever their body is.
 
 
 def document() -> str:
-    """The page."""
+    """Return the page."""
     lines = [(rst.literal(row.request), rst.literal(row.field) or 'the body', str(row.since),
               shown(row.ours), *((shown(row.peers) or 'not in the schema', row.reason)
                                  if row.differs else ('the same', ''))) for row in rows()]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print what becomes of the options of a cinder.conf, as tables."""
+"""Print tables of the renamed and unsupported options of a cinder.conf."""
 import sys
 
 import rst
@@ -7,7 +7,7 @@ from blockattach.conf import cinder_options
 
 
 def document() -> str:
-    """Return the options that have another name here, and those that stop the start."""
+    """Return the tables of renamed options and of options that prevent the start."""
     renamed = [[rst.literal(f'[{group}] {name}'), rst.literal(now)]
                for group, rows in cinder_options.GROUPS.items()
                for name, now in sorted(rows.renamed.items())]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Print the options of an installed Cinder, by group, as JSON.
 
-By the interpreter of ``.venv-cinder``; nothing of blockattach is imported. Listed are the options
-that Cinder and its libraries give to oslo.config's generator, with their former names.
+Run by the interpreter of ``.venv-cinder``, without importing blockattach. The list contains the
+options that Cinder and its libraries register with oslo.config's generator, and former names.
 """
 import importlib.metadata
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def list_options(load: Callable[[], Callable[[], Any]]) -> Any:
-    """Return what one entry point lists. Drivers need packages that are not installed."""
+    """Return the options of one entry point, replacing missing packages of drivers by mocks."""
     while True:
         try:
             return load()()
@@ -25,7 +25,7 @@ def list_options(load: Callable[[], Callable[[], Any]]) -> Any:
 
 
 def main() -> None:
-    """Print them."""
+    """Print the options."""
     warnings.simplefilter('ignore')
     found: dict[str, set[str]] = {}
     for entry in importlib.metadata.entry_points(group='oslo.config.opts'):

@@ -41,7 +41,7 @@ _INTEGER = re.compile(r'[+-]?[0-9]{1,18}')
 _MOST_OFFSET = 2 ** 31 - 1
 _LONGEST_STRUCTURE = 4096
 _LITERALS = tuple('\'"[(N')
-"""Beginnings of what may mean something else in Python than the text itself."""
+"""First characters of texts that may be Python literals."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
 
     :raises InvalidFilter: an unknown one, from `STRICT_FILTERS` on, unless the caller is an
         administrator
-    :raises InvalidInput: all_tenants is neither true nor false; a key is not of ASCII characters,
-        from `STRICT_FILTERS` on
+    :raises InvalidInput: ``all_tenants`` is not a boolean, or a key is not ASCII from
+        `STRICT_FILTERS` on
     """
     is_admin = bool(call.context.is_admin)
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
@@ -220,10 +220,11 @@ def boolean(value: str | bool) -> bool | None:
 
 
 def structure(key: str, text: str) -> dict[str, str]:
-    """Return a filter like ``{'k': 'v'}``, as JSON or as Python writes it. Numbers and truth
-    values stand for their texts, as Python writes them.
+    """Parse a filter value such as ``{'k': 'v'}``, written as JSON or as a Python literal.
 
-    :raises InvalidInput: it is neither, or no mapping of such values
+    Numbers and booleans are converted to text as Python prints them.
+
+    :raises InvalidInput: the text is not a mapping of such values
     """
     readers: tuple[Callable[[str], Any], ...] = (orjson.loads, _python)
     for read in readers:
@@ -238,8 +239,10 @@ def structure(key: str, text: str) -> dict[str, str]:
 
 
 def literal(text: str) -> str | list[str] | None:
-    """Return the value of a filter that may be written as in Python: a text in quotes, None, or a
-    list of values, of which one must match. Anything else is a text as it is.
+    """Parse a filter value that may be a Python literal.
+
+    A literal is a quoted text, None, or a list of values of which one must match. Any other text
+    is returned unchanged.
     """
     if not text.startswith(_LITERALS) or len(text) > _LONGEST_STRUCTURE:
         return text
@@ -253,9 +256,9 @@ def literal(text: str) -> str | list[str] | None:
 
 
 def _python(text: str) -> Any:
-    """Return what a text means in Python.
+    """Parse a Python literal.
 
-    :raises ValueError: it means nothing
+    :raises ValueError: the text is not a literal
     """
     try:
         return ast.literal_eval(text)
@@ -264,10 +267,10 @@ def _python(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return the text of a scalar, as Python writes it.
+    """Return the text of a scalar, as Python prints it.
 
-    :raises ValueError: it is none, or no column takes its text: escapes bring about what a query
-        string cannot have, zero characters and halves of characters
+    :raises ValueError: the value is not a scalar, or has NUL characters or lone surrogates, which
+        escapes can produce and no column stores
     """
     text = str(value)
     text.encode()

@@ -32,7 +32,7 @@ Result = upgradecheck.Result
 
 UNKNOWN = 255
 _WIDTH = 60
-"""Of a line of details, as oslo.upgradecheck has it."""
+"""Width of a line of details, as in oslo.upgradecheck."""
 
 _TEXT = 'Check the installation before, during and after an upgrade.'
 _CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
@@ -91,7 +91,7 @@ def bus(at: database_checks.Installation) -> Result:
 
 
 def options(at: database_checks.Installation) -> Result:
-    """Check the names of options in the files: known ones, in use, and none that stops a start."""
+    """Check the files for unknown, renamed and unsupported options."""
     try:
         all_options.check_supported(at.conf)
     except errors.ConfigurationError as exc:
@@ -143,7 +143,7 @@ class UpgradeChecks(database_checks.Installation):
     _upgrade_checks = CHECKS
 
     def _get_details(self, upgrade_check_result: Result) -> str | None:
-        """Return the details as oslo.upgradecheck wraps them, but each line on its own."""
+        """Return the details wrapped as in oslo.upgradecheck, keeping the line breaks."""
         if upgrade_check_result.details is None:
             return None
         return '\n'.join(textwrap.fill(line, _WIDTH, subsequent_indent='  ')
@@ -165,7 +165,7 @@ def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
 
     conf.register_cli_opt(cfg.SubCommandOpt('command', handler=add_commands, title='commands'))
     try:
-        # Unknown options are a check of their own, and need not be logged besides.
+        # The check of option names reports unknown options.
         configuration.configure(conf, sys.argv[1:], name, text, serves=False, log_unknown=False)
         ask: Callable[[cfg.ConfigOpts], int] = conf.command.ask
         return ask(conf if ask is _check else conf.command)

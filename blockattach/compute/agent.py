@@ -36,7 +36,7 @@ class AgentEndpoint(interface.AgentInterface):
         self._fence = fence
         self._locks: dict[str, threading.RLock] = {}
         self._ending: collections.Counter[str] = collections.Counter()
-        """How many calls wait to end each server, or are at it."""
+        """Number of calls per server that wait to destroy it or are destroying it."""
         self._guard = threading.Lock()
 
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
@@ -111,9 +111,9 @@ class AgentEndpoint(interface.AgentInterface):
             self._fence.forget(server_id)
 
     def reported(self) -> Mapping[str, str]:
-        """Return the servers that a report names, and whether they run.
+        """Return the servers to report, and whether each one is running.
 
-        One that is being ended is left out: each report would ask for its end once more.
+        Servers that are being destroyed are left out, as each report would cause another call.
         """
         found = self._host.servers()
         with self._guard:
@@ -129,7 +129,7 @@ class AgentEndpoint(interface.AgentInterface):
         finally:
             with self._guard:
                 self._ending[server_id] -= 1
-                # Only those that are left are counted.
+                # Calls still pending are counted.
                 self._ending = +self._ending
 
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
@@ -182,7 +182,7 @@ class AgentEndpoint(interface.AgentInterface):
 
     @contextlib.contextmanager
     def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
-        """One act on a server; see `_foreseen`."""
+        """Run one call on a server. `_foreseen` translates its errors."""
         with self._lock(server_id), _foreseen(act, server_id, volume_id):
             yield
         log.step(LOG, 'Server has changed on its host', server_id=server_id, volume_id=volume_id,
@@ -192,10 +192,10 @@ class AgentEndpoint(interface.AgentInterface):
 @contextlib.contextmanager
 def _foreseen(act: str, server_id: str | None = None,
               volume_id: str | None = None) -> Iterator[None]:
-    """Translate what the host did not foresee. Its caller repeats what is uncertain.
+    """Translate unexpected errors of the host. The caller retries uncertain ones.
 
-    :raises HostDefect: a programming error, which a repeat would meet again
-    :raises HostError: anything else; it may have happened
+    :raises HostDefect: a programming error, which a retry would meet again
+    :raises HostError: any other error; the call may have taken effect
     """
     try:
         yield
@@ -215,7 +215,7 @@ class Reporter:
     def __init__(self, name: str, kind: str, servers: Callable[[], Mapping[str, str]],
                  conductor: interface.ConductorInterface, pinned: str | None) -> None:
         """
-        :param servers: returns those that are here, by id, and whether they run
+        :param servers: returns the servers on this host by id, and whether each one is running
         :param pinned: an older version that the agent speaks
         """
         self._name = name

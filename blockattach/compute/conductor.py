@@ -152,7 +152,7 @@ class Conductor(interface.ConductorInterface):
 
     def extended(self, caller: context.RequestContext,
                  events: Sequence[tuple[str, str]]) -> list[bool]:
-        """Volumes have become larger; see `sizes.Sizes.accept`."""
+        """Handle volumes that have become larger; see `sizes.Sizes.accept`."""
         return self._sizes.accept(caller, events)
 
     def look(self) -> int:
@@ -221,8 +221,8 @@ class Conductor(interface.ConductorInterface):
         except Exception as exc:
             if _is_defect(exc) or (self._tools.store.generation(act)
                                    and self._tools.store.is_waited_for(act)):
-                # It would fail alike for ever; or the server is to be deleted, and that gives back
-                # whatever is left of this act. A guest that may run keeps its connections.
+                # Retrying would fail in the same way, or the server is about to be deleted, which
+                # releases everything. A guest that may be running keeps its connections.
                 connections.release_second(doing)
                 self._end([doing], {'vm_state': _V.ERROR.value}, _reason(exc))
                 return
@@ -341,7 +341,7 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
 
     def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None] | None:
         if undo is None or doing.act.finishing:
-            # One that is finished once it is interrupted has not begun what cannot be undone.
+            # A task that is finished on interruption has not passed the point of no return.
             return undo and guarded(undo)
 
         def checked() -> None:
@@ -360,12 +360,12 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
 
 
 def _is_defect(exc: BaseException) -> bool:
-    """Return True if a program is wrong, here or on a host: nothing changes by a repeat."""
+    """Return True if the error shows a programming error, here or on a host."""
     return errors.is_defect(exc) or isinstance(exc, errors.HostDefect)
 
 
 def _reason(exc: BaseException) -> str:
-    """Return what clients read of a failure."""
+    """Return the text that clients see for a failure."""
     if not errors.is_defect(exc):
         return str(exc)
     LOG.error('Failed to do an act on a server: a programming error', exc_info=exc)

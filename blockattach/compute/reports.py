@@ -24,7 +24,7 @@ from blockattach.domain import connection
 LOG = logging.getLogger(__name__)
 
 _END_SECONDS = 60.0
-"""After so long the end of a server is asked for again, by its next report."""
+"""Time after which the next report of a server causes another call to destroy it."""
 
 
 class Reports:
@@ -46,7 +46,7 @@ class Reports:
         self._returned: set[tuple[str, str]] = set()
         """Hosts whose agents were down, and servers there whose disks are to be looked at."""
         self._ending: set[tuple[str, str]] = set()
-        """Hosts, and servers there that are being ended."""
+        """Pairs of host and server id that are being destroyed."""
         self._guard = threading.Lock()
 
     def hear(self, ctxt: context.RequestContext, host: str, version: str,
@@ -82,7 +82,7 @@ class Reports:
 
     def _begin_to_end(self, ctxt: context.RequestContext, host: str, version: str,
                       server_id: str) -> None:
-        """Have a server ended, once at a time, however often it is reported meanwhile."""
+        """Destroy a server on a host unless a call to do so is still running."""
         with self._guard:
             if (host, server_id) in self._ending:
                 return

@@ -1,4 +1,4 @@
-"""New sizes of volumes, as guests are shown them."""
+"""Notifying guests of the new sizes of their volumes."""
 import collections
 import logging
 from collections.abc import Sequence
@@ -13,23 +13,24 @@ LOG = logging.getLogger(__name__)
 
 
 class Sizes:
-    """Shows guests that volumes of their servers have become larger."""
+    """Notifier of guests whose volumes have become larger."""
 
     def __init__(self, tools: work.Tools, executor: futures.Executor) -> None:
         """
-        :param executor: asks agents: one thread for each host of a request
+        :param executor: runs one thread per host and request, which calls the agent
         """
         self._tools = tools
         self._executor = executor
 
     def accept(self, caller: context.RequestContext,
                events: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return True for each event whose server has the volume; its guest sees the size
-        later.
+        """Accept events, and notify the guests later.
 
-        A guest whose agent is down sees the size once it is started, or its volume is attached.
+        A guest whose agent is down sees the size when the guest is started, or when its volume is
+        attached again.
 
-        :param events: ids of servers and of their volumes
+        :param events: pairs of server id and volume id
+        :returns: True for each event whose server has the volume
         """
         rows = self._tools.store
         servers = {server.id: server for server in rows.servers(
@@ -47,8 +48,8 @@ class Sizes:
 
     def _show(self, caller: context.RequestContext, host: str,
               events: Sequence[tuple[str, str]]) -> None:
-        """Tell the agent of a host, event by event, until it is not reached."""
-        # The service that sends an event need not see the volume.
+        """Notify the agent of a host of each event, until the agent is unreachable."""
+        # The service that sends an event may not be able to see the volume.
         reader = context.admin_context(global_request_id=caller.global_id)
         sizes: dict[str, int] = {}
         for server_id, volume_id in events:

@@ -52,8 +52,11 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
-    """An attachment; ``info`` holds a password, and is not printed. Empty: it has no
-    connector."""
+    """Attachment of a volume.
+
+    ``info`` contains a password and is not printed. It is empty if the attachment has no
+    connector.
+    """
 
     id: str
     volume_id: str
@@ -62,7 +65,7 @@ class Attachment:
 
     @property
     def used(self) -> bool:
-        """Whether it is connected to a host, and was completed since."""
+        """Return True if the attachment is connected to a host and completed."""
         return bool(self.info) and self.status == _COMPLETED
 
 
@@ -347,9 +350,9 @@ def _attachment(body: Mapping[str, Any]) -> Attachment:
 
 
 def _part(body: Mapping[str, Any], name: str) -> Any:
-    """Return what an answer is about.
+    """Return the named part of a response body.
 
-    :raises StorageUnavailable: the answer is not that of block storage, or not whole
+    :raises StorageUnavailable: the response is incomplete or not from block storage
     """
     if name not in body:
         raise errors.StorageUnavailable(reason=f'its answer has no {name}')

@@ -32,11 +32,11 @@ class AccountSettings:
     """The options of such a group as a client takes them; addresses without slash at the end."""
 
     auth_type: str | None = groups.option(cfg.StrOpt, help=(
-        'Plugin of keystoneauth by which this service asks for itself, as v3password or '
-        'v3applicationcredential. All of its options may stand in this group. Empty: the '
-        'account of username.'))
+        'keystoneauth plugin of the account with which this service authenticates, such as '
+        'v3password or v3applicationcredential. The options of the plugin belong in this '
+        'group. Empty: username and password.'))
     auth_section: str | None = groups.option(cfg.StrOpt, help=(
-        'Another group that has auth_type and the options of the plugin. Empty: this one.'))
+        'Group that contains auth_type and the options of the plugin. Empty: this group.'))
     auth_url: str | None = groups.option(
         cfg.URIOpt, read=address, schemes=['http', 'https'], help=(
             'Where Keystone is: the service is looked up in the catalog.'))
@@ -45,8 +45,8 @@ class AccountSettings:
     interface: str | tuple[str, ...] = groups.option(
         cfg.ListOpt, 'valid_interfaces', default=['public'], deprecated_name='interface',
         item_type=types.String(choices=_INTERFACES), help=(
-            'Which of the addresses in the catalog; the first that is there is used: public, '
-            'internal, admin.'))
+            'Interfaces of the endpoint in the catalog (public, internal, admin). The first '
+            'interface that exists is used.'))
     endpoint_override: str | None = groups.option(
         cfg.URIOpt, read=address, schemes=['http', 'https'], help=(
             'Where the service is: no catalog is looked into.'))
@@ -65,9 +65,9 @@ class AccountSettings:
     insecure: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Do not verify TLS certificates. Tokens can then be intercepted.'))
     certfile: str | None = groups.option(cfg.StrOpt, help=(
-        'Certificate of this service for servers that ask for one (PEM).'))
+        'Client certificate of this service (PEM), for servers that require one.'))
     keyfile: str | None = groups.option(cfg.StrOpt, help=(
-        'Private key of certfile (PEM). Empty: the key stands in certfile.'))
+        'Private key of certfile (PEM). Empty: certfile contains the key.'))
     plugin: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
 
     @property
@@ -77,7 +77,7 @@ class AccountSettings:
 
     @property
     def interfaces(self) -> list[str]:
-        """Interfaces of the catalog in the order in which they are looked for."""
+        """Interfaces of the endpoint in order of preference."""
         return [self.interface] if isinstance(self.interface, str) else list(self.interface)
 
     @property
@@ -94,7 +94,7 @@ class AccountSettings:
 def read(conf: cfg.ConfigOpts, group: str, kind: type[_A]) -> _A:
     """Return the settings of a group with an account.
 
-    :raises ConfigurationError: there is no such plugin, or it lacks an option
+    :raises ConfigurationError: the plugin does not exist, or lacks a required option
     """
     section = conf[group][_SECTION] or group
     loader = register(conf, group)
@@ -112,9 +112,10 @@ def read(conf: cfg.ConfigOpts, group: str, kind: type[_A]) -> _A:
 
 
 def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | None':
-    """Make the options of the plugin of a group known; None: no plugin is named.
+    """Register the options of the plugin of a group, and return its loader.
 
-    :raises ConfigurationError: there is no such plugin
+    :returns: None if the group names no plugin
+    :raises ConfigurationError: the plugin does not exist
     """
     section = conf[group][_SECTION] or group
     with contextlib.suppress(cfg.DuplicateOptError):
@@ -122,7 +123,7 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
     name = conf[section][_TYPE]
     if not name:
         return None
-    # Few accounts need more than a name and a password, and this takes long to load.
+    # Imported late: loading takes long, and most accounts have only a name and a password.
     from keystoneauth1 import exceptions
     from keystoneauth1 import loading
 
@@ -131,14 +132,14 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
     except exceptions.NoMatchingPlugin as exc:
         raise locations.refusal(conf, section, _TYPE, f'cannot log in to Keystone: {exc}') from exc
     for option in loading.get_auth_plugin_conf_options(loader):
-        # Ours of the same name is read as well.
+        # Options of this service with the same name are read as well.
         with contextlib.suppress(cfg.DuplicateOptError):
             conf.register_opt(option, group=section)
     return loader
 
 
 def _given(conf: cfg.ConfigOpts, section: str, name: str) -> Any:
-    """Return what is set of an option: defaults of ours are not those of a plugin."""
+    """Return the configured value of an option, ignoring defaults of this service."""
     place = conf.get_location(name, section)
     if place is None or place.location in (cfg.Locations.opt_default, cfg.Locations.set_default):
         return None

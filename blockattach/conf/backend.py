@@ -9,7 +9,7 @@ from blockattach.conf import settings as groups
 
 
 def _without_brackets(address: str) -> str:
-    """Return an address without the brackets that a URL has around one of IPv6."""
+    """Return an address without the brackets of an IPv6 literal in a URL."""
     return address[1:-1] if address.startswith('[') and address.endswith(']') else address
 
 
@@ -80,12 +80,12 @@ class BackendSettings:
         'directory.'))
     target_ip_address: str = groups.option(
         cfg.StrOpt, default='127.0.0.1', read=_without_brackets, help=(
-            'Address that initiators log in to.'))
+            'Portal address of the iSCSI targets. An IPv6 address may be in brackets.'))
     target_secondary_ip_addresses: tuple[str, ...] = groups.option(
         cfg.ListOpt, default=[],
         read=lambda addresses: tuple(map(_without_brackets, addresses)), help=(
-            'Further addresses of this host under which initiators reach the same '
-            'targets: the paths of multipath.'))
+            'Additional portal addresses of this host for the same targets (multipath '
+            'paths).'))
     target_port: int = groups.option(cfg.PortOpt, default=3260, help=(
         'Port that initiators log in to. 0: the first free one.'))
     target_prefix: str = groups.option(cfg.StrOpt, default='iqn.2010-10.org.openstack:', help=(

@@ -58,7 +58,7 @@ class ChangingFile(Generic[T]):
         return self._said
 
     def wrong(self) -> str | None:
-        """Return why the file cannot be read as it is now; None: it can."""
+        """Return the reason why the file cannot be read, or None if it can."""
         self.said()
         return self._wrong
 

@@ -1,7 +1,7 @@
-"""Table of Cinder's options: the meaning here of each option that a cinder.conf may carry over.
+"""Table of Cinder's options and their equivalents here, for a carried-over cinder.conf.
 
-The options are those of Cinder 29 and of the libraries that it reads, with their former names, in
-`GROUPS`. ``tests/system/test_cinder_options.py`` compares the table with an installed Cinder.
+`GROUPS` contains the options of Cinder 29 and of its libraries, with their former names.
+``tests/system/test_cinder_options.py`` compares the table with an installed Cinder.
 """
 import dataclasses
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ _NO = ('false', 'no', 'off', '0')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop:
-    """Option that makes a Cinder safer and is not read here: its value must not get lost silently.
+    """Security-related Cinder option that is not read here and must not be ignored silently.
 
-    ``now``: ``[group] name`` of the option that takes its place here, if any. It settles the
-    matter once it is set, or while its default is the same value.
-    ``harmless``: values, in lower case, that ask for nothing.
+    ``now``: ``[group] name`` of the equivalent here, if any. The option no longer prevents the
+    start if the equivalent is set, or if its default is the same value.
+    ``harmless``: lower-case values that request nothing.
     """
 
     now: str = ''
@@ -24,13 +24,13 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Options of one group by their meaning here; ``same`` and ``unneeded`` are separated by white
-    space.
+    """Options of one group by their meaning here.
 
-    ``same``: read here under the same name, by the service or by a library.
-    ``renamed``: ``[group] name`` by the former name; BACKEND stands for the group of each backend.
-    ``unneeded``: without an effect here; nothing is less safe without the option.
-    ``stops``: refused at start, unless ``[service] accept_unsupported`` names the option.
+    ``same``: names of options read here under the same name, separated by white space.
+    ``renamed``: ``[group] name`` by former name; BACKEND stands for the group of each backend.
+    ``unneeded``: names of options without effect, none of them needed for security, separated by
+    white space.
+    ``stops``: options that prevent the start, unless ``[service] accept_unsupported`` names them.
     """
 
     same: str = ''

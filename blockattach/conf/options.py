@@ -51,7 +51,7 @@ OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (failpoints.GROUP, failpoints.OPTS))
 
 ACCOUNTS = (nova.GROUP, glance.GROUP, compute.STORAGE_GROUP, service_user.GROUP)
-"""Groups with an account of Keystone's."""
+"""Groups with a Keystone account."""
 _DEFAULT = 'DEFAULT'
 _OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
 """Whose options in [DEFAULT] have former names, or are registered late."""
@@ -60,10 +60,10 @@ _LIBRARY_GROUPS = (
     'keystone_authtoken', 'os_brick', 'oslo_concurrency', 'oslo_limit', 'oslo_middleware',
     'oslo_middleware_tracing', 'oslo_policy', 'oslo_reports', 'oslo_versionedobjects', 'privsep',
     'privsep_lio', 'privsep_lvm', 'privsep_osbrick', 'vault')
-"""Groups that a library reads in some process, but need not have registered in this one."""
+"""Groups of libraries that this process may not have registered."""
 _ACCOUNT = 'auth_section'
 _ALIKE, _SIMILAR = 0.8, 0.6
-"""How alike a name must be to be the nearest: one of any group, and one of the same group."""
+"""Least similarity to suggest an option of any group, and one of the same group."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -80,11 +80,11 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 class Unknown(NamedTuple):
-    """An option, or a whole group, that a file sets and no process reads.
+    """Option or group that is set in a file and read by no process.
 
     ``name``: empty for a group.
-    ``nearest``: the known option, or group, that is probably meant, with its group where that is
-    another one; empty: there is none.
+    ``nearest``: similar known option or group, with the group if it differs; empty if there is
+    none.
     """
 
     path: str
@@ -94,7 +94,7 @@ class Unknown(NamedTuple):
 
     @property
     def finding(self) -> str:
-        """Sentence without the path, for a list of the names in one file."""
+        """Sentence without the path, for a list by file."""
         meant = f': is {self.nearest} meant?' if self.nearest else ''
         if not self.name:
             return f'[{self.group}] is no known group{meant}'
@@ -102,9 +102,9 @@ class Unknown(NamedTuple):
 
 
 class Unsupported(NamedTuple):
-    """An option of Cinder that would make a Cinder safer and is not read here.
+    """Security-related Cinder option in a file that is not read here.
 
-    ``now``: ``[group] name`` of the option that takes its place; empty: there is none.
+    ``now``: ``[group] name`` of the equivalent here; empty if there is none.
     """
 
     path: str
@@ -118,18 +118,18 @@ class Unsupported(NamedTuple):
 
 
 def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
-    """Return what no process reads in the files of a configuration that has been read.
+    """Return the options in the parsed files that no process reads.
 
-    Judged are the groups of which every option is known: ours, those of backends, [DEFAULT] and
-    [ssl]. Groups of libraries may have options that only some of their plugins know. What a
-    carried-over cinder.conf sets and nobody needs here is left out (`find_unneeded`).
+    Only groups whose options are all known are checked: those of this service and of backends,
+    [DEFAULT] and [ssl]. Plugins of libraries may have further options in the groups of the
+    libraries. Unneeded Cinder options are left out; see `find_unneeded`.
     """
     known = _known(conf)
     found: list[Unknown] = []
     for path in _files(conf):
         for group, values in _sections(path).items():
             if group not in known and _is_backend(group, values):
-                # Of another host, with which this one shares the file.
+                # The backend of another host that shares the file.
                 known[group] = set(_names(backend.OPTS))
             if group in known:
                 found += [Unknown(path, group, name, '') for name in values
@@ -138,7 +138,7 @@ def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
             elif group not in cinder_options.GROUPS:
                 found.append(Unknown(path, group, '', ''))
     if any(not one.name or one.group == _DEFAULT for one in found):
-        # Only now: this takes a moment.
+        # Loaded only if needed, because loading takes a moment.
         for group, names in _of_libraries(conf).items():
             known[group] = known.get(group, set()) | (names if group == _DEFAULT else set())
     return [one._replace(nearest=_nearest(one, known)) for one in found
@@ -146,17 +146,17 @@ def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
 
 
 def find_unneeded(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
-    """Return path, group and name of each option of Cinder that is not needed here."""
+    """Return path, group and name of each Cinder option that has no effect and is not needed."""
     return [(path, group, name) for path in _files(conf)
             for group, values in _sections(path).items() for name in values
             if _is_unneeded(group, name)]
 
 
 def check_supported(conf: cfg.ConfigOpts) -> None:
-    """Return unless the configuration relies on safety that it would not get here.
+    """Raise if the files set security-related Cinder options that are not read here.
 
-    :raises ConfigurationError: a file, or the environment, sets such an option of Cinder, and
-        [service] accept_unsupported does not name it
+    :raises ConfigurationError: a file or the environment sets such an option, and
+        [service] accept_unsupported does not name the option
     """
     with locations.named(conf, service.GROUP, 'accept_unsupported'):
         accepted = set(map(_accepted, conf[service.GROUP].accept_unsupported))
@@ -169,7 +169,7 @@ def check_supported(conf: cfg.ConfigOpts) -> None:
 
 
 def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
-    """Return what is set of the options in `cinder_options` that stop the start."""
+    """Return the options in the files and the environment that prevent the start."""
     found = []
     for path, sections in (*((path, _sections(path)) for path in _files(conf)),
                            ('the environment', _environment())):
@@ -182,7 +182,7 @@ def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
 
 
 def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> bool:
-    """Return True if a value asks for nothing, or for what is so here."""
+    """Return True if a value requests nothing, or matches the effective value here."""
     text = text.strip().strip('"\'')
     if not text or text.lower() in stop.harmless:
         return True
@@ -201,9 +201,9 @@ def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> b
 
 
 def _accepted(name: str) -> tuple[str, str]:
-    """Return group and name as ``accept_unsupported`` says them: ``name`` or ``group.name``.
+    """Parse an item of ``accept_unsupported`` (``name`` or ``group.name``) into group and name.
 
-    :raises ConfigurationError: no such option stops the start
+    :raises ConfigurationError: the option does not prevent the start
     """
     group, _, last = name.strip().removeprefix('[').replace('] ', '.').rpartition('.')
     key = _group(group or _DEFAULT), _plain(last)
@@ -214,14 +214,14 @@ def _accepted(name: str) -> tuple[str, str]:
 
 
 def _environment() -> dict[str, dict[str, list[str]]]:
-    """Return what oslo.config would take from the environment for options that stop the start."""
+    """Return the values of the environment variables for options that prevent the start."""
     return {group: {name: [os.environ[variable]] for name in options.stops
                     if (variable := f'OS_{group}__{name}'.upper()) in os.environ}
             for group, options in cinder_options.GROUPS.items()}
 
 
 def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
-    """Return the names of options by group."""
+    """Return the names of the known options by group."""
     known: dict[str, set[str]] = {
         _DEFAULT: {name for name in map(str, conf)
                    if not isinstance(conf[name], cfg.ConfigOpts.GroupAttr)}}
@@ -232,7 +232,7 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
                 known.setdefault(former.group or group, set()).add(
                     _plain(former.name or option.dest))
     for group in ACCOUNTS:
-        # With the options of the plugin that is named.
+        # Includes the options of the configured plugin.
         known[group].update(conf[group])
     of_backends = set(_names(backend.OPTS))
     # The sample's, unless a backend is called so.
@@ -241,19 +241,19 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     embedded = [conf.backend] if 'backend' in conf else []
     for name in (*conf.volume.enabled_backends, *embedded):
         known.setdefault(_group(name), set()).update(of_backends)
-    # oslo.service's, of which nothing is used.
+    # A group of oslo.service, of which this service uses nothing.
     known['ssl'] = set()
     return known
 
 
 def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
-    """Return groups that libraries read, with the options of [DEFAULT] that they read."""
+    """Return the groups of libraries, with the options that libraries have in [DEFAULT]."""
     found: dict[str, set[str]] = {name: set() for name in _LIBRARY_GROUPS}
     found[_DEFAULT] = set()
     for name in map(str, conf):
         if isinstance(conf[name], cfg.ConfigOpts.GroupAttr):
             found[_group(name)] = set()
-    # Not those of everything that is installed: some lists register options as a side effect.
+    # Not all installed libraries: listing options has side effects in some of them.
     for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
         if entry.name in _OF_LIBRARIES:
             for group, listed in entry.load()():
@@ -261,7 +261,7 @@ def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
                     found[_DEFAULT].update(_names(listed))
     for path in _files(conf):
         for values in _sections(path).values():
-            # The account of another group.
+            # A group to which auth_section of another group refers.
             found.update({_group(name): set() for name in values.get(_ACCOUNT, ())
                           if name != _DEFAULT})
     return found
@@ -269,7 +269,7 @@ def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
 
 def _is_backend(group: str, values: Iterable[str]) -> bool:
     """Return True if a group looks like that of a backend which is not enabled here."""
-    # Cinder's, and read by nobody here.
+    # A group of Cinder that this service does not read.
     return group != 'backend_defaults' and bool(
         set(map(_plain, values)) & set(_names(backend.OPTS)))
 
@@ -284,7 +284,7 @@ def _is_read(one: Unknown, known: Mapping[str, set[str]]) -> bool:
 
 
 def _nearest(one: Unknown, known: Mapping[str, set[str]]) -> str:
-    """Return the known option, or group, that is probably meant; empty: none is."""
+    """Return the most similar known option or group, or an empty text."""
     if not one.name:
         return next(iter(difflib.get_close_matches(
             one.group, sorted(known), 1, _ALIKE)), '')
@@ -304,7 +304,7 @@ def _nearest(one: Unknown, known: Mapping[str, set[str]]) -> str:
 
 
 def _names(found: Iterable[cfg.Opt]) -> Iterator[str]:
-    """Yield the names of options, with those that they had in former releases."""
+    """Yield the names of options, including their deprecated names."""
     for option in found:
         yield _plain(option.dest)
         for former in option.deprecated_opts:
@@ -323,7 +323,7 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _sections(path: str) -> dict[str, dict[str, list[str]]]:
-    """Return the texts of each option in a file, by group and name."""
+    """Return the raw values of each option in a file, by group and name."""
     sections: dict[str, dict[str, list[str]]] = {}
     cfg.ConfigParser(path, sections).parse()
     merged: dict[str, dict[str, list[str]]] = {}
@@ -333,5 +333,5 @@ def _sections(path: str) -> dict[str, dict[str, list[str]]]:
 
 
 def _group(name: str) -> str:
-    """Return the name of a group in the form that oslo.config compares."""
+    """Return the name of a group as oslo.config compares it."""
     return name if name == _DEFAULT else name.lower()

@@ -30,9 +30,9 @@ class ServiceSettings:
         'Empty: this one serves its backends alone.'))
 
     accept_unsupported: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], help=(
-        'Options of Cinder that the files have and that stop the start, because without their '
-        'effect the service is less safe, each as name or group.name. The service starts all '
-        'the same, and they have no effect.'))
+        'Security-related options of Cinder to ignore, each as name or group.name. The '
+        'service does not read such options, and refuses to start if its files set one that '
+        'is not listed here.'))
 
     def address(self, backend: str) -> str:
         """What serves the volumes of a backend: ``host@backend``, or ``cluster@backend``."""

@@ -1,4 +1,4 @@
-"""[service_user]: the account whose token is sent beside that of a user."""
+"""Options of [service_user], the account of the service token."""
 import dataclasses
 
 from oslo_config import cfg
@@ -12,7 +12,7 @@ GROUP = 'service_user'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceUserSettings(account.AccountSettings):
-    """Account as which this service shows that it acts for a user."""
+    """Account of the service token that is sent with the token of a user."""
 
     send_token: bool = groups.option(
         cfg.BoolOpt, 'send_service_user_token', default=False, help=(
@@ -25,9 +25,10 @@ OPTS = groups.options(ServiceUserSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ServiceUserSettings | None:
-    """Read the group; None: only the token of the user is sent.
+    """Read the group.
 
-    :raises ConfigurationError: the token of no account shall be sent
+    :returns: None if only the token of the user is to be sent
+    :raises ConfigurationError: a service token is enabled without an account
     """
     found = account.read(conf, GROUP, ServiceUserSettings)
     if not found.send_token:

@@ -1,5 +1,4 @@
-"""The part of the kit for targets on initiators: the forms of a name, and how many share a volume.
-"""
+"""Part of the conformance kit on initiators: cases of their names, and sharing a volume."""
 import dataclasses
 import secrets
 
@@ -9,13 +8,13 @@ from blockattach.domain import connection
 
 
 def in_capitals(grant: connection.Grant) -> connection.Grant:
-    """Return a grant whose host also sends its name in another case."""
+    """Return a grant of a host that also sends its name in another case."""
     prefix, _, name = grant.initiator.partition(':')
     return dataclasses.replace(grant, spellings=frozenset({f'{prefix}:{name.upper()}'}))
 
 
 class InitiatorContract(target_base.TargetBase):
-    """What a target makes of names."""
+    """Behaviours of a target regarding initiator names."""
 
     def test_initiator_sent_in_another_case_has_one_grant(self) -> None:
         export = self.an_export()

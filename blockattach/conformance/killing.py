@@ -1,7 +1,7 @@
-"""The part of the kit for what a store leaves where its process is killed in the midst of a verb.
+"""Part of the conformance kit on processes that are killed during a verb of a store.
 
-A child process does the verb and kills itself before one of the calls that change something. What
-is left is looked at after the start of a store, after a repeat and after a deletion.
+A child process runs the verb and kills itself before a call that changes something. The kit then
+checks the store after a start, after a repeat of the verb and after a deletion.
 """
 import os
 import signal
@@ -19,16 +19,16 @@ _NAMES = ('copy_file_range', 'fchmod', 'fdatasync', 'flock', 'fork_exec', 'fsync
           'sendfile', 'symlink', 'truncate', 'unlink', 'write')
 _CHANGES = frozenset((module, name) for module in ('posix', 'fcntl', '_posixsubprocess')
                      for name in _NAMES)
-"""Before these the process is killed: functions of Python that change files, or start programs."""
+"""Python functions that change files or start programs. The process is killed before them."""
 
 
 class _Scene(NamedTuple):
-    """One verb with all that it needs.
+    """One verb of a store with its preparation.
 
-    :ivar act: does the verb; a repeat finishes it
-    :ivar undo: deletes what the verb makes; None: it makes nothing
-    :ivar has_mark: has the mark afterwards; None: nothing has
-    :ivar two_names: it may have two names in the midst, which is no copy
+    :ivar act: runs the verb; a repeat completes the verb
+    :ivar undo: deletes the result; None if the verb creates nothing
+    :ivar has_mark: returns the object that has the mark afterwards; None if no object has
+    :ivar two_names: the object may temporarily have two names, without being copied
     """
 
     act: Callable[[base.VolumeStore], object]
@@ -38,15 +38,15 @@ class _Scene(NamedTuple):
 
 
 class KillContract(store_base.StoreBase):
-    """What the verbs of a store promise where their process is killed."""
+    """Behaviours of the verbs of a store whose process is killed."""
 
     kill_points: int | None = 5
-    """At how many points in the midst of each verb the process is killed; None: at all."""
+    """Number of points at which each verb is killed; None for all."""
     goes_on = False
-    """Whether a repeat goes on with what a killed process has left, which the start leaves so."""
+    """True if a repeat resumes from the leftovers of a killed process, which a start keeps."""
 
     def stored_names(self) -> frozenset[str]:
-        """The names of all that lies on the backend, also of what is half made or deleted."""
+        """Return the names of all objects on the backend, also unfinished and deleted ones."""
         self.leaves_out('remains of a killed process', 'stored_names is not given')
 
     def test_create_killed_anywhere_leaves_nothing(self) -> None:
@@ -117,7 +117,7 @@ class KillContract(store_base.StoreBase):
                       None, volume, two_names=True)
 
     def _with_data(self) -> base.StoredVolume:
-        """Create a volume with data at two places."""
+        """Create a volume with data in two places."""
         volume = self._created()
         if self.has_bytes:
             self._write(volume, 0)
@@ -125,7 +125,7 @@ class KillContract(store_base.StoreBase):
         return volume
 
     def _of_data(self) -> base.StoredSnapshot:
-        """Create a snapshot of such a volume."""
+        """Create a snapshot of a volume with data."""
         snapshot = self.snapshot(self._with_data())
         _verb(self.store, 'create_snapshot')(snapshot)
         return snapshot
@@ -147,7 +147,7 @@ class KillContract(store_base.StoreBase):
                     self._kill_and_undo(self._anew(build), point)
 
     def _anew(self, build: Callable[[], _Scene]) -> _Scene:
-        """Build a scene on a fresh store: pools are small."""
+        """Build a scene on a fresh store, because pools are small."""
         self.store = self.make()
         self.store.check()
         return build()
@@ -160,7 +160,7 @@ class KillContract(store_base.StoreBase):
         if not (self.goes_on or scene.two_names):
             self.assertIn(len(self.stored_names()), (begun, begun + made), self.stored_names())
         self._kill(scene, point)
-        # Now it is another process of the cluster that goes on, and it has run all the time.
+        # The repeat runs in another process of the cluster, which was never restarted.
         scene.act(self.store)
         self.assertEqual(begun + made, len(self.stored_names()), self.stored_names())
         if scene.has_mark is not None and self.has_bytes:
@@ -168,7 +168,7 @@ class KillContract(store_base.StoreBase):
             self.assertEqual(store_base.MARK, self._read(scene.has_mark, 64 * units.MIB))
 
     def _kill_and_undo(self, scene: _Scene, point: int) -> None:
-        """See that what is never repeated goes with what was to be made."""
+        """Check that deletion removes the leftovers of a verb that is never repeated."""
         assert scene.undo is not None
         begun = len(self.stored_names())
         self._kill(scene, point)
@@ -176,7 +176,7 @@ class KillContract(store_base.StoreBase):
         self.assertEqual(begun, len(self.stored_names()), self.stored_names())
 
     def _points(self, scene: _Scene) -> list[int]:
-        """Do a verb, and choose points of it."""
+        """Run a verb once, and choose the points at which to kill it."""
         passed = 0
 
         def count() -> None:
@@ -196,7 +196,7 @@ class KillContract(store_base.StoreBase):
         return sorted({round(number * apart) for number in range(1, self.kill_points + 1)})
 
     def _kill(self, scene: _Scene, point: int) -> None:
-        """Let a child process do a verb until a point."""
+        """Run a verb in a child process up to a point."""
         child = os.fork()
         if not child:
             _die(point, scene, self.store)
@@ -204,7 +204,7 @@ class KillContract(store_base.StoreBase):
 
 
 def _die(point: int, scene: _Scene, store: base.VolumeStore) -> None:
-    """End this process at a point of a verb, as if killed, or after it."""
+    """End this process at a point of a verb, as if killed, or after the verb."""
     points = iter(range(point))
 
     def end() -> None:
@@ -215,12 +215,12 @@ def _die(point: int, scene: _Scene, store: base.VolumeStore) -> None:
         _watch(end)
         scene.act(store)
     finally:
-        # Nothing of the parent's is ended here: no test, no clean-up, no buffer.
+        # Skip the tests, clean-ups and buffers that were inherited from the parent process.
         os._exit(0)
 
 
 def _watch(passed: Callable[[], None]) -> None:
-    """Call ``passed`` before each call that changes something, in this thread."""
+    """Call ``passed`` before each call of this thread that changes something."""
     def look(_frame: object, event: str, called: Any) -> None:
         if event == 'c_call' and (called.__module__, called.__name__) in _CHANGES:
             passed()
@@ -229,6 +229,6 @@ def _watch(passed: Callable[[], None]) -> None:
 
 
 def _verb(store: base.VolumeStore, name: str) -> Callable[..., object]:
-    """A verb of a capability that the store has."""
+    """Return a verb of an optional capability of the store."""
     found: Callable[..., object] = getattr(store, name)
     return found

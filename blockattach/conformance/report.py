@@ -150,7 +150,7 @@ class Reported(unittest.TestCase):
         noted = _Noted(self.defaultTestResult() if result is None else result)
         # What is called like a result is one to unittest, of whatever runner.
         super().run(noted)  # type: ignore[arg-type]
-        # unittest sets up no class that is skipped as a whole, so that it has no report.
+        # unittest does not call setUpClass of a skipped class, so the class has no report.
         if hasattr(self, 'report'):
             self.report.behaviours.append(Behaviour(
                 _contract_of(type(self), self._testMethodName), _sentence(self._testMethodName),

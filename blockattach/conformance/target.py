@@ -220,7 +220,7 @@ class AccessContract(portals.PathContract):
             [found] = [found for found in self.target.exports()
                        if found.volume_id == export.volume_id]
             self.assertEqual([grant.initiator], [one.initiator for one in found.grants])
-            # Some targets report that there is a session, not how many.
+            # Some targets report the presence of a session, not the number of sessions.
             self.assertIn(found.grants[0].sessions, {1, number})
             self.assertEqual((set(), set()), connection.difference([grant], found.grants))
         self.target.revoke(export.volume_id, grant.initiator)

@@ -143,9 +143,10 @@ class TargetBase(report.Reported, abc.ABC):
 
     def a_grant(self, export: connection.Export, number: int = 0,
                 mode: connection.AccessMode = _RW) -> connection.Grant:
-        """The n-th initiator of a volume; the first has no alias.
+        """Return the n-th initiator of a volume; the first one has no alias.
 
-        Where the target cannot share a volume, what needs a second one is left out.
+        The behaviour is left out if it needs a second initiator and the target cannot share
+        volumes.
         """
         if number and not self.target.multiattach:
             self.leaves_out('several initiators of a volume', 'the target says that it cannot')

@@ -49,8 +49,8 @@ class DetachRule:
               verb: detach_rule.Verb, connector: Mapping[str, Any] | None = None) -> None:
         """Return if the caller may end this attachment, or move its access.
 
-        :param connector: of the host that gets the access then
-        :raises ConnectorUnusable: it has no usable initiator
+        :param connector: connector of the host that gets the access
+        :raises ConnectorUnusable: the connector has no usable initiator
         :raises AttachmentInUseByServer: it must be detached in Nova first
         :raises NovaUnavailable: it is not known whether the server uses it
         """

@@ -72,8 +72,8 @@ class ImageControl:
 
         :param wanted: what the image shall be, by Glance's keys
         :param force: also if the volume is in use, where that is allowed
-        :raises InvalidVolume: its status does not allow it, or was changed meanwhile
-        :raises VolumeNotFound: it was deleted meanwhile
+        :raises InvalidVolume: the status of the volume does not allow an upload, or has changed
+        :raises VolumeNotFound: the volume was deleted in the meantime
         :raises InvalidInput: Glance refuses, or there is none
         :raises GlanceUnavailable: Glance does not answer; an image without bytes may be there
         """
@@ -89,7 +89,7 @@ class ImageControl:
                 failpoints.point('control.images.after_upload')
                 made = self._make_image(caller, volume.id, image.id, wanted)
             except Exception:
-                # Nobody goes on with it: until its deadline the volume would not be usable.
+                # No process would resume the work, so the volume would be unusable for long.
                 self._abandon_upload(begun)
                 raise
             self._start(caller, begun)
@@ -97,7 +97,7 @@ class ImageControl:
 
     def _make_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
                     wanted: Mapping[str, Any]) -> images.Image:
-        """Create the image of an upload that has begun. It raises as `upload`."""
+        """Create the image of a started upload. Raises the same errors as `upload`."""
         properties = images.properties_of(
             volume_images.metadata(self._database, volume_id), self._settings.reserved_namespaces)
         made = self._asked().create(caller, image_id, {**properties, **wanted})
@@ -111,7 +111,7 @@ class ImageControl:
         return made
 
     def _abandon_upload(self, begun: volume_images.Begun) -> None:
-        """End the work of an upload that was not started."""
+        """End the work of an upload that could not be started."""
         try:
             volume_images.uploaded(self._database, begun.claim)
         except (errors.StaleGeneration, errors.VolumeNotFound):
@@ -119,7 +119,7 @@ class ImageControl:
 
     def _delete_image(self, caller: context.RequestContext, volume_id: str,
                       image_id: str) -> None:
-        """Delete the image of an upload that does not go on."""
+        """Delete the image of an upload that was ended in the meantime."""
         LOG.warning('Upload does not go on with its image%s', log.fields(
             volume_id=volume_id, image_id=image_id))
         try:

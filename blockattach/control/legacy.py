@@ -197,7 +197,7 @@ class LegacyControl:
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
         """End one attachment, whatever its state and whether or not its backend answers. The
-        volume is what its attachments say then, also where it was in error, or has none.
+        volume then has the status that its remaining attachments imply, even after an error.
 
         :raises InvalidInput: there are several, and none was named
         """

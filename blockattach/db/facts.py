@@ -34,7 +34,7 @@ _VOLUMES = sa.select(
 _ATTACHMENTS = sa.select(
     _rows.c.id, _rows.c.volume_id, _rows.c.project_id, _rows.c.instance_uuid, _rows.c.state,
     _rows.c.legacy_reservation, _rows.c.rank, _rows.c.slot, _rows.c.mode,
-    # As targets report names; rows of an earlier release may have another form.
+    # Targets report canonical names, but rows of an earlier release may have another form.
     sa.func.lower(_rows.c.initiator), sa.func.lower(_rows.c.previous_initiator),
     _rows.c.connection.is_not(None), _rows.c.deleted,
     _rows.c.deadline).where(sa.or_(

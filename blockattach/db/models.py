@@ -15,8 +15,8 @@ ID_LENGTH = 36
 NAME_LENGTH = 255
 
 # Text is compared byte by byte, on MySQL too: keys of metadata that differ in case are two, and a
-# list is sorted alike everywhere. All of Unicode fits. This collation pads with blanks; texts of
-# clients get one that does not, whose name only the server knows (`c0001_exact_text`).
+# list is sorted alike everywhere. All of Unicode fits. This collation pads with blanks. Texts of
+# clients get one without padding, whose name depends on the server (`c0001_exact_text`).
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
@@ -138,7 +138,7 @@ volumes = _table(
     # When the last of them was announced, by the database's clock.
     sa.Column('detach_announced_at', Timestamp),
     # Raised with each change of an attachment that others depend on: part of their precondition.
-    # Also raised by `volume_rows.claim`, where a transaction relies on the volume only.
+    # `volume_rows.claim` raises the number as well, for transactions that only rely on the volume.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
@@ -432,7 +432,7 @@ quotas = _table(
     'quotas',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
-    # Of the resource "*" the number of times that a transaction has claimed the project.
+    # For the resource "*": number of transactions that have claimed the project.
     sa.Column('hard_limit', sa.Integer))
 
 # The defaults of projects, where they are not the configured ones.

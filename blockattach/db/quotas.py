@@ -3,10 +3,10 @@ shown and changed.
 
 Usage is counted from live rows, not stored, so it cannot drift. A verb reads the limits before its
 transaction (`limits`) and checks in it (`check`). Near a limit the project's row is updated, so
-that what is added to one project waits for each other, or conflicts where a database has several
-writers; a process that has found a project far from its limits adds a number of things without a
-count. A volume that gets another type counts for both until the retype has ended. Lock order:
-volumes and their snapshots, project, volume type, attachments.
+that transactions that add to one project wait for each other, or conflict if the database has
+several writers. Far from its limits, a process adds a number of resources without counting again.
+A volume that is being retyped counts for both types until the retype ends. Lock order: volumes
+and their snapshots, project, volume type, attachments.
 """
 import dataclasses
 import functools
@@ -51,7 +51,7 @@ _READ = {quotas.VOLUMES: (quotas.VOLUMES, _RETYPING), quotas.SNAPSHOTS: (quotas.
 _NO_USE: frozenset[str] = frozenset()
 _ALL_USE = frozenset(part for parts in _READ.values() for part in parts)
 _PROJECT = statements.value('project_id', _quotas.c.project_id.type)
-# A counter: a locking read would hold nothing on other nodes of a database with several writers.
+# An update, because a locking read does not block other nodes of a multi-writer database.
 _LOCK = statements.Statement(lambda dialect: _quotas.update().where(
     _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK,
 ).values(hard_limit=sa.case((_quotas.c.hard_limit < _HIGHEST, _quotas.c.hard_limit + 1), else_=0)))
@@ -188,7 +188,7 @@ def count(connection: sa.Connection, database: engine.Database, of: Limits, aske
 
 
 def lock(connection: sa.Connection, project_id: str) -> None:
-    """Claim the row of a project until the transaction ends. The caller is `engine.retried`."""
+    """Claim the row of a project until the transaction ends. Callers use `engine.retried`."""
     if _LOCK.change(connection, project_id=project_id):
         return
     try:
@@ -340,7 +340,7 @@ def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Us
             add(quotas.GIGABYTES, row.key, 0, size_gb)
             continue
         if row.part == _RETYPING:
-            # The key is the progress of the work. Only the limits of the new type matter.
+            # The key is the progress of the retype. Only the limits of the new type matter.
             type_id = json.loads(row.key)['type_id']
             reserve(quotas.key_of(quotas.VOLUMES, type_id), 1)
             reserve(quotas.key_of(quotas.GIGABYTES, type_id), size_gb)

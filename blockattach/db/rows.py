@@ -1,5 +1,6 @@
-"""From rows to records: the one module that knows how a record is stored. Also the update of a
-volume or a snapshot that is as it was read.
+"""Conversion of database rows to records; no other module knows how a record is stored.
+
+Also the update of a volume or snapshot on condition that its row is as read.
 """
 import dataclasses
 import functools
@@ -178,9 +179,9 @@ def check_judged(row: Any, judged: records.Judged, absent: errors.NotFound) -> N
 
 
 def update(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) -> None:
-    """Update a volume or snapshot that is as it was read.
+    """Update a volume or snapshot on condition that its row is as read.
 
-    :raises RetryRequest: the row has changed; `engine.retried` decides the verb again
+    :raises RetryRequest: the row has changed; `engine.retried` then repeats the verb
     """
     as_read = {'id': row.id, 'project_id': row.project_id, 'generation': row.generation}
     if statements.update(connection, table, as_read, values) != 1:

@@ -112,10 +112,10 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
            user_id: str) -> None:
     """Give the volume to another project, and its snapshots with it unless they were kept.
 
-    Snapshots of other projects, left by an earlier transfer, stay theirs.
+    Snapshots that belong to other projects since an earlier transfer keep their project.
 
     :raises TransferNotFound: it was accepted or deleted meanwhile
-    :raises InvalidVolume: the volume has attachments, which would stay the former project's
+    :raises InvalidVolume: the volume has attachments, which would belong to the former project
     :raises InvalidSnapshot: something is done with a snapshot
     :raises QuotaExceeded: the project has as much as it may
     """
@@ -153,9 +153,9 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
 
 
 def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
-    """Lock the live snapshots of a locked volume that go with it.
+    """Lock the live snapshots of a locked volume that are transferred with it.
 
-    Those that an earlier project has kept stay its own.
+    Snapshots of other projects are left out.
     """
     return list(connection.execute(_snapshots.select().where(
         _snapshots.c.volume_id == volume.id, models.live(_snapshots),
@@ -164,7 +164,7 @@ def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
 
 
 def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_id: str) -> int:
-    """Count the live snapshots of a volume that do not belong to a project."""
+    """Count the live snapshots of a volume that belong to other projects."""
     return connection.execute(sa.select(sa.func.count()).where(
         _snapshots.c.volume_id == volume_id, models.live(_snapshots),
         _snapshots.c.project_id != project_id)).scalar_one()

@@ -1,7 +1,7 @@
-"""Rows of a Cinder database: what each column that is read may hold.
+"""Valid values of the imported columns of a Cinder database.
 
-A database keeps more than Cinder writes: SQLite takes any value in any column, and rows are
-repaired by hand. So each row is compared with a table before anything is made of it.
+A database can hold values that Cinder never writes: SQLite accepts any value in any column, and
+operators repair rows by hand. Each row is therefore validated before its import.
 """
 import collections
 import datetime
@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 Row = Mapping[str, Any]
 Reader = Callable[[Any], Any]
-"""Returns a value as it is used. Raises `ValueError` with the reason why it cannot be."""
+"""Converts a stored value. Raises `ValueError` with the reason if the value is invalid."""
 
 LARGEST = 2 ** 31 - 1
-"""The largest number that a column of either service takes."""
+"""Largest number that the columns of either service accept."""
 LONGEST = 255
 _LONG = 4096
 _LONGEST_OF_IMAGE = 2 ** 20
@@ -53,19 +53,19 @@ def _one_of(values: Collection[str | None], value: Any) -> Any:
 
 
 def _optional(reader: Reader, value: Any, empty: Any = None) -> Any:
-    """Of a column that may be NULL, or ``empty`` instead."""
+    """Convert a value that may be NULL, or ``empty`` instead of NULL."""
     return None if value is None or value == empty else reader(value)
 
 
 def _id(value: Any) -> str:
-    """The id of a row, or of one that is named: names on backends are made of it."""
+    """Return a valid id. Names on backends are derived from ids."""
     if not isinstance(value, str) or not _is_uuid(value) or str(uuid.UUID(value)) != value:
         raise ValueError('it is no UUID in lower case')
     return value
 
 
 def _server_id(value: Any) -> str:
-    """A UUID in any case, with or without dashes: clients have named it."""
+    """Return a valid UUID. Clients send server ids in any case, with or without dashes."""
     if not isinstance(value, str) or not _is_uuid(value):
         raise ValueError('it is no UUID')
     return value
@@ -78,7 +78,7 @@ def _flag(value: Any) -> bool:
 
 
 def _moment(value: Any) -> datetime.datetime:
-    """In UTC, as all times here. It comes as a text: not every driver can read every date."""
+    """Return a date in UTC. Dates are read as text, since drivers cannot read invalid ones."""
     try:
         found = value if isinstance(value, datetime.datetime) \
             else datetime.datetime.fromisoformat(value)
@@ -89,7 +89,7 @@ def _moment(value: Any) -> datetime.datetime:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """JSON of an object, or of null."""
+    """Parse JSON of an object, or of null."""
     try:
         found = json.loads(value, parse_constant=_refuse_constant)
     except (ValueError, TypeError, RecursionError):
@@ -101,11 +101,11 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 class Table(NamedTuple):
-    """What is read of one table.
+    """Imported columns of one table.
 
-    :ivar key: the column by which a row is named
-    :ivar unique: sets of columns in which no two live rows have the same values
-    :ivar owner: the column that names the row on which it hangs
+    :ivar key: column that identifies a row in messages
+    :ivar unique: sets of columns whose values must be unique among live rows
+    :ivar owner: column with the id of the owner of a row
     """
 
     columns: Mapping[str, Reader]
@@ -143,7 +143,7 @@ TABLES: Mapping[str, Table] = {
         'source_volid': _REFERENCE, 'bootable': _FLAG, 'multiattach': _FLAG, 'use_quota': _FLAG,
         'migration_status': _MAYBE, 'replication_status': _MAYBE, '_name_id': _MAYBE,
         'encryption_key_id': _MAYBE, 'group_id': _MAYBE, 'consistencygroup_id': _MAYBE,
-        # Of old schemas.
+        # Only in old schemas.
         'attached_host': _MAYBE, 'instance_uuid': _SERVER, 'mountpoint': _MAYBE,
         'attach_time': functools.partial(_optional, _moment, empty=''), 'attach_mode': _MODE,
         **_TIMES}),
@@ -187,7 +187,7 @@ TABLES: Mapping[str, Table] = {
     'quality_of_service_specs': Table({
         'id': _id, 'specs_id': _REFERENCE, 'key': _NAME, 'value': _MAYBE, **_TIMES},
         (('id',), ('specs_id', 'key'))),
-    # The names of QoS specs: the values of their roots.
+    # Names of QoS specs, which are the values of their root rows.
     'qos_names': Table({'value': _NAME}, (('value',),)),
     'quotas': Table({'project_id': _NAME, 'hard_limit': _LIMIT},
                     (('project_id', 'resource'),)),
@@ -195,14 +195,14 @@ TABLES: Mapping[str, Table] = {
                            (('class_name', 'resource'),)),
     'services': Table({'updated_at': _MAYBE_MOMENT}),
 }
-"""Every table that is read, by its name."""
+"""All imported tables by name."""
 
 
 def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
-    """Return a row with its values as they are used, and what is wrong with it.
+    """Return the converted values of a row, and the problems of the row.
 
-    A column that the schema does not have is NULL. The texts name column and reason, and no value:
-    some are secrets.
+    A column that the schema lacks counts as NULL. A problem names the column and the reason, but
+    not the value, which may be a secret.
     """
     taken, wrong = dict(row), []
     for column, reader in TABLES[table].columns.items():
@@ -215,9 +215,9 @@ def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
 
 
 def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
-    """Return for each row which columns another row repeats; empty where none does.
+    """Return the duplicated columns of each row, or an empty text.
 
-    Like a unique index: rows with a NULL in these columns repeat nothing.
+    As in a unique index, NULL is never a duplicate.
     """
     said = [''] * len(rows)
     for columns in TABLES[table].unique:
@@ -230,17 +230,17 @@ def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
 
 
 def comparable(reference: Any) -> str:
-    """Return a reference as databases compare it that ignore case and blanks at the end."""
+    """Return a reference in the form that is equal in databases ignoring case and padding."""
     return str(reference).rstrip(' ').lower()
 
 
 def identity(table: str, row: Row) -> str:
-    """Return the name of a row in messages, fit to be printed."""
+    """Return the printable name of a row for messages."""
     return shown(row.get(TABLES[table].key))
 
 
 def shown(value: Any) -> str:
-    """Return a value of any kind as a short text that can be printed."""
+    """Return a value as a short printable text."""
     text = 'NULL' if value is None else str(value)
     if not text.isprintable() or len(text) > _LONGEST_SHOWN:
         text = ascii(text[:_LONGEST_SHOWN])
@@ -255,7 +255,7 @@ def _is_uuid(value: str) -> bool:
 
 
 def _check_characters(value: str) -> None:
-    """:raises ValueError: no column here takes it"""
+    """:raises ValueError: the text cannot be stored"""
     if '\0' in value:
         raise ValueError('it has a zero character')
     if not value.isascii() and any('\ud800' <= one <= '\udfff' for one in value):
@@ -263,7 +263,7 @@ def _check_characters(value: str) -> None:
 
 
 def _check_levels(value: Any) -> None:
-    """:raises ValueError: it is nested too deeply, or has texts or numbers that nothing takes"""
+    """:raises ValueError: the value is nested too deeply, or cannot be stored"""
     level = [value]
     for _ in range(_MOST_LEVELS):
         inner: list[Any] = []

@@ -67,25 +67,25 @@ def masked(connector: Any) -> Any:
 
 
 def canonical_name(initiator: str) -> str:
-    """Return the form of a node name that is stored and compared.
+    """Return the form of an iSCSI node name that is stored and compared.
 
-    Node names are compared without case (RFC 7143, 4.2.7.1, by RFC 3722). The grammar of
-    connectors leaves ASCII letters only, for which lower case is all that RFC 3722 asks for.
+    Node names are case-insensitive (RFC 7143, 4.2.7.1, and RFC 3722). Connectors may only contain
+    ASCII letters, for which RFC 3722 requires nothing beyond lower case.
     """
     return initiator.lower()
 
 
 def is_same_node(one: str | None, other: str | None) -> bool:
-    """Return True if both are the name of one node; no name is that of none."""
+    """Return True if both names denote the same node. None denotes no node."""
     return one is not None and other is not None and (
         canonical_name(one) == canonical_name(other))
 
 
 def spellings(initiator: str,
               connectors: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
-    """Return the forms, other than the canonical one, in which hosts send the name of a node.
+    """Return the forms of a node name that hosts send, without the canonical one.
 
-    :param connectors: of the attachments of the node, and of others
+    :param connectors: connectors of any attachments, including those of the node
     """
     sent = {initiator, *(one['initiator'] for one in connectors
                          if one and isinstance(one.get('initiator'), str))}
@@ -125,9 +125,9 @@ class Grant:
     target was made by another service, for all initiators of the volume, who share a credential:
     it has no alias, and is kept as it is, with its sessions.
 
-    ``initiator`` is in lower case (a row of an earlier release may have another form until the
-    online migration). ``spellings`` are the other forms in which its hosts have sent it: a target
-    that compares names byte by byte has to admit these too.
+    ``initiator`` is in lower case, except in rows of an earlier release before the online
+    migration. ``spellings`` are the other forms that its hosts have sent: a target that compares
+    names byte by byte must admit these too.
     """
 
     volume_id: str
@@ -140,7 +140,7 @@ class Grant:
 
     @property
     def admitted(self) -> tuple[str, ...]:
-        """Every form of the name by which its hosts may log in, the canonical one first."""
+        """All names with which the hosts may log in, the canonical one first."""
         return canonical_name(self.initiator), *sorted(self.spellings)
 
 
@@ -199,8 +199,8 @@ class ActualGrant:
     initiators on one target, ...): it is either granted again or revoked. ``account`` is the name
     of its credential, None where the target does not report it. ``shared``: others are granted by
     the same target, with the same credential. ``initiator`` is in lower case, and ``sessions``
-    counts those of all its forms. ``spellings`` are the other forms that are admitted, None where
-    the target compares names without case.
+    includes the sessions of its other forms. ``spellings`` are these other forms, None if the
+    target compares names without case.
     """
 
     volume_id: str
@@ -213,7 +213,7 @@ class ActualGrant:
     spellings: frozenset[str] | None = None
 
     def is_of(self, initiator: str | None) -> bool:
-        """Return True if the initiator has this grant."""
+        """Return True if the grant is that of the initiator."""
         return is_same_node(self.initiator, initiator)
 
 
@@ -221,7 +221,7 @@ def difference(wanted: Iterable[Grant],
                actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
     """Compare desired and actual grants: what is missing or different, and what is too much.
 
-    Names are compared without case; each pair is returned in the form in which it was given.
+    Names are compared without case. Each returned pair has the form in which the name was given.
     """
     found: dict[Pair, list[ActualGrant]] = {}
     for item in actual:
@@ -263,7 +263,7 @@ def check_connector(connector: Mapping[str, Any]) -> None:
     """Return if a connector is within bounds.
 
     :raises InvalidInput: it is not; the text says which one
-    :raises ConnectorUnusable: its initiator or its host is empty
+    :raises ConnectorUnusable: the initiator or the host of the connector is empty
     """
     if len(connector) > MOST_KEYS:
         raise _wrong(f'it has more than {MOST_KEYS} keys')
@@ -296,7 +296,7 @@ _FORMS = (
     ('host', _is_name, 'a name of printable characters'),
     ('initiator', is_initiator, 'the name of an iSCSI node (iqn., eui. or naa., RFC 7143)'),
 )
-"""Names that must be valid where a connector has them, and the form that is expected."""
+"""Keys of a connector whose values must be valid names, with the expected form."""
 
 
 def _check_names(connector: Mapping[str, Any]) -> None:

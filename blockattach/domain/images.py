@@ -27,7 +27,7 @@ GLANCE_KEYS = frozenset((
     'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'disk_format', 'container_format',
     'min_disk', 'min_ram', 'created_at', 'updated_at', 'self', 'file', 'schema', 'stores',
     'location', 'locations', 'direct_url', 'deleted', 'deleted_at'))
-"""Keys of an image in the Image API v2 that are no properties."""
+"""Attributes of an image in the Image API v2 that are not custom properties."""
 UPLOADED_FORMATS = ('raw', 'vmdk', 'vdi', 'qcow2', 'vhd', 'vhdx', 'ploop')
 CONTAINERS = (BARE, 'ovf', 'ami')
 """Containers that say nothing of the bytes: those are a disk, as disk_format says."""
@@ -108,9 +108,9 @@ def check_fits(image: Image, size_gb: int) -> None:
 
 
 def properties_of(metadata: Mapping[str, str], reserved: Iterable[str]) -> dict[str, str]:
-    """Return the properties of the image that a volume with this image metadata is uploaded as.
+    """Return the properties of an image uploaded from a volume with this image metadata.
 
-    Image metadata is written by users: what Glance has as a key of its own is no property.
+    Users write image metadata, so keys that are attributes in Glance are skipped.
     """
     reserved = (*RESERVED, *reserved)
     return {key: value for key, value in metadata.items()

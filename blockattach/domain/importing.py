@@ -32,21 +32,21 @@ class Remark(NamedTuple):
 
 
 NOT_WRITTEN = 'not_written'
-"""Found out by writing, and not before."""
+"""Code of a volume that the database refuses on writing."""
 REFUSED: Mapping[str, Remark] = {
     'damaged': Remark(
-        'row', 'it holds what no such row can hold: the column, and why, stand behind it',
-        'Repair or delete the row there.'),
+        'row', 'the row has an invalid value; the text names the column and the reason',
+        'Repair or delete the row in Cinder.'),
     'twice': Remark(
-        'row', 'another live row says the same, and only one of them can be taken',
-        'Delete one of them there, or rename it.'),
+        'row', 'another live row has the same unique values, and only one can be imported',
+        'Delete or rename one of the rows in Cinder.'),
     'id_taken': Remark(
-        'row', 'a row with this id is here, and belongs to another volume',
-        'Find out which of them is right.'),
+        'row', 'the id exists in this database and belongs to another volume',
+        'Find out which of the two rows is valid, and delete the other.'),
     NOT_WRITTEN: Remark(
-        'volume', 'the database here did not take it, and why stands behind it: the others were '
+        'volume', 'the database refused the volume; the text has the reason. Other volumes were '
         'written',
-        'Repair it there, and repeat the import.'),
+        'Repair the volume in Cinder, and repeat the import.'),
     'in_work': Remark(
         'volume', 'Cinder is at work on it (its status, or its migration status, says so)',
         'Wait until it has ended, or end it there: cinder reset-state.'),
@@ -54,7 +54,7 @@ REFUSED: Mapping[str, Remark] = {
         'volume', 'its host does not name a backend and a pool (host@backend#pool)',
         '--pool HOST=host@backend#pool'),
     'no_type': Remark(
-        'volume', 'its volume type is gone, or is refused itself',
+        'volume', 'its volume type is deleted, or is refused itself',
         'Give it another one there: cinder retype.'),
     'other_name': Remark(
         'volume', 'its bytes are called by another id since it was migrated (_name_id)',
@@ -87,7 +87,7 @@ REFUSED: Mapping[str, Remark] = {
         'attachment', "its target is not called by the volume's id, or nothing says how its host "
         'reaches it', 'Detach it there.'),
     'name_taken': Remark(
-        'type or QoS specs', 'another one of this name is here, and is used',
+        'type or QoS specs', 'the name is used by another one here',
         'Rename one of them.'),
 }
 """What is not taken: nothing is written while there is any, unless it is to be left there."""
@@ -116,7 +116,7 @@ LEFT: Mapping[str, Remark] = {
     'backups': Remark('backup', 'there are no backups here'),
     'groups': Remark('group', 'there are no groups here'),
     'quotas': Remark('quota', 'it limits what is not here'),
-    'lost': Remark('snapshot or attachment', 'its volume is gone there'),
+    'lost': Remark('snapshot or attachment', 'its volume is deleted in Cinder'),
 }
 """What is counted and stays behind."""
 
@@ -185,7 +185,7 @@ class Taken:
 
 
 class Refused(Exception):
-    """A row cannot be taken; ``code`` is a key of `REFUSED`, ``text`` says more."""
+    """Row that cannot be imported. ``code`` is a key of `REFUSED`, ``text`` adds details."""
 
     def __init__(self, code: str, text: str = '') -> None:
         super().__init__(code)
@@ -221,7 +221,7 @@ def credential(provider_auth: str | None,
     """What the hosts of a volume must prove, all of them the same; None: nothing.
 
     :param infos: the connection information of its attachments
-    :raises Refused: it is none that a host could use
+    :raises Refused: the credential cannot be valid
     """
     words = (provider_auth or '').split(' ')
     if len(words) == 3 and words[0] == 'CHAP':
@@ -235,7 +235,7 @@ def credential(provider_auth: str | None,
 
 
 def _credential(column: str, account: Any, password: Any) -> connection.Credential:
-    """:raises Refused: a target could not have it, or no column keeps it"""
+    """:raises Refused: no target accepts the credential, or no column can store it"""
     for name, value, longest in (('account', account, _LONGEST_ACCOUNT),
                                  ('password', password, _LONGEST_PASSWORD)):
         if not isinstance(value, str) or not _WORD.fullmatch(value) or len(value) > longest:
@@ -322,7 +322,7 @@ _FACTS: Mapping[str, Callable[[Any], bool]] = {
     'target_luns': functools.partial(_is_list_of, _is_number),
     'discard': _is_flag, 'logical_block_size': _is_size, 'physical_block_size': _is_size,
     'qos_specs': _is_limits}
-"""Keys of a connection that is kept, and the values that they have."""
+"""Stored keys of connection information, with the checks of their values."""
 _NEEDED = ('target_portal', 'target_iqn', 'target_lun')
 
 

@@ -102,9 +102,10 @@ class QuotaSet:
 
 def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = (),
            count_gigabytes: bool = True) -> Asked:
-    """Return what a volume that is new in a project adds to it, with its snapshots.
+    """Return what a volume adds to the usage of a project that receives it.
 
-    :param snapshots: the type and the GiB of each; a snapshot keeps the type that its volume had
+    :param snapshots: type and GiB of each snapshot; a snapshot keeps its type if its volume is
+        retyped
     :param count_gigabytes: whether the GiB of snapshots count
     """
     added = collections.Counter(_by_type(type_id, {VOLUMES: 1, GIGABYTES: size_gb}))

@@ -277,7 +277,7 @@ class AttachmentEvent:
     position: int | None = None
     """In the one order of all; None: it has none yet."""
     id: int | None = None
-    """Of the row: ids grow in the order in which rows are inserted."""
+    """Id of the row. Ids grow in the order of insertion."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

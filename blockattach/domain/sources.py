@@ -32,7 +32,7 @@ class Source:
 
     @property
     def id(self) -> str:
-        """Identifier of the volume or snapshot itself."""
+        """Identifier of the snapshot if there is one, else of the volume."""
         return self.snapshot_id or self.volume_id
 
     @property

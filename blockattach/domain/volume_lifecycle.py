@@ -232,8 +232,8 @@ CLEARED_BY_FORCE = frozenset({
     OwnStatus.ERROR_RESTORING, OwnStatus.ERROR_MANAGING, OwnStatus.ERROR_BACKING_UP,
     OwnStatus.CREATING, OwnStatus.DOWNLOADING, OwnStatus.ATTACHING, OwnStatus.DETACHING,
     OwnStatus.RESERVED})
-"""A volume with one of these, and without work of its own, is what its attachments say once an
-administrator has ended one of them by force."""
+"""Own statuses that a forced detach clears, unless an operation on the volume is in progress. The
+volume then has the status that its remaining attachments imply."""
 
 CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,
                       OwnStatus.MIGRATING_LOCKED, OwnStatus.MANAGING})

@@ -137,12 +137,12 @@ class VolumeStore(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Make sure that the store can be used now, and remove what an earlier process that was
-        killed has left half made.
+        """Make sure that the store can be used, and remove unfinished data of killed processes.
 
-        Called at the start, before any other verb. Another process may be at work in the same
-        pool (a cluster): only what provably nobody works on is removed. The repeat of a verb
-        removes the rest or goes on with it, and so does the deletion of what was to be made.
+        Called at the start, before any other verb. Other processes of a cluster may be at work in
+        the same pool, so only data on which certainly no process works is removed. Other
+        unfinished data is removed or reused when the verb is repeated, and removed when the
+        volume or snapshot is deleted.
 
         :raises ConfigurationError: it cannot; the text says what the operator must change
         """
@@ -180,16 +180,17 @@ class VolumeStore(abc.ABC):
     def pools(self) -> tuple[PoolReport, ...]:
         """Each pool with what it offers, measured now.
 
-        One that reports ``multiattach`` as False gets no multiattach volume, whatever the target.
+        A pool that reports ``multiattach`` as False gets no multiattach volumes, even if the
+        target supports them.
         """
 
 
 class ExportTarget(abc.ABC):
     """Exports volumes to initiators, each with its own mode and credential.
 
-    ``multiattach``: several initiators may have a volume at once. A target that sets it to False
-    refuses a second initiator of a volume, and its pools get no multiattach volume.
-    ``storage_protocol`` is shown of its pools.
+    ``multiattach``: several initiators may have access to a volume at once. A target that sets
+    the attribute to False refuses a second initiator of a volume, and its pools get no
+    multiattach volumes. ``storage_protocol`` is a capability of its pools.
     """
 
     multiattach: bool = True
@@ -217,7 +218,7 @@ class ExportTarget(abc.ABC):
         A repeat with another mode changes the mode live: sessions continue, and once this returns
         a read-only grant cannot write. It touches no other grant of the volume.
 
-        Hosts log in by any of ``grant.admitted``: names are compared without case.
+        Hosts log in with any name in ``grant.admitted``, since names are compared without case.
         """
 
     @abc.abstractmethod
@@ -225,7 +226,7 @@ class ExportTarget(abc.ABC):
         """Revoke one initiator's access: its sessions of this volume end, and it cannot log in
         again.
 
-        Touches no other grant. One that is not in is a success. The name is compared without case.
+        Touches no other grant. A missing grant is a success. The name is compared without case.
         """
 
     @abc.abstractmethod
@@ -323,12 +324,12 @@ class Clone(Protocol):
               copied: Copied = unlimited) -> None:
         """Make ``volume`` with the bytes of ``source``; what is beyond them reads as zeros.
 
-        Of a source that is larger it has the first bytes: the source was extended after the
-        clone was accepted. A repeat keeps what is there. The two share no later write. The source
-        may be in use.
+        If the source is larger, ``volume`` gets its first bytes, because the source may have been
+        extended after the clone was accepted. A repeat keeps an existing ``volume``. Later writes
+        affect only one of the two. The source may be in use.
 
         :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the source is not there
+        :raises BackendRefused: the source does not exist
         """
 
 
@@ -360,11 +361,12 @@ class CloneSnapshot(Protocol):
                        copied: Copied = unlimited) -> None:
         """Make ``volume`` with the bytes of the snapshot; what is beyond them reads as zeros.
 
-        Of a larger snapshot it has the first bytes: its volume was extended between the request
-        for the snapshot and the snapshot. A repeat keeps what is there.
+        If the snapshot is larger, ``volume`` gets its first bytes, because the snapshotted volume
+        may have been extended after the snapshot was requested. A repeat keeps an existing
+        ``volume``.
 
         :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the snapshot is not there
+        :raises BackendRefused: the snapshot does not exist
         """
 
 

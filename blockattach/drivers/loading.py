@@ -18,7 +18,7 @@ TARGETS = 'blockattach.targets'
 _EXTRAS = {'rtslib_fb': 'lio'}
 """Of which extra a module is that a driver needs."""
 
-# Of a store whose reports do not say so.
+# Capabilities of stores that do not report them.
 _DEFAULTS = {'backend_state': 'up', 'vendor_name': 'Open Source', 'driver_version': '1.0.0'}
 
 
@@ -42,9 +42,9 @@ class Backend:
                 'goodness_function': self.settings.goodness_function}
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """The store's pools, with the facts of the backend and its target.
+        """Pools of the store, with the facts of the backend and its target.
 
-        A volume can be shared where neither the store nor the target denies it.
+        ``multiattach`` is True unless the store or the target reports it as False.
         """
         joined = {
             'volume_backend_name': self.settings.volume_backend_name,

@@ -75,10 +75,9 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameEr
 
 
 def is_defect(error: BaseException) -> bool:
-    """Return True if an error shows that the program is wrong, so that a repeat fails as well.
+    """Return True if an error shows a programming error, so that retrying fails as well.
 
-    Errors of the surroundings (files, networks, databases, other programs) are none of these
-    classes.
+    Errors of the environment (files, networks, databases, other programs) have other classes.
     """
     return isinstance(error, _DEFECTS)
 

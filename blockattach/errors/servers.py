@@ -97,7 +97,7 @@ class HostRefused(HostError):
 
 
 class HostDefect(HostError):
-    """A programming error on the host: a repeat fails as the first call did."""
+    """Programming error on the host, on which a retry fails in the same way."""
 
     code = 'host.defect'
     text = ('cannot do %(act)s on the host: a programming error (%(error)s). Its log has the '

@@ -80,9 +80,10 @@ class Monitor:
         self._writing = periodic.Periodic('health', self._write, settings.interval, clock, begin)
 
     def add(self, name: str, check: Check, hinders: bool = True) -> None:
-        """Add a check; before the start.
+        """Add a check before the monitor is started.
 
-        :param hinders: a process with this fault is not ready; else the fault is only shown
+        :param hinders: True if the process is not ready while the check fails; False if the
+            failure is only shown
         """
         self._watches.append(_Watch(name, check, self._interval, self._clock,
                                     self._writing.poke, self._begin, hinders))

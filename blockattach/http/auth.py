@@ -58,7 +58,7 @@ class Identity(NamedTuple):
     def parse(cls, text: str, default_roles: tuple[str, ...]) -> Self | None:
         """``user:project`` or ``user:project:role,role``; None if it is neither."""
         parts = text.split(':')
-        # Servers put several headers into one: it would be a part of each.
+        # Many servers join repeated headers with a comma.
         if len(parts) not in (2, 3) or not all(map(is_id, parts)) or ',' in ''.join(parts[:2]):
             return None
         roles = tuple(filter(None, parts[2].split(','))) if len(parts) == 3 else default_roles

@@ -13,9 +13,9 @@ import httptools
 
 MOST_HEADER_BYTES = 65536
 _MOST_HEADERS = 200
-"""Each takes twenty times its bytes, and no client sends fifty."""
+"""Maximum number of headers. Each takes twenty times its size, and clients send few."""
 _MOST_AHEAD = 64
-"""Requests that may be sent before the first is answered: each takes twenty times its bytes."""
+"""Maximum number of pipelined requests. Each takes twenty times its size in memory."""
 _BESIDE = 4
 """Bytes of a header besides name and value, so that many small headers count too."""
 # A body that is somewhat too large is refused by the application, with the API's error.
@@ -67,7 +67,7 @@ class Request:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept of the request."""
+        """Size in bytes of the request in memory."""
         return self.header_size + len(self.body)
 
 
@@ -102,7 +102,7 @@ class Incoming:
 
     @property
     def kept(self) -> int:
-        """Bytes that are kept of requests which nobody has begun to answer."""
+        """Size in bytes of the requests whose processing has not begun."""
         coming = self._request.size if self._request is not None else (
             self._fed if self.stage is Stage.HEADER else 0)
         return coming + sum(one.size for one in self.whole if isinstance(one, Request))
@@ -143,7 +143,7 @@ class Incoming:
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         if len(self.whole) >= _MOST_AHEAD and isinstance(last := self.whole[-1], Request):
-            # The client has to send the others again, on another connection.
+            # The client must repeat the other requests on a new connection.
             last.closes = True
             raise _bad('Too many requests are sent at once.')
         self._headers.clear()

@@ -56,8 +56,8 @@ class State(enum.Enum):
 
 class Connection:
     """``until`` is when it is cut, if it does not get on; ``waits_for`` are events of epoll;
-    ``watched``: it is the server's thread that has it, and waits for them; ``kept`` are the bytes
-    of its requests that count."""
+    ``watched``: the server's thread owns the connection, and waits for these events; ``kept``
+    is the size of its requests that counts towards the limit."""
 
     def __init__(self, sock: socket.socket, address: Any, most_body: int) -> None:
         self.socket = sock
@@ -171,8 +171,8 @@ class Loop:
         :param take: has the first whole request of a connection answered, by `answered`
         :param look: called about once a second
         :param most: how many connections there are at most; others wait to be accepted
-        :param most_kept: bytes of all requests that are not answered. Nobody has said yet who
-            sends them
+        :param most_kept: maximum size of all unanswered requests, whose senders are not
+            authenticated yet
         """
         self._listening = listening
         self._number = listening.fileno()
@@ -257,7 +257,7 @@ class Loop:
             if number == self._number:
                 self._accept()
             elif number != self._wake and (one := self._connections.get(number)) is not None:
-                # Else it has just given way to another one.
+                # Otherwise the connection was closed to free memory.
                 self._guard(one, self._go_on)
         now = self._clock.monotonic()
         if now >= self._next_look or not events:
@@ -303,8 +303,10 @@ class Loop:
                 one.kept = kept
 
     def _has_room(self) -> bool:
-        """Return True if no more is kept than may be. The requests that have been coming for the
-        longest time give way: those of a client that means well come at once."""
+        """Return True if the kept requests are within the limit.
+
+        Above the limit, the oldest incomplete requests are rejected first, because legitimate
+        clients send their requests quickly."""
         while self._kept > self._most_kept:
             coming = self._watched(lambda one: one.state is State.READING and one.kept > 0)
             if not coming:

@@ -126,12 +126,12 @@ class Call:
         """What the client calls this request (``Idempotency-Key``), so that a repeat makes nothing
         twice; None: it has no name. Equal bodies are the same, however their keys were ordered.
 
-        :raises InvalidInput: a name that is empty or too long, or several of them
+        :raises InvalidInput: the name is empty or too long, or there are several
         """
         key = self.headers.get('Idempotency-Key')
         if key is None:
             return None
-        # Servers put several headers into one: which is meant, nobody could say.
+        # Many servers join repeated headers with a comma, so the intended name is unknown.
         if ',' in key:
             raise errors.InvalidInput(SEVERAL_KEYS)
         digest = hashlib.sha256(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS)).hexdigest()

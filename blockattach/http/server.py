@@ -38,9 +38,9 @@ _ASIDE = 4
 """Threads for what waits in no line: health, and refusals."""
 _MOST_BODY_BYTES = 114688
 _MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""Of all requests that are not answered; before that nobody is known to have sent them."""
+"""Maximum size of all unanswered requests, whose senders are not authenticated yet."""
 _FEWEST_KEPT = 4
-"""Requests of the largest size for which there is room in any case."""
+"""Number of requests of maximum size that always fit."""
 
 
 class _Work(NamedTuple):
@@ -76,7 +76,7 @@ class Server:
         :param shutdown_seconds: how long requests may go on when it stops; 0: any time
         :param at_once: paths that are answered even if all threads are busy
         :param most_streams: how many connections the hub may have
-        :param most_kept: bytes of all requests that wait for an answer, or for their rest
+        :param most_kept: maximum size in bytes of all incomplete or unanswered requests
         :raises ConfigurationError: the address is taken, or not ours
         """
         self.application = application

@@ -21,9 +21,9 @@ class Certificate:
         self._is_behind = False
 
     def wrong(self) -> str | None:
-        """Return why the files of the last reload cannot be used; None: they can.
+        """Return the reason why the last reload of the files failed, or None.
 
-        They are looked at once more, and take effect with the next reload.
+        Repaired files are no longer reported, but take effect with the next reload only.
         """
         if self._is_behind:
             try:

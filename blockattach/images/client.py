@@ -61,9 +61,8 @@ class UserImages(_Client):
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None,
                  service: plugin.BaseAuthPlugin | None = None) -> None:
-        """Open nothing yet.
-
-        :param service: account whose token is sent beside that of the caller
+        """
+        :param service: account of the service token, which is sent with the token of the caller
         """
         super().__init__(settings, outgoing)
         self._service = service
@@ -96,7 +95,7 @@ class UserImages(_Client):
         :raises ImageRefused: Glance does not make it
         :raises GlanceUnavailable: it may have been made
         """
-        # The id comes last: facts hold what a user says, and must not name another image.
+        # The id comes last, so that metadata of users in ``facts`` cannot replace it.
         reply = self._ask(caller, 'POST', '/v2/images', json={**facts, 'id': image_id})
         if 400 <= reply.status_code < 500:
             raise errors.ImageRefused(reason=_reason_of(reply))

@@ -18,8 +18,8 @@ _NAMES = {'vhd': 'vpc', 'ploop': 'parallels'}
 _ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C', 'PYTHONSAFEPATH': '1'}
 _LONGEST_REASON = 500
 _FULL = {errno.ENOSPC: 'No space left on device', errno.EDQUOT: 'Disk quota exceeded'}
-"""In the words of the C library under ``LC_ALL=C``. A file that is too large is beyond our own
-limit, and means no full disk."""
+"""Messages of the C library under ``LC_ALL=C``. EFBIG is missing, because it results from the
+size limit of the conversion and not from a full disk."""
 
 
 class Converter:
@@ -43,7 +43,7 @@ class Converter:
 
         :param most_bytes: that the new file may have
         :raises ConversionFailed: it cannot be converted, or not within the limits
-        :raises OSError: there is no room for the new file
+        :raises OSError: there is no space for the new file
         :raises ConfigurationError: there is no such program, or its account does not exist
         """
         self.hand_over(folder)

@@ -136,7 +136,7 @@ class ImageMover:
         :raises ImageNotFound, ImageRefused: there is no such image, or Glance does not take it
         :raises ConversionFailed: it cannot have the image's format
         :raises GlanceUnavailable: it may have the bytes
-        :raises BackendError: the disk fails while it is read for Glance
+        :raises BackendError: reading the disk fails during the transfer to Glance
         :raises OSError: the disk, or the folder, fails
         """
         size = units.gib_to_bytes(size_gb)
@@ -165,7 +165,7 @@ class ImageMover:
               begin: int) -> None:
         def noted() -> Iterator[bytes]:
             done = 0
-            # Of an OSError the client of Glance would say that the network has failed.
+            # The Glance client would report an OSError as a failure of the network.
             with disks.translated(size / units.GIB):
                 for piece in pieces:
                     yield piece
@@ -217,10 +217,13 @@ class ImageMover:
 
 
 def _keep(source: str, kept: Kept) -> Kept | None:
-    """Keep the raw form of an image; None if it cannot be kept. The disk has its bytes already."""
+    """Keep the raw form of an image for the cache. Return None if that fails.
+
+    The volume already has its data, so a failure is not an error.
+    """
     try:
         kept.drop()
-        # That of the act may be of the account that converts.
+        # The work folder may belong to the account that converts images.
         os.mkdir(kept.path, mode=0o700)
         os.replace(source, os.path.join(kept.path, _DISK))
     except OSError as exc:

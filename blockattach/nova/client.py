@@ -55,7 +55,7 @@ class NovaClient:
         """Open nothing yet.
 
         :param settings: that say where Nova is (`NovaSettings.configured`)
-        :param service: account whose token is sent beside that of the caller
+        :param service: account of the service token, which is sent with the token of the caller
         """
         self._settings = settings
         self._service = service

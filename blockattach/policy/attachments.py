@@ -35,7 +35,7 @@ SECRETS = base.Rule(
     f'GET {_ONE}', 'GET /attachments/detail', 'POST /attachments', f'PUT {_ONE}', _INITIALIZE)
 HISTORY = base.Rule(
     'blockattach:attachment_history', base.READER, 'See each move of an attachment: when, by whom '
-    'and why. For clients of blockattach 1.4, and of all attachments of a volume 1.7.',
+    'and why. Requires blockattach 1.4, and 1.7 for all attachments of a volume.',
     f'GET {_ONE}/history', 'GET /attachments/history')
 EXPLAIN = base.Rule(
     'blockattach:attachment_explain', base.READER, 'See why an attachment is as it is, and what '

@@ -99,7 +99,7 @@ class Enforcer:
         self._rules = self._read()
 
     def wrong(self) -> str | None:
-        """Return why the files cannot be read as they are now; None: they can."""
+        """Return the reason why the files cannot be read, or None if they can."""
         self._look()
         return self._wrong
 
@@ -120,11 +120,11 @@ class Enforcer:
             ) from failure
 
     def _mark(self) -> changing.Marks:
-        """Return what differs as soon as a file does; of a folder that cannot be read, nothing."""
+        """Return a mark that changes with the files; empty if the folder cannot be read."""
         try:
             return changing.marks(files.found(self._conf))
         except OSError:
-            # Reading the files says why.
+            # The reader of the files reports the error.
             return ()
 
     def _look(self) -> None:

@@ -1,5 +1,5 @@
-"""THE list of rules, read by the enforcer and by oslo.policy's generators; and the list of verbs
-that compare again what was judged by them.
+"""THE list of rules, read by the enforcer and by oslo.policy's generators; and the table of verbs
+that compare the authorized project again.
 """
 from collections.abc import Mapping
 
@@ -52,17 +52,17 @@ JUDGED_VERBS: Mapping[str, str] = {
     'volumes.set_readonly': VOLUME,
     'volumes.start_delete': VOLUME,
 }
-"""Verbs of `blockattach.db` that compare again the project that policy judged, and which rows they
-compare.
+"""Verbs of `blockattach.db` that compare the authorized project again, and the rows on which they
+do so.
 
 A request is authorized for a volume or a snapshot before its transaction begins. Until that
-transaction holds the row, others may transfer, retype, reset or delete the volume. Each of these
+transaction locks the row, others may transfer, retype, reset or delete the volume. Each of these
 verbs therefore compares the project again under the lock (`volume_rows.lock_judged`,
-`snapshot_rows.lock_judged`) and updates the judged row as it was read (`rows.update`). A locking
-read alone is not enough: where a database has several writers, other nodes see only what a
+`snapshot_rows.lock_judged`) and updates the row on condition that it is as read (`rows.update`). A
+locking read alone is not enough: in a multi-writer database, other nodes see only what a
 transaction has written.
 
-The names are those of failpoints: ``db.<verb>.before`` lies between judgement and transaction.
+The names are those of failpoints: ``db.<verb>.before`` is between authorization and transaction.
 """
 
 

@@ -21,8 +21,8 @@ DELETE = base.Rule('volume:delete', base.MEMBER, 'Delete a volume.', f'DELETE {_
 FORCE_DELETE = base.Rule('volume:force_delete', base.ADMIN,
                          'Delete a volume whatever its status.', f'DELETE {_ONE}')
 MULTIATTACH = base.Rule('volume:multiattach', base.MEMBER, 'Create a volume that several servers '
-                        'can use at once, or give a volume such a type. Volumes that exist keep '
-                        'their attachments, and get further ones, also where it is turned off.',
+                        'can use at once, or give a volume such a type. Denying this does not '
+                        'affect existing volumes: they keep their attachments and can get more.',
                         'POST /volumes', f'POST {_ONE}/action (os-retype)')
 HOST_ATTRIBUTE = base.Rule('volume_extension:volume_host_attribute', base.ADMIN, 'See which pool '
                            'holds a volume. For others the key is absent.', *_SHOWN)

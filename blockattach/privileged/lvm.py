@@ -156,7 +156,7 @@ def extend(site: Site, name: str, size: int) -> None:
 
 @context.lvm.entrypoint
 def cut(site: Site, name: str, size: int) -> None:
-    """Give back what a volume that is deleted, or still being made, has beyond ``size`` bytes."""
+    """Shrink a volume that is deleted or unfinished to ``size`` bytes."""
     site = _checked(site, name)
     if not name.startswith('_unfinished-'):
         _only_deleted(name)

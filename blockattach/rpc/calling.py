@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 _LEAST_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.1
-"""Between two attempts to reach a server; each following one is twice as long."""
+"""Pause after the first attempt to reach a server. The pause doubles with each attempt."""
 _MOST_DOUBLINGS = 10
 # A caller that got one heartbeat has waited longer than one that got none, by this at least.
 _WITH_SIGNS = 1 + 0.5 / serving.SIGNS
@@ -189,9 +189,9 @@ class Client:
                 arguments: Mapping[str, Any]) -> Any:
         """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
 
-        Where a transport without a queue loses one before that, the time is waited all the same.
-        One that has reached nobody is followed sooner: nothing is done by it, and a server that
-        restarts, or has no room, is there again within moments.
+        A copy that a transport without a queue has lost still takes the whole interval. A copy
+        that reached no server is repeated sooner, because nothing was done, and a server that
+        restarts or is at its connection limit is usually back within moments.
 
         :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
             ``silence_timeout``

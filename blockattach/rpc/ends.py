@@ -44,8 +44,8 @@ class End(NamedTuple):
 
 _AGAIN = ('what may be done twice is sent again, each ``repeat_interval``, until the limits are '
           'reached')
-_SOON = ('what may be done twice is sent again, a tenth of a second later and then after twice as '
-         'long each time, until the limits are reached')
+_SOON = ('what may be done twice is sent again after 0.1 seconds, with a pause that doubles each '
+         'time, until the limits are reached')
 _OLD = 'cannot send %(method)s of version %(since)s to %(topic)s: '
 
 ENDS = (

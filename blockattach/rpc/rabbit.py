@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 GROUP = 'oslo_messaging_rabbit'
 _TLS = '[SSL'
-"""How errors of the module ssl begin."""
+"""First characters of errors of the module ssl."""
 _WORD = re.compile(r'[a-z]+(?:_[a-z]+)+')
 
 
@@ -55,13 +55,13 @@ DEFAULTS = (
 
 
 def option_in(conf: cfg.ConfigOpts, text: str) -> str | None:
-    """Return the option of the driver that an error names first; None if it names none.
+    """Return the first option of the driver that an error names, or None.
 
-    The driver checks its options only where it opens a connection, and raises plain errors.
+    The driver validates its options when it opens a connection, and raises plain errors.
     """
     if _TLS in text:
         return 'ssl'
-    # A name of one word is a word of other errors as well.
+    # Option names without an underscore also occur as plain words in other errors.
     return next((word for word in _WORD.findall(text) if word in conf[GROUP]), None)
 
 

@@ -41,7 +41,7 @@ SIGNS = 3
 """How many heartbeats are sent in the time that a caller waits for one."""
 
 _LEAST_SIGN_SECONDS = 0.1
-"""Between two heartbeats, whatever a caller asks for."""
+"""Minimum interval of heartbeats, whatever interval a caller requests."""
 _VERSION = re.compile(r'[0-9]{1,9}\.[0-9]{1,9}')
 _TEXT = (str, types.NoneType)
 _LIST = (list, types.NoneType)
@@ -49,13 +49,13 @@ _CALLER: Mapping[str, tuple[type, ...]] = {
     'user': _TEXT, 'project_id': _TEXT, 'request_id': _TEXT, 'global_request_id': _TEXT,
     'is_admin': (bool, types.NoneType), 'roles': _LIST, 'service_roles': _LIST,
     metrics.TRACEPARENT: _TEXT}
-"""Types of what is read of a caller."""
+"""Types of the context values that are read."""
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
               object_errors.UnsupportedObjectError)
-"""What reading a context or an object raises that nobody of this service has written."""
+"""Errors from decoding a malformed context or object."""
 _REFUSED = (errors.InvalidInput, oslo_messaging.rpc.NoSuchMethod,
             oslo_messaging.rpc.UnsupportedVersion, object_errors.IncompatibleObjectVersion)
-"""Of a message that nothing is done with, so that its sender knows from its answer."""
+"""Errors of a rejected message, which the sender gets as the answer."""
 
 _FAST_LANE_THREADS = 4
 """For methods that only write to the database: a slow backend must not delay their callers."""
@@ -88,7 +88,7 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
     function = getattr(endpoint, name)
     signature = inspect.signature(function)
 
-    # By position only: a message may name its arguments as it likes.
+    # Positional only, because an argument of a message may have the same name.
     def handle(ctxt: context.RequestContext, /, **arguments: Any) -> Any:
         act = telemetry.rpc_server(topic, name, ctxt.traceparent)
         try:
@@ -136,10 +136,10 @@ def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
 
 def _check_message(message: Mapping[str, Any]) -> None:
     """
-    :raises InvalidInput: a part of the message is not of its type
+    :raises InvalidInput: a part of the message has the wrong type
     """
     method, version = message.get('method'), message.get('version', '1.0')
-    # Of an endpoint oslo.messaging would call that attribute, too.
+    # oslo.messaging would also call the attribute ``target`` of an endpoint.
     wrong = ('it names no method' if not isinstance(method, str) or method in ('', 'target')
              else 'its arguments are no object' if not isinstance(message.get('args', {}), dict)
              else 'its version is none' if not (isinstance(version, str)
@@ -161,7 +161,7 @@ def _reading(part: str) -> Iterator[None]:
 
 
 class _Reader(oslo_messaging.NoOpSerializer):
-    """The serializer of a server: what it cannot read is the fault of the sender."""
+    """Serializer of a server that reports undecodable data as an error of the sender."""
 
     def __init__(self, serializer: oslo_messaging.Serializer) -> None:
         self._serializer = serializer
@@ -182,9 +182,9 @@ class _Reader(oslo_messaging.NoOpSerializer):
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
-    """Finds the method of a message.
+    """Dispatcher that rejects malformed messages.
 
-    oslo.messaging's takes a message as it is, and logs a traceback for one that is malformed or of
+    The dispatcher of oslo.messaging logs a traceback for a message that is malformed or from
     another release, as if this process had failed.
     """
 
@@ -192,9 +192,9 @@ class Dispatcher(dispatcher.RPCDispatcher):
         super().__init__([exposed], _Reader(serializer))
 
     def dispatch(self, incoming: Any) -> Any:
-        """Do what a message says, or refuse it.
+        """Handle a message, or reject it.
 
-        :raises ExpectedException: with what its sender gets
+        :raises ExpectedException: the message was rejected; the sender gets the error
         """
         try:
             _check_message(incoming.message)
@@ -276,8 +276,9 @@ class Heartbeats:
 
 
 def _seconds_between(timeout: Any) -> float | None:
-    """Return the seconds between two heartbeats for a caller that misses one after ``timeout``;
-    None if it listens for none, or says nothing that can be understood."""
+    """Return the interval of heartbeats for a caller with this ``timeout``, in seconds.
+
+    Return None if the caller expects no heartbeats or the value is invalid."""
     try:
         seconds = float(timeout or 0) / SIGNS
     except (TypeError, ValueError):
@@ -299,7 +300,7 @@ class RpcServer(rpc_server.RPCServer):
         :param fast_lane: names of the methods that have threads of their own
         """
         super().__init__(*args, **kwargs)
-        # Not by hashes: what a message has for a method may have none.
+        # A tuple, because the method in a malformed message may be unhashable.
         self._fast_lane = tuple(fast_lane)
         self._fast_lane_threads: counted_threads.CountedThreads | None = None
         self._suffix = suffix

@@ -68,7 +68,7 @@ class Sealer:
         """Apply an operator's changes. Other changes are noticed without it."""
 
     def wrong(self) -> str | None:
-        """Return why the keys cannot be read as they are now; None: they can."""
+        """Return the reason why the keys cannot be read, or None if they can."""
         return None
 
     @contextlib.contextmanager

@@ -46,7 +46,7 @@ class KeyFile(secrets.Sealer):
         return keys
 
     def wrong(self) -> str | None:
-        """Return why the file cannot be read as it is now; None: it can."""
+        """Return the reason why the file cannot be read, or None if it can."""
         return self._file.wrong()
 
     @contextlib.contextmanager

@@ -43,7 +43,7 @@ class KeyManagerSealer(secrets.Sealer):
         return self._fetched
 
     def wrong(self) -> str | None:
-        """Return why the keys of the last reload cannot be fetched; None: they were."""
+        """Return the reason why the last reload of the keys failed, or None."""
         return self._wrong
 
     def reload(self) -> None:

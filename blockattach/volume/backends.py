@@ -127,7 +127,7 @@ class KeptBackend:
                             writes)
 
     def disk_errors(self, volume: records.Volume) -> contextlib.AbstractContextManager[None]:
-        """Return what raises the backend errors that errors of the volume's disk mean."""
+        """Return a context that translates errors of the volume's disk into backend errors."""
         return disks.translated(volume.size_gb)
 
     def delete(self, volume: records.Volume) -> None:

@@ -42,7 +42,7 @@ def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
                          ) -> auth.Authentication:
     """Authentication as configured.
 
-    :param watch: takes what returns why a changed file cannot be read
+    :param watch: registers a function that returns why a changed file cannot be read, or None
     :raises ConfigurationError: its files, or its options, cannot be used
     """
     if settings.auth_strategy is Strategy.KEYSTONE:

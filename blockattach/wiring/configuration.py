@@ -25,14 +25,14 @@ LOG = oslo_log.getLogger(__name__)
 
 
 Wrong = Callable[[], str | None]
-"""Returns why the last reading of a file failed; None once it can be read."""
+"""Returns the reason why the last reading of a file failed, or None."""
 
 
 class Reloads:
-    """Everything that a process reads anew: options that may change while it runs, what is put
-    together from them, and files that are watched.
+    """Reloadable state of a process: mutable options, objects built from them, and watched files.
 
-    The former content of what cannot be read stays in force. `wrong` names it until it is good.
+    If a file cannot be read, its former content stays in effect, and `wrong` reports the reason
+    until the file is valid.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -45,21 +45,21 @@ class Reloads:
     def add(self, act: Callable[[], None], wrong: Wrong | None = None) -> None:
         """Call ``act`` at each reload, after the new values are set.
 
-        :param wrong: why its last attempt failed
+        :param wrong: returns the reason why its last attempt failed, or None
         """
         self._acts.append(act)
         if wrong is not None:
             self.watch(wrong)
 
     def watch(self, wrong: Wrong) -> None:
-        """Have `wrong` report on something that notices changes by itself."""
+        """Make `wrong` report on an object that notices changes of its files itself."""
         self._watched.append(wrong)
 
     def wrong(self) -> str | None:
-        """Return what cannot be read anew, so that its former content is in force.
+        """Return the reasons why files cannot be reloaded, or None.
 
-        Files are looked at once more: one that is good by now is not reported, though the
-        configuration takes effect with the next SIGHUP only.
+        Files are checked again: a repaired file is no longer reported, although the configuration
+        takes effect with the next SIGHUP only.
         """
         if self._is_behind:
             self._is_behind = self._find_fault() is not None
@@ -88,13 +88,13 @@ class Reloads:
         return True
 
     def _find_fault(self) -> str | None:
-        """Return why the files cannot be taken over; nothing is changed.
+        """Return the reason why the files cannot be reloaded, or None, without changing anything.
 
-        oslo.config has the new values in force before it has looked at them, and ends the process
-        where a file cannot be parsed. So they are read into a copy first.
+        oslo.config applies new values before it validates them, and exits if a file cannot be
+        parsed. The files are therefore read into a copy first.
         """
         trial, words = cfg.ConfigOpts(), io.StringIO()
-        # Its own copy, as of the copy module, would lack the parser.
+        # Not copied by the copy module, because the parser would be missing.
         vars(trial).update({**vars(self._conf), '_ConfigOpts__cache': {}})
         try:
             with contextlib.redirect_stderr(words):
@@ -109,10 +109,10 @@ class Reloads:
         return None
 
     def _take_over(self) -> str | None:
-        """Set the new values; return why that failed.
+        """Apply the new values, and return the reason if that fails.
 
-        Their hooks belong to libraries: that of oslo.log raises if ``log_config_append`` cannot be
-        used.
+        Hooks of libraries run here. The hook of oslo.log raises an error if ``log_config_append``
+        cannot be used.
         """
         former = self._conf._mutable_ns
         try:
@@ -130,11 +130,11 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
 
     :param command: what the process is called; default: the name of its program
     :param text: what it does, for its help
-    :param serves: the process serves others, so it does not start without safety that its files
-        ask for
-    :param log_unknown: log each option that is not known or not needed
-    :raises ConfigurationError: a value is wrong, the log cannot be written, or an option of
-        Cinder stops the start
+    :param serves: the process serves requests, so it must not start if its files set
+        security-related options of Cinder that are not read here
+    :param log_unknown: log each unknown or unneeded option
+    :raises ConfigurationError: a value is invalid, the log cannot be written, or an option of
+        Cinder prevents the start
     """
     own = frozenset(conf) - frozenset(cfg.ConfigOpts())
     log.register(conf)

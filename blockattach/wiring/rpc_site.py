@@ -110,7 +110,7 @@ class OpenSite:
                                                     advertise))
 
     def wrong(self) -> str | None:
-        """Return why the keys cannot be read as they are now; None: they can."""
+        """Return the reason why the keys cannot be read, or None if they can."""
         return self._keys.wrong()
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ class CreateAttachment(output.ShowOne):
     Without --host the volume is reserved. With --host (and --initiator) its access is granted, and
     the output says how the host reaches the volume, without the CHAP password unless
     --show-password is given; "openstack volume attachment complete" marks the volume as in use.
-    With --dry-run nothing is made, and the output says what would be.
+    With --dry-run no attachment is created, and the output shows what would be created.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

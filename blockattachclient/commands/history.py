@@ -13,19 +13,19 @@ from blockattachclient import selection
 
 
 class ListAttachmentHistory(output.Lister):
-    """List what happened to an attachment, or to all of a volume: each move, the oldest first.
+    """List the history of an attachment, or of all attachments of a volume, oldest first.
 
-    Attachments that are gone are included, as long as the service keeps their history.
+    Deleted attachments are included as long as the service keeps their history.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
-                            help='ID of an attachment, or a volume (name or ID; of one that is '
-                                 'deleted its ID), of which all attachments are listed')
+                            help='ID of an attachment, or name or ID of a volume whose attachments '
+                                 'are listed. A deleted volume must be given by its ID')
         parser.add_argument('--all-projects', action='store_true',
-                            help='A volume of any project (administrators only)')
+                            help='Find a volume of any project (administrators only)')
         parser.add_argument('--long', action='store_true',
                             help='All columns: also the number of each move (generation)')
         return parser
@@ -48,12 +48,12 @@ class ListAttachmentHistory(output.Lister):
 
 
 def _of_volume(service: api.Api, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the moves of all attachments of a volume.
+    """Return the history of all attachments of a volume.
 
-    :raises CommandError: there is neither a volume nor a history of it
+    :raises CommandError: neither the volume nor its history exists
     """
     if arguments.is_id(given.subject):
-        # It may be deleted, and then it is not shown any more.
+        # A deleted volume is not shown anymore, but may have a history.
         found = service.history_of_volume(given.subject, given.all_projects)
         if found:
             return found

@@ -9,20 +9,20 @@ from blockattachclient import selection
 
 
 class ListVolumes(output.Lister):
-    """List volumes with whether several servers may use them, newest first."""
+    """List volumes with the column Multiattach, newest first."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--multiattach', action='store_true',
-                            help='Only volumes that several servers may use')
+                            help='List only multiattach volumes')
         parser.add_argument('--all-projects', action='store_true',
-                            help='Volumes of all projects (administrators only)')
+                            help='List volumes of all projects (administrators only)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows."""
+        """Return the columns and the rows."""
         query = {**({'multiattach': 'True'} if parsed_args.multiattach else {}),
                  **({'all_tenants': '1'} if parsed_args.all_projects else {})}
         return columns.titles(columns.VOLUMES), [

@@ -1,4 +1,4 @@
-"""Connections of a server's volumes: which of them its host lacks, and which nobody uses."""
+"""Connecting the volumes of a server to its host, and releasing unused connections."""
 import contextlib
 import dataclasses
 import logging
@@ -18,26 +18,27 @@ from blockattach.compute.hosts import base
 LOG = logging.getLogger(__name__)
 
 _REFUSED = (errors.NotFound, errors.ServerRequestInvalid)
-"""Answers of block storage that a repeat does not change."""
+"""Errors of block storage that retrying does not resolve."""
 
 
 class HostConnections:
-    """The volumes of a server, connected to the host that the server is on.
+    """Connections of the volumes of a server to its host.
 
-    An act connects first, then runs the guest, and then completes. Each part may be repeated.
+    A task connects the volumes, runs the guest, and then completes the attachments. Each step can
+    be repeated.
     """
 
     def __init__(self, item: work.Work) -> None:
         self._item = item
         self._attachments: dict[str, storage.Attachment] = {}
-        """The attachments that are connected here, by the ids of their devices."""
+        """Connected attachments by device id."""
         self._trusts_used = True
 
     def run(self, start: Callable[[dict[str, Any]], None]) -> None:
         """Run the guest with its disks.
 
-        :param start: asks the host for that
-        :raises HostRefused: the host refuses, though every volume was connected to it just now
+        :param start: calls the host
+        :raises HostRefused: the host rejects the call although every volume was just connected
         """
         self.connect()
         try:
@@ -45,7 +46,7 @@ class HostConnections:
         except errors.HostRefused:
             if not any(one.used for one in self._attachments.values()):
                 raise
-            # An act that failed may have completed an attachment for another host.
+            # A failed task may have completed an attachment for another host.
             self._trusts_used = False
             self._attachments.clear()
             self.connect()
@@ -54,13 +55,13 @@ class HostConnections:
     def connect(self) -> None:
         """Connect each volume that the host lacks.
 
-        An attachment that was never completed is connected again: an act that failed may have
+        An attachment that was never completed is connected again, because a failed task may have
         connected it to another host.
 
-        :raises HostRefused: the server is on no host, or the agent there is too old
+        :raises HostRefused: the server has no host, or the agent of the host is too old
         """
         item, host = self._item, self._item.server.host
-        # A server that is on no host is refused before its volumes are touched.
+        # Reject a server without a host before touching its volumes.
         item.plain_agent(host)
         item.check_modes(host)
         item.release_leftovers()
@@ -80,7 +81,7 @@ class HostConnections:
                 for device in self._item.devices if device.id in self._attachments]
 
     def complete(self) -> None:
-        """Complete each attachment that was connected here."""
+        """Complete each attachment that `connect` connected."""
         for device in self._item.devices:
             attachment = self._attachments.get(device.id)
             if attachment is not None and not attachment.used:
@@ -93,9 +94,9 @@ class HostConnections:
 
 
 def hold_next(item: work.Work, devices: Iterable[records.BlockDevice] | None = None) -> None:
-    """Hold volumes by new attachments of no host, beside those by which they are used.
+    """Reserve volumes with additional attachments that have no host.
 
-    :param devices: None: all of the server
+    :param devices: None for all devices of the server
     """
     for device in item.devices if devices is None else devices:
         if device.next_attachment_id is None:
@@ -103,20 +104,21 @@ def hold_next(item: work.Work, devices: Iterable[records.BlockDevice] | None = N
 
 
 def hold_first(item: work.Work) -> None:
-    """Hold every volume before anything is taken from the server.
+    """Reserve every volume before anything is taken from the server.
 
-    Block storage refuses here, if it does, and `work.Work.release_next` undoes it.
+    If block storage rejects a reservation, `work.Work.release_next` undoes the others.
     """
-    # An act that failed may have left attachments that are connected to another host.
+    # A failed task may have left attachments that are connected to another host.
     item.release_leftovers()
     hold_next(item)
 
 
 def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
-    """Hold volumes by new attachments of no host, and then give those before back: a volume is
-    never free meanwhile.
+    """Replace the attachments of volumes with ones that have no host.
 
-    :param device_ids: None: all devices of the server
+    The new attachments are created first, so that a volume is never available in between.
+
+    :param device_ids: None for all devices of the server
     """
     chosen = None if device_ids is None else set(device_ids)
 
@@ -129,17 +131,17 @@ def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
             item.tools.attachments.delete(item.caller, device.attachment_id)
         item.store.change_device(device.id, attachment_id=device.next_attachment_id,
                                  next_attachment_id=None)
-        # What the caller asked for is made once more when the account asks for it.
+        # An attachment of the caller is created again by the service account.
         item.release_unknown(device.volume_id)
 
 
 def release_unused(item: work.Work, every: bool = False) -> None:
-    """Leave no connection that no guest uses, and no second attachment, behind an act that failed.
+    """Release the unused connections and the second attachments that a failed task left.
 
-    Such a volume is held by an attachment of no host. What block storage refuses is logged: the
-    act ends all the same, and deleting the server gives everything back.
+    The volumes stay reserved by attachments without a host. Errors of block storage are logged,
+    and the task ends anyway: deleting the server releases everything.
 
-    :param every: also those attachments that were completed: the guest is ended
+    :param every: also release completed attachments, because the guest has been stopped
     """
     release_second(item)
     for device in item.devices:
@@ -154,7 +156,7 @@ def release_unused(item: work.Work, every: bool = False) -> None:
 
 
 def release_second(item: work.Work) -> None:
-    """Give back each second attachment; what block storage refuses is logged."""
+    """Delete the second attachment of each device, logging errors of block storage."""
     for device in item.devices:
         if device.next_attachment_id is not None and _belongs(item, device):
             with _logging_refusals(device):
@@ -172,7 +174,7 @@ def _logging_refusals(device: records.BlockDevice) -> Iterator[None]:
 
 
 def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachment | None:
-    """Return the attachment of a device; None: there is none, or somebody has removed it."""
+    """Return the attachment of a device, or None if it has none or the attachment is deleted."""
     if device.attachment_id is None:
         return None
     try:
@@ -182,6 +184,9 @@ def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachmen
 
 
 def _belongs(item: work.Work, device: records.BlockDevice) -> bool:
-    """Return True if no other act may be at a device: acts that share a server have one each."""
+    """Return True if no other task uses the attachment of a device.
+
+    Servers that share a volume have an attachment each.
+    """
     return (not lifecycle.VERBS[item.act.verb].shares
             or device.volume_id == item.act.arguments['volume_id'])

@@ -39,7 +39,7 @@ def _choose(doing: work.Work, without: tuple[str | None, ...] = ()) -> None:
 def live_migrate(doing: work.Work) -> work.Plan:
     """Move a server that runs: its volumes are connected on both hosts meanwhile."""
     def connect() -> None:
-        # What an act that failed has left is connected elsewhere, or nowhere.
+        # The attachment that a failed task left is connected to another host, or to none.
         doing.release_leftovers()
         connector = doing.connector(_destination(doing))
         for device in doing.devices:
@@ -108,7 +108,7 @@ def _moved_cold(doing: work.Work, state: str,
         doing.put(host, running=state != _V.STOPPED)
 
     def leave() -> None:
-        # What an act that failed has left is connected elsewhere, or nowhere.
+        # The attachment that a failed task left is connected to another host, or to none.
         doing.release_leftovers()
         doing.note(_SOURCE, doing.server.host)
         doing.shut_down(doing.server.host)
@@ -259,7 +259,7 @@ def rebuild(doing: work.Work) -> work.Plan:
 
     def leave() -> None:
         if doing.noted(_LEFT) is None:
-            # A host that cannot take the server refuses before anything is taken from it.
+            # Ask the destination first: a host that rejects the server must not cost it anything.
             doing.connector(doing.server.host)
             doing.shut_down(doing.server.host)
             doing.leave(doing.server.host)
@@ -288,7 +288,7 @@ def evacuate(doing: work.Work) -> work.Plan:
     off = _was_off(doing)
 
     def hold() -> None:
-        # A server for which there is no other host keeps what it has.
+        # Without a destination, the server keeps its connections.
         _choose(doing, (doing.server.host,))
         connections.hold_first(doing)
 
@@ -306,7 +306,7 @@ def evacuate(doing: work.Work) -> work.Plan:
 
     def refused(reason: Exception) -> None:
         if doing.noted(_FENCED) is not None:
-            # The server stays where it was, and may run there again once it is connected.
+            # The server stays on its host and can run there once its volumes are connected again.
             simple.leave_if_possible(doing, doing.noted(_DESTINATION))
             connections.release_unused(doing, every=True)
         simple.ends_in_error(doing)(reason)

@@ -44,7 +44,7 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
 
 
 def start(doing: work.Work) -> work.Plan:
-    """Run a server that is stopped, with all of its volumes."""
+    """Start a stopped server with all of its volumes."""
     here = connections.HostConnections(doing)
 
     def do() -> None:
@@ -56,7 +56,10 @@ def start(doing: work.Work) -> work.Plan:
 
 
 def stop(doing: work.Work) -> work.Plan:
-    """Stop its guest; its volumes stay. One that an act before has lost is there then, stopped."""
+    """Stop the guest and keep its volumes.
+
+    A guest that an earlier task lost is defined again, stopped.
+    """
     here = connections.HostConnections(doing)
 
     def do() -> None:
@@ -73,7 +76,10 @@ def stop(doing: work.Work) -> work.Plan:
 
 
 def reboot(doing: work.Work) -> work.Plan:
-    """Stop and start its guest, with all of its volumes; a hard one does not wait for it."""
+    """Stop and start the guest with all of its volumes.
+
+        A hard reboot does not wait for the guest to shut down.
+        """
     here = connections.HostConnections(doing)
 
     def go(guest: Mapping[str, Any]) -> None:
@@ -168,7 +174,7 @@ def swap(doing: work.Work) -> work.Plan:
         return doing.store.device(doing.act.server_id, old_id)
 
     def attach_new() -> None:
-        # What an act that failed has left is of another volume, or another host.
+        # The attachment that a failed task left is of another volume, or of another host.
         doing.release_leftovers()
         found = device()
         connector = doing.of_device(doing.connector(doing.server.host), found)
@@ -244,13 +250,13 @@ def _there(doing: work.Work, volume_id: str) -> records.BlockDevice | None:
 
 
 def leave_if_possible(doing: work.Work, host: str | None) -> None:
-    """End the guest on a host, unless the host refuses: then the guest only loses its volumes."""
+    """Destroy the guest on a host, or only detach its volumes if the host rejects that."""
     with contextlib.suppress(errors.HostError, errors.ServiceUnreachable):
         doing.leave(host)
 
 
 def _runs(doing: work.Work) -> bool:
-    """Return True if the guest runs, as the agent of its host says."""
+    """Return True if the agent of the host reports the guest as running."""
     host = doing.server.host
     if not doing.is_up(host):
         return False
@@ -262,11 +268,11 @@ def _runs(doing: work.Work) -> bool:
 
 
 def _stays(_reason: Exception) -> None:
-    """The server stays what it was: nothing has changed on its host."""
+    """Restore the status of the server. Nothing has changed on its host."""
 
 
 def stays_if_true(doing: work.Work) -> Callable[[Exception], None]:
-    """The server stays what it was, unless its guest has ended, or runs, by the act."""
+    """Restore the status of the server, unless the task has stopped or started the guest."""
     def refused(reason: Exception) -> None:
         state = doing.server.vm_state
         if state is not _V.ERROR and (state is _V.ACTIVE) != _runs(doing):

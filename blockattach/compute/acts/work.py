@@ -194,7 +194,7 @@ class Work:
             self.release_unknown(device.volume_id)
 
     def release_leftovers(self) -> None:
-        """Give back the second attachments that an act before has left, if there are any."""
+        """Delete the second attachments that an earlier task left, if any."""
         if any(device.next_attachment_id is not None for device in self.devices):
             self.release_next()
 
@@ -260,7 +260,7 @@ class Work:
         try:
             found = self.tools.attachments.update(self.caller, device.attachment_id, own)
         except errors.NotFound:
-            # Somebody has removed the attachment, and the server still has the volume.
+            # The attachment was deleted by somebody else, but the server still has the volume.
             return self._make(device, own, f'{device.id}-{device.attachment_id}-anew')
         try:
             self.check_lease()

@@ -135,7 +135,7 @@ def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> 
             f'{versions.MULTIATTACH}.'))
     storage.check_usable(volume)
     if servers > 1 and call.extension is None:
-        # As Nova, which knows no servers that share a volume from their beginning.
+        # As in Nova, which never creates several servers with one volume.
         raise errors.ServerRequestInvalid(reason=(
             'Cannot attach one or more volumes to multiple instances: ask for it by '
             f"'OpenStack-API-Version: compute {call.version}, {operation.EXTENSION} "

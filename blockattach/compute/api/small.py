@@ -61,7 +61,7 @@ def _is_ours(event: Mapping[str, Any]) -> bool:
 
 def external_events(services: compute_services.ComputeServices,
                     call: operation.Call) -> operation.Answer:
-    """A volume of servers has become larger: their guests are shown its size after the answer.
+    """Handle larger volumes of servers: their guests get the new size after the response.
 
     One that is not ours is answered with its code, as Nova does.
     """

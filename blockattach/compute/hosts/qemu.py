@@ -29,9 +29,9 @@ _MOVED = 'postmigrate'
 _OVER = ('completed', 'failed', 'cancelled')
 _CANCEL_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
-"""In which a QEMU of a report answers; one that does not counts as running."""
+"""Time for a QEMU to answer during a report. A QEMU that does not answer counts as running."""
 _LOOKS = 32
-"""QEMUs of a report that are asked at once, so that those that hang do not delay it."""
+"""Number of QEMUs queried in parallel, so that hung ones do not delay a report."""
 _TICK = 0.05
 
 
@@ -91,7 +91,7 @@ class QemuHost(base.Host):
             try:
                 running = self._process(server_id).status(grace) in _RUNNING
             except qmp.NoAnswer:
-                # It hangs: its guest has had its time, and cannot be asked to shut down.
+                # The shutdown timeout has expired, and a hung QEMU cannot be asked to quit.
                 running = False
             self._process(server_id).end(grace if running else 0.0)
 

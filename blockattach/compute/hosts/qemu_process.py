@@ -24,12 +24,13 @@ ACT, ASK, CONSOLE = 'act.qmp', 'ask.qmp', 'console'
 CONSOLE_LOG = 'console.log'
 _START_SECONDS = 120.0
 _HANG_SECONDS = 2.0
-"""A QEMU that is to end and answers no sooner hangs, as one does that is locked out of a volume
-while its guest writes. It is killed: QEMU holds no write that it has reported to the guest as
-done.
+"""Time after which a QEMU that does not answer counts as hung.
+
+A QEMU hangs, for example, when it loses access to a volume while its guest writes. Killing the
+process loses no write that QEMU has reported to the guest as complete.
 """
 _QUIT_SECONDS = 3.0
-"""For one that has answered to log out of its targets."""
+"""Time for a QEMU that has answered to log out of its targets."""
 _KILL_SECONDS = 20.0
 _SANDBOX = 'on,obsolete=deny,resourcecontrol=deny'
 """It must be let fork and begin a session, since it becomes a daemon."""
@@ -150,7 +151,7 @@ class Process:
         except qmp.NotRunning:
             return
         except qmp.NoAnswer:
-            # Those that gave up on it fill the queue of its socket, and it takes none from there.
+            # The backlog of the socket is full of clients that gave up: QEMU accepts none.
             for pid in self._find():
                 with _opened(pid) as descriptor:
                     if descriptor is not None and pid in self._find():
@@ -161,7 +162,7 @@ class Process:
                 self._end(peer, descriptor, grace)
 
     def _find(self) -> list[int]:
-        """Return the QEMU of this server by its arguments."""
+        """Return the process ids of the QEMU of this server, found by its arguments."""
         return processes.find(os.path.basename(self._settings.binary),
                               os.path.basename(self._folder))
 
@@ -199,7 +200,7 @@ class Process:
 
 
 def _is_asked_to_quit(peer: qmp.Monitor, descriptor: int, grace: float) -> bool:
-    """Return True if QEMU ends, or has ended; False: it hangs."""
+    """Return True if QEMU is ending or has ended, and False if the process hangs."""
     try:
         peer.greet()
         if grace:
@@ -216,7 +217,7 @@ def _is_asked_to_quit(peer: qmp.Monitor, descriptor: int, grace: float) -> bool:
 
 @contextlib.contextmanager
 def _opened(pid: int) -> Iterator[int | None]:
-    """A descriptor that stands for this very process as long as it is open; None: it has ended."""
+    """Open a pidfd, which refers to the same process while open; None if the process has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

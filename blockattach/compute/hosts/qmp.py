@@ -50,7 +50,7 @@ class NoAnswer(errors.HostError):
 
 
 class Ended(NoAnswer):
-    """QEMU has closed the connection: it is about to end, if it has not ended."""
+    """QEMU has closed the connection, and is ending or has ended."""
 
     code = 'host.ended'
 
@@ -171,7 +171,7 @@ def _connect(folder: str, name: str, seconds: float) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Not settimeout: with it one is refused while others wait to be accepted.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
-                    # 0 would be for ever.
+                    # A timeout of 0 would mean forever.
                     _TIME.pack(math.ceil(seconds) or 1, 0))
     try:
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)

@@ -53,8 +53,8 @@ _Done = TypeVar('_Done')
 _TRIES = 2
 _NO_FACTS = attachment_values.Facts()
 
-# What has to be as it was read, of a row and of its volume. The volume's generation stands for its
-# own status, its deletion and its type. Policy has judged its project and whether it is bootable.
+# Columns that must be as read, of an attachment and of its volume. The volume's generation covers
+# its own status, deletion and type. Policy has judged the volume's project and bootable flag.
 _SAME_ROW = ('id', 'generation')
 _SAME = ('id', 'project_id', 'generation', 'bootable', 'detach_announced')
 _SAME_OR_NULL = ('lowest_rank', 'readonly')

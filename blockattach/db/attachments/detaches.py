@@ -25,7 +25,7 @@ def announced(database: engine.Database, volume_id: str) -> int:
 
 @engine.retried
 def announce(database: engine.Database, volume: records.Judged) -> None:
-    """Announce that one more attached row is going to be detached.
+    """Announce that one more attachment is about to be detached.
 
     :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: there is none left that was not announced
@@ -44,7 +44,7 @@ def announce(database: engine.Database, volume: records.Judged) -> None:
 
 @engine.retried
 def cancel(database: engine.Database, volume: records.Judged) -> None:
-    """Take back one announced detach; without any this changes nothing.
+    """Take back one announced detach. Without an announced detach, nothing changes.
 
     :raises VolumeNotFound: the volume is gone, or of another project
     """

@@ -233,7 +233,7 @@ def desired_state(database: engine.Database, volume_id: str, initiator: str,
         return DesiredState(None, None, ())
     first = found[0]
     if first.of_row_id is None and initiator != connections.canonical_name(initiator):
-        # Named as an earlier release stored it; `initiator_names` has migrated its rows.
+        # Stored by an earlier release. `initiator_names` has migrated the grant since.
         return desired_state(database, volume_id, connections.canonical_name(initiator), also)
     live = {row.of_row_id: rows.attachment(row, pairs.facts(row), prefix=_OF_ROW)
             for row in found if row.of_row_id is not None and not row.of_row_deleted}
@@ -285,7 +285,7 @@ def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Ro
 
     :param row: has the columns of its grant
     :param modes: of its attachments
-    :param connectors: of its attachments, and those that they had before
+    :param connectors: connectors of its attachments, present and former ones
     """
     is_adopted = bool(row.adopted)
     return connections.Grant(

@@ -53,15 +53,15 @@ def of_attachment(database: engine.Database, attachment_id: str, after: int = 0,
 
 def of_volume(database: engine.Database, volume_id: str, project_id: str | None, after: int,
               most: int) -> list[records.AttachmentEvent]:
-    """Return what happened to the attachments of a volume, live or gone, the oldest first.
+    """Return the history of the attachments of a volume, live or deleted, oldest first.
 
     Attachments that lists do not show are left out.
 
-    :param project_id: only what happened while the volume was of this project; None: all
-    :param after: only rows behind the one with this id
-    :param most: how many at most
+    :param project_id: return only events while this project owned the volume; None for all
+    :param after: return only events with a greater id
+    :param most: maximum number of events
     """
-    # By their ids, which are indexed: no index of events has the volume.
+    # Selected by attachment id, because no index of the events contains the volume.
     listed = sa.select(_attachments.c.id).where(
         _attachments.c.volume_id == volume_id, _attachments.c.legacy_reservation == sa.false())
     query = _events.select().where(

@@ -1,6 +1,7 @@
-"""Online migration of initiator names to lower case, in which they are stored and compared.
+"""Online migration of initiator names to lower case.
 
-An earlier release stored them as the connector had sent them.
+Names are stored and compared in lower case. Earlier releases stored the form that the connector
+had sent.
 """
 import collections
 import logging
@@ -33,7 +34,7 @@ def _are_former() -> sa.ColumnElement[bool]:
 
 
 def remaining(database: engine.Database) -> int:
-    """Return how many live attachments and grants have a name that is not in lower case."""
+    """Return the number of live attachments and grants whose name is not in lower case."""
     with database.reader() as connection:
         return sum(connection.execute(sa.select(sa.func.count()).select_from(table).where(
             which)).scalar_one() for table, which in (
@@ -41,13 +42,13 @@ def remaining(database: engine.Database) -> int:
 
 
 def migrate(database: engine.Database, most: int) -> tuple[int, int]:
-    """Migrate the volumes that have such rows, until that many rows are done.
+    """Migrate the volumes with such rows until ``most`` rows are done.
 
-    Skipped, for another run: a volume with an attachment that is being connected or disconnected,
-    and a name that the volume also has in lower case (the two have a credential each, and end by
-    themselves when either host detaches).
+    Two cases are skipped until another run. One is a volume with an attachment that is being
+    connected or disconnected. The other is a name that the volume also has in lower case: the two
+    names have separate credentials, which end when either host detaches.
 
-    :returns: how many rows were found in the volumes that were looked at, and how many are done
+    :returns: number of such rows in the processed volumes, and number of migrated rows
     """
     found = done = 0
     with database.reader() as connection:
@@ -82,14 +83,14 @@ def _migrate_volume(database: engine.Database, volume_id: str) -> tuple[int, int
             else:
                 done += _rename(connection, volume_id, name)
         if done:
-            # A writer that decided by what it had read before reads again.
+            # Invalidates the preconditions of concurrent writers, which then read again.
             connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
                 attachment_moves=_volumes.c.attachment_moves + 1))
         return found, done
 
 
 def _rename(connection: sa.Connection, volume_id: str, name: str) -> int:
-    """Store a name in its canonical form; returns how many rows had it."""
+    """Store a name in its canonical form, and return the number of updated rows."""
     new = connections.canonical_name(name)
     done = connection.execute(_grants.update().where(
         _grants.c.volume_id == volume_id, _grants.c.initiator == name).values(

@@ -64,7 +64,7 @@ def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page:
             query = query.order_by(part if direction == ASCENDING else part.desc())
             # Behind the marker: equal on the parts before, beyond it on one.
             if at is not None:
-                # Bound with its type: SQLAlchemy refuses to order a column by a plain True.
+                # Bound with a type, because SQLAlchemy cannot order by a plain True.
                 at = sa.literal(at, part.type)
                 ways.append(sa.and_(*equal, part > at if direction == ASCENDING else part < at))
             equal.append(part == at)

@@ -24,7 +24,7 @@ _QOS = 'quality_of_service_specs'
 _OF_TYPES = ('volume_type_extra_specs', 'encryption', 'volume_type_projects',
              'default_volume_types')
 _PARTS = _OF_TYPES[:2]
-"""A type without one of these rows would be another one, so it stays behind with them."""
+"""A volume type is refused if one of these rows is refused: it would be a different type."""
 _NO_SPECS = 'qos_specs_id: no QoS specs that can be taken have this id'
 
 
@@ -38,7 +38,7 @@ class Catalogue:
     refused: list[report.Finding]
 
     def leave_out(self, specs: Collection[str], types: Collection[str]) -> None:
-        """Leave out QoS specs and types, with all that has them or hangs on them."""
+        """Remove QoS specs and types, and everything that refers to them."""
         lost = {*types, *(row['id'] for row in self.rows['volume_types']
                           if row['qos_specs_id'] in specs)}
         for name, of_table in self.rows.items():
@@ -49,7 +49,7 @@ class Catalogue:
         self.kinds = {key: kind for key, kind in self.kinds.items() if key not in lost}
 
     def default(self, connection: sa.Connection, name: str) -> records.VolumeType | None:
-        """Return the type of volumes without one: by its name there, or the one here."""
+        """Return the default type: the imported type of this name, or the existing one."""
         found = next((kind for kind in self.kinds.values() if kind.name == name), None)
         if found is not None:
             return found
@@ -60,9 +60,9 @@ class Catalogue:
 
 
 def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
-    """Return all of it: it is small beside the volumes."""
+    """Return the whole catalogue, which is small compared with the volumes."""
     specs, refused = _qos_specs(cinder, now)
-    # All types are public where the schema has no such column.
+    # Without this column in the schema, all types are public.
     live = [{'is_public': True, **row} for row in cinder.rows('volume_types')]
     checked = checks.check('volume_types', live)
     ids = {cinder_rows.comparable(row['id']) for row in live}
@@ -112,9 +112,10 @@ def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
 
 def _qos_specs(cinder: source.Source, now: datetime.datetime,
                ) -> tuple[list[dict[str, Any]], list[report.Finding]]:
-    """Return the QoS specs, and what is refused of them.
+    """Return the QoS specs, and the findings about refused ones.
 
-    A tree there: the name is the root, each limit a leaf, and who enforces them another one.
+    Cinder stores QoS specs as a tree. The root holds the name; the limits and the consumer are
+    its leaves.
     """
     checked = checks.check(_QOS, cinder.rows(_QOS))
     refused, lost = list(checked.findings), checked.owners('specs_id')
@@ -158,7 +159,7 @@ def _encryption(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any
 
 def _limits(cinder: source.Source, table: str, owner: str, keys: Mapping[str, str],
             refused: list[report.Finding]) -> tuple[list[dict[str, Any]], int]:
-    """Return the limits of what is here, and how many are left there."""
+    """Return the imported limits, and the number of limits that are not imported."""
     found = cinder.rows(table)
     checked = checks.check(table, [row for row in found if row['resource'] in keys])
     refused += checked.findings

@@ -1,4 +1,4 @@
-"""Checks of the rows of a Cinder database, before anything is made of them."""
+"""Validation of the rows of a Cinder database before their import."""
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -10,10 +10,10 @@ Rows = list[dict[str, Any]]
 
 
 class Checked(NamedTuple):
-    """Rows of one table.
+    """Checked rows of one table.
 
-    :ivar good: with their values as they are used
-    :ivar bad: as they were read, each with the findings about it
+    :ivar good: valid rows with converted values
+    :ivar bad: invalid rows as read, each with its findings
     """
 
     good: Rows
@@ -21,16 +21,16 @@ class Checked(NamedTuple):
 
     @property
     def findings(self) -> list[report.Finding]:
-        """All findings."""
+        """Findings about all invalid rows."""
         return [one for _, found in self.bad for one in found]
 
     def owners(self, column: str) -> set[Any]:
-        """Return the rows on which bad ones hang, by this column."""
+        """Return the values of this column in the invalid rows: the ids of their owners."""
         return {cinder_rows.comparable(row.get(column)) for row, _ in self.bad}
 
 
 def check(table: str, rows: Sequence[dict[str, Any]]) -> Checked:
-    """Sort rows of a table into good and bad ones."""
+    """Validate the rows of a table."""
     checked = Checked([], [])
     for row, repeated in zip(rows, cinder_rows.duplicates(table, rows), strict=True):
         taken, wrong = cinder_rows.read(table, row)
@@ -45,5 +45,5 @@ def check(table: str, rows: Sequence[dict[str, Any]]) -> Checked:
 
 
 def finding(table: str, row: cinder_rows.Row, code: str, text: str = '') -> report.Finding:
-    """Return a finding about a row."""
+    """Build a finding about a row."""
     return report.Finding(code, table, cinder_rows.identity(table, row), text=text)

@@ -19,9 +19,9 @@ from blockattach.domain import importing
 _ALIVE = datetime.timedelta(seconds=60)
 _LEFT = ('backups', 'groups')
 _HANGING = ('snapshots', 'volume_attachment')
-"""Tables whose rows hang on volumes, and are something by themselves."""
+"""Tables of objects that belong to volumes."""
 _HERE = {'snapshots': 'snapshots', 'attachments': 'volume_attachment'}
-"""Cinder's name of these tables, by the name here."""
+"""Names of these tables here, and in Cinder."""
 
 
 class Importer:
@@ -45,7 +45,7 @@ class Importer:
             cinder, self._catalogue.kinds, default, choices, database.clock.utcnow())
 
     def survey(self) -> report.Report:
-        """Return what there is, and what is changed, refused and left; nothing is written."""
+        """Return a report of the rows to import, change, refuse and leave, without writing."""
         made = self._report()
         with self._database.reader() as connection:
             for name, of_table in self._catalogue.rows.items():
@@ -76,19 +76,19 @@ class Importer:
         for drafts, _ in self._drafts(made):
             if drafts:
                 writing.write(self._database, drafts, made)
-        # Also where an earlier run wrote all of them: it may have ended before it had counted.
+        # Also if an earlier run wrote all volumes: it may have been interrupted before counting.
         if made.taken['volumes'] or made.there['volumes']:
             derived.counts(self._database)
         return made
 
     def _report(self) -> report.Report:
-        """Return a report of types, QoS specs and limits, before any volume is looked at."""
+        """Return a report of types, QoS specs and limits, without any volume."""
         made = report.Report(refused=list(self._refused), changed=list(self._replaced))
         catalogue.count(self._catalogue, made)
         return made
 
     def _running(self) -> list[str]:
-        """Return the services of Cinder that have reported lately."""
+        """Return the Cinder services that have reported recently."""
         now = self._database.clock.utcnow()
         return sorted(
             f'{row["binary"]} on {row["host"]}'
@@ -96,7 +96,7 @@ class Importer:
             if row.get('updated_at') and row['updated_at'] > now - _ALIVE)
 
     def _drafts(self, made: report.Report) -> Iterator[tuple[list[volumes.Draft], set[str]]]:
-        """Yield the drafts of each batch of volumes, with the ids of those that are here."""
+        """Yield the drafts of each batch of volumes, and the ids of those that exist here."""
         for batch in self._cinder.volumes():
             drafts = self._reader.drafts(batch, made)
             made.found['volumes'] += len(batch)
@@ -115,7 +115,7 @@ class Importer:
             yield [one for one in drafts if one.id not in lost], there
 
     def _judge_names(self, connection: sa.Connection) -> None:
-        """Leave out types and QoS specs whose names others have here."""
+        """Remove types and QoS specs whose names are in use here."""
         lost: dict[str, list[str]] = {}
         for name, table in (('qos_specs', 'quality_of_service_specs'),
                             ('volume_types', 'volume_types')):

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One row that is not taken as it is; ``code`` is a key of a table of `domain.importing`.
+    """Row that is refused or changed; ``code`` is a key of a table of `domain.importing`.
 
-    :ivar table: Cinder's
+    :ivar table: table in Cinder
     :ivar holder: of an attachment: its host; its server where Cinder has not kept the host
-    :ivar text: what is wrong with the row, where the code does not say it
+    :ivar text: problem of the row, unless the code says everything
     """
 
     code: str

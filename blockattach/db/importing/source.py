@@ -1,6 +1,6 @@
 """A Cinder database, read and never written: which schema it has, and its live rows.
 
-Values come as they are stored; `domain.cinder_rows` says which of them can be. The tables are
+Values are returned as stored and validated by `domain.cinder_rows`. The tables are
 read by reflection, since the same fact stands in other columns, or in none, from
 release to release.
 """
@@ -47,7 +47,7 @@ NEEDED_IF_THERE: Mapping[str, frozenset[str]] = {
     'default_volume_types': frozenset({'volume_type_id', 'project_id'}),
     'services': frozenset({'binary', 'host', 'updated_at'}),
 }
-"""Columns of tables that later schemas have."""
+"""Columns that only later schemas have."""
 _ATTACHED_IN_ROW = frozenset({'attached_host', 'instance_uuid', 'mountpoint'})
 NEEDED_ATTACHMENTS = frozenset({'id', 'volume_id', 'deleted', 'attached_host', 'instance_uuid',
                                 'mountpoint', 'attach_status', 'attach_mode'})
@@ -103,7 +103,7 @@ class Source:
         return int(found['found'])
 
     def count_lost(self, name: str) -> int:
-        """Return how many live rows of a table hang on a volume that is not live."""
+        """Return the number of live rows of a table whose volume is not live."""
         table, volumes = self._metadata.tables.get(name), self._metadata.tables['volumes']
         if table is None:
             return 0
@@ -113,9 +113,9 @@ class Source:
         return int(found['found'])
 
     def volumes(self) -> Iterator[Sequence[dict[str, Any]]]:
-        """Return all live volumes by id, so many at once."""
+        """Yield all live volumes in batches, ordered by id."""
         table = self._metadata.tables['volumes']
-        # A key may be NULL on SQLite. Such rows are read too, so that they are refused.
+        # SQLite allows a NULL key. Such rows are read as well, so that they are refused.
         found = self._read(table, _raw(table).where(_live(table), table.c.id.is_(None)))
         after = table.c.id.is_not(None)
         while True:
@@ -137,7 +137,7 @@ class Source:
 
     def _make_read_only(self, raw: Any, _record: object) -> None:
         if self._engine.dialect.name == 'sqlite':
-            # SQLite keeps any bytes as a text: what is none is refused with its row.
+            # SQLite stores any bytes as text. Rows with invalid text are refused later.
             raw.text_factory = _decode
         cursor = raw.cursor()
         cursor.execute(_READ_ONLY[self._engine.dialect.name])
@@ -188,7 +188,7 @@ def _live(table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def _raw(table: sa.Table) -> sa.Select[Any]:
-    """Select the columns as they are stored: a value that its type cannot have is no error yet."""
+    """Select the columns as stored, so that a value invalid for its type raises no error yet."""
     return sa.select(*(_as_stored(column).label(column.name) for column in table.c))
 
 

@@ -52,7 +52,7 @@ class Reader:
         self._now = now
 
     def drafts(self, found: Sequence[dict[str, Any]], into: report.Report) -> list[Draft]:
-        """Return what is written of these volumes; what is refused leaves its volume out."""
+        """Return the drafts of these volumes. A refused row excludes its volume."""
         checked = checks.check('volumes', found)
         into.refused += checked.findings
         parts, flaws = self._parts([row['id'] for row in checked.good])
@@ -69,7 +69,7 @@ class Reader:
 
     def _parts(self, ids: list[str]) -> tuple[
             dict[str, dict[str, checks.Rows]], dict[str, list[report.Finding]]]:
-        """Return what hangs on volumes, by what it is and by volume; and what is refused of it."""
+        """Return the rows that belong to volumes, by table and by volume, and the findings."""
         flaws: dict[str, list[report.Finding]] = collections.defaultdict(list)
         parts = {name: _by(self._checked(name, flaws, volume_id=ids), 'volume_id') for name in (
             'volume_metadata', 'volume_glance_metadata', 'volume_admin_metadata', 'snapshots',
@@ -87,9 +87,9 @@ class Reader:
     def _checked(self, name: str, flaws: dict[str, list[report.Finding]],
                  owners: Mapping[str, Mapping[str, Any]] | None = None,
                  **of: list[str]) -> checks.Rows:
-        """Return the good rows of a table, and add findings about others, by volume.
+        """Return the valid rows of a table, and add the findings about others by volume.
 
-        :param owners: the rows on which they hang, by id; None: they hang on volumes
+        :param owners: owners of the rows by id; None if the owners are volumes
         """
         checked = checks.check(name, self._cinder.rows(name, **of))
         [column] = of
@@ -237,7 +237,7 @@ class Reader:
         return made, refused
 
     def _of_attachment(self, row: Mapping[str, Any], code: str) -> report.Finding:
-        """Return a finding about an attachment; old schemas have it in the row of its volume."""
+        """Build a finding about an attachment, which old schemas keep in the volume's row."""
         if self._cinder.is_old:
             return checks.finding('volumes', {'id': row['volume_id']}, code)
         return checks.finding('volume_attachment', row, code)

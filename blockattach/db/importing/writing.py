@@ -20,14 +20,14 @@ LOG = logging.getLogger(__name__)
 _types = models.volume_types
 _OF_TYPES = ('volume_type_extra_specs', 'volume_type_encryptions', 'volume_type_projects')
 _REFUSALS = (sa.exc.IntegrityError, sa.exc.DataError, OverflowError, UnicodeError)
-"""What a database, or its driver, raises about a value that it does not take."""
+"""Errors of a database or its driver about a value that it does not accept."""
 _CHILDREN = ('volume_metadata', 'volume_image_metadata', 'snapshots', 'snapshot_metadata',
              'attachments')
 
 
 def missing(connection: sa.Connection, name: str,
             found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows whose key is not here yet; of a type that is here, none of its parts."""
+    """Return the rows whose key does not exist here, without the parts of existing types."""
     table = models.metadata.tables[name]
     if name in _OF_TYPES:
         types = set(connection.execute(sa.select(_types.c.id)).scalars())
@@ -71,7 +71,7 @@ def catalogue(database: engine.Database, found: Mapping[str, Sequence[Mapping[st
             connection.execute(_types.update().where(_types.c.id.in_(replaced)).values(
                 live_name=None, deleted=True, deleted_at=database.clock.utcnow()))
         counts: dict[str, tuple[int, int]] = {}
-        # All of them are compared before any type is written.
+        # Determined before any type is written, because parts of existing types are skipped.
         absent = {name: missing(connection, name, of_table) for name, of_table in found.items()}
         for name, new in absent.items():
             if name == 'quotas' and new:
@@ -84,9 +84,9 @@ def catalogue(database: engine.Database, found: Mapping[str, Sequence[Mapping[st
 
 def write(database: engine.Database, batch: Sequence[volumes.Draft],
           into: report.Report) -> None:
-    """Write volumes at once, or one by one where the database refuses any of them.
+    """Write volumes in one transaction, or one by one if the database refuses any of them.
 
-    Whatever it refuses is named in the report, and keeps no other volume from being written.
+    A refused volume is added to the report and does not prevent others from being written.
     """
     try:
         drafts(database, batch, into)

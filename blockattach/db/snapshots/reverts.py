@@ -63,7 +63,7 @@ def start(database: engine.Database, volume: records.Judged, snapshot_id: str | 
             if status != snapshots.Status.AVAILABLE:
                 raise errors.NotRevertible(noun=noun, which=noun.capitalize(),
                                            volume_id=volume_id, snapshot_id=latest.id)
-        # The snapshot is kept for the revert, so its deletion on another node must conflict.
+        # Claimed so that a deletion of the snapshot on another database node conflicts.
         snapshot_rows.claim(connection, latest)
         volume_rows.move(connection, database, row, _Event.REVERT)
         host = str(records.host_of(row.pool))

@@ -298,7 +298,7 @@ def update(database: engine.Database, snapshot: records.Judged,
 @engine.retried
 def change_metadata(database: engine.Database, snapshot: records.Judged,
                     change: Change) -> dict[str, str]:
-    """Change the metadata of a snapshot; return all of it.
+    """Change the metadata of a snapshot, and return the resulting metadata.
 
     :raises SnapshotNotFound: the snapshot is gone, or of another project
     """

@@ -12,7 +12,7 @@ from blockattach.domain import volume_lifecycle
 from blockattach.domain import volume_type
 
 _specs = models.qos_specs
-# Cinder's words.
+# Cinder's text.
 _NO_RETYPE = ('Retype needs volume to be in available or in-use state, not be part of an active '
               'migration or a consistency group, requested type has to be different that the one '
               'from the volume, and for in-use volumes front-end qos specs cannot change.')

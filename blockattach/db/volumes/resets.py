@@ -63,12 +63,12 @@ def reset_status(database: engine.Database, volume: records.Judged,
 
 @engine.retried
 def clear(database: engine.Database, volume_id: str, project_id: str) -> None:
-    """Return a volume to the status that its attachments imply, after a forced detach.
+    """Set a volume to the status that its attachments imply, after a forced detach.
 
-    A volume with work of its own, one that was never made, one in maintenance, offered to another
-    project or transferred by now keep their status.
+    A volume keeps its status if an operation on it is in progress, if its creation failed, or if
+    it is in maintenance, offered in a transfer, or already transferred.
 
-    :param project_id: the project that the request was authorized for
+    :param project_id: project for which the request was authorized
     """
     with database.writer() as connection:
         row = volume_rows.await_others(connection, volume_id)
@@ -91,5 +91,5 @@ def _is_at_work(connection: sa.Connection, row: Any) -> bool:
 
 
 def _is_made(row: Any) -> bool:
-    # Its targets count as shared until a backend reports otherwise.
+    # ``shared_targets`` is true until a backend reports otherwise.
     return not row.shared_targets

@@ -59,9 +59,9 @@ def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
 
 
 def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any]:
-    """Lock the live snapshot that a request was authorized for, until the transaction ends.
+    """Lock the live snapshot for which a request was authorized, until the transaction ends.
 
-    :raises SnapshotNotFound: the snapshot is gone, or belongs to another project by now
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project now
     """
     row = lock(connection, judged.id)
     rows.check_judged(row, judged, errors.SnapshotNotFound(snapshot_id=judged.id))
@@ -98,7 +98,7 @@ def move(connection: sa.Connection, database: engine.Database, row: Any, event: 
 
 
 def update(connection: sa.Connection, row: Any, **values: Any) -> None:
-    """Update columns of a locked snapshot that its lifecycle does not depend on.
+    """Update columns of a locked snapshot that do not affect its lifecycle.
 
     :raises RetryRequest: the row has changed since it was read
     """
@@ -106,7 +106,7 @@ def update(connection: sa.Connection, row: Any, **values: Any) -> None:
 
 
 def claim(connection: sa.Connection, row: Any) -> None:
-    """Claim a locked snapshot without work for a transaction that relies on it.
+    """Claim a locked snapshot, without starting work, for a transaction that relies on it.
 
     :raises RetryRequest: the row has changed since it was read
     """
@@ -142,7 +142,7 @@ def delete_with(connection: sa.Connection, database: engine.Database, volume_id:
     found = _locked(connection, volume_id)
     for row in found:
         if project_id not in (None, row.project_id):
-            # Without its id: it is none of the caller's business.
+            # The message must not name a snapshot of another project.
             raise errors.InvalidSnapshot(reason='a snapshot is of another project')
         if not force and row.status not in snapshots.DELETABLE:
             raise errors.InvalidSnapshot(reason=f'{row.id} is {row.status}')

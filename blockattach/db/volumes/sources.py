@@ -52,8 +52,9 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
     """Keep a source as it is until the transaction ends; before its other statements.
 
     :returns: the columns of the row of a volume of that size that is made of it
-    :raises VolumeNotFound, SnapshotNotFound: it is gone, or of another project than judged
-    :raises VolumeTypeChanged: it has another type than judged
+    :raises VolumeNotFound, SnapshotNotFound: the source is deleted, or has changed its project
+        since the request was authorized
+    :raises VolumeTypeChanged: the type of the source has changed since the request was authorized
     :raises InvalidVolume, InvalidSnapshot, InvalidInput: `blockattach.domain.sources.check`
     """
     if source.snapshot_id is None:

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 IMAGE = 'image'
 """What the progress calls what is known of the image."""
 UPLOADABLE = ('available', 'in-use')
-"""Statuses of a volume that can be uploaded, and that it has again after that."""
+"""Statuses in which a volume can be uploaded, and to which it returns afterwards."""
 _UPLOADED_SIZE = 'uploaded_size'
 _UNUSED = ('available', 'reserved')
 """What attachments say of a volume that no host is connected to."""
@@ -261,12 +261,12 @@ def is_uploading(database: engine.Database, volume_id: str) -> bool:
 
 
 def is_uploaded_as(database: engine.Database, volume_id: str, image_id: str) -> bool:
-    """Return True if a volume is being uploaded as this image, by any process.
+    """Return True if any process is uploading the volume as this image.
 
-    False: the upload has ended, and the volume is what it was.
+    False means that the upload has ended and the volume has its former status.
 
     :raises VolumeNotFound: the volume was deleted
-    :raises InvalidVolume: the volume was given another status
+    :raises InvalidVolume: the status of the volume was reset
     """
     with database.reader() as connection:
         found = connection.execute(sa.select(models.work.c.progress).where(

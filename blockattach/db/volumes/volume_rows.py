@@ -80,9 +80,9 @@ def lock(connection: sa.Connection, volume_id: str) -> Any:
 
 
 def lock_judged(connection: sa.Connection, judged: records.Judged) -> Any:
-    """Lock the live volume that a request was authorized for, as `lock` does.
+    """Lock the live volume for which a request was authorized, as `lock` does.
 
-    :raises VolumeNotFound: the volume is gone, or belongs to another project by now
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project now
     """
     row = _LOCK.first(connection, volume_id=judged.id)
     rows.check_judged(row, judged, errors.VolumeNotFound(volume_id=judged.id))
@@ -194,7 +194,7 @@ def move(connection: sa.Connection, database: engine.Database, row: Any,
 
 
 def update(connection: sa.Connection, row: Any, **values: Any) -> None:
-    """Update columns of a locked volume that its lifecycle does not depend on.
+    """Update columns of a locked volume that do not affect its lifecycle.
 
     :raises RetryRequest: the row has changed since it was read
     """
@@ -202,11 +202,10 @@ def update(connection: sa.Connection, row: Any, **values: Any) -> None:
 
 
 def claim(connection: sa.Connection, row: Any) -> None:
-    """Claim a locked volume for a transaction that relies on it and changes nothing of it.
+    """Claim a locked volume for a transaction that relies on it without changing it.
 
     A concurrent transaction that changes the volume, on any node of the database, conflicts. The
-    generation stays as it is: other work on the volume may be in progress under it.
-
+    generation is not raised, because other work on the volume may be in progress.
     :raises RetryRequest: the row has changed since it was read
     """
     update(connection, row, attachment_moves=row.attachment_moves + 1)

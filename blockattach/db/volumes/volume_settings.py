@@ -54,7 +54,7 @@ def update(database: engine.Database, volume: records.Judged, values: Mapping[st
 @engine.retried
 def change_metadata(database: engine.Database, volume: records.Judged,
                     change: Change) -> Mapping[str, str]:
-    """Change the metadata of a volume; return all of it.
+    """Change the metadata of a volume, and return the resulting metadata.
 
     :raises VolumeNotFound: the volume is gone, or of another project
     :raises InvalidVolume: its status does not allow it

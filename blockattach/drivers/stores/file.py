@@ -1,9 +1,9 @@
 """Volumes as sparse raw files in one folder: needs no kernel feature and no rights.
 
 A volume appears under its name only when it is whole: it is made under another name, linked and
-then made durable, so that neither a crash nor a second creator leaves half of one. Its maker locks
-the hidden file (flock) for as long as it runs: the kernel lets the lock go with the process, so a
-hidden file that can be locked is one that a killed process left.
+then made durable, so that neither a crash nor a second creator leaves half of one. The process
+that creates the hidden file keeps it locked (flock). The kernel releases the lock when the process
+ends, so a hidden file that can be locked was left by a killed process.
 """
 import contextlib
 import errno
@@ -31,14 +31,14 @@ LOG = oslo_log.getLogger(__name__)
 
 _NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
-# Locked by a living process, gone meanwhile, or on a file system that has no locks.
+# The file is locked by a running process or gone, or the file system has no locks.
 _NOT_PROVED = frozenset({errno.EWOULDBLOCK, errno.ENOENT, errno.ENOLCK, errno.EOPNOTSUPP,
                          errno.ENOSYS, errno.EINVAL})
 # ioctl of linux/fs.h: share the extents of another file.
 _FICLONE = 0x40049409
 _UNFINISHED = '.new'
 _HIDDEN = re.compile(r'\.(?P<name>(volume|snapshot)-[0-9a-f-]{36})\.\w+\.new')
-"""The names of what is half made or deleted. Other hidden files are an operator's."""
+"""Names of unfinished and deleted files. Other hidden files belong to the operator."""
 _FREED = 16 * units.MIB
 """So much room is given back at once. A file system that frees a large file in one step, and
 discards it on the medium, lets others wait meanwhile that make something durable there."""
@@ -63,7 +63,7 @@ class FileStore(base.VolumeStore):
                        f'{self._folder}; targets cannot export files from there')
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            # First: the room may be what is missing below.
+            # Done first, because the deletion may free the space that the next step needs.
             self._remove_abandoned()
             tempfile.TemporaryFile(dir=self._folder).close()
         except OSError as exc:
@@ -200,7 +200,7 @@ class FileStore(base.VolumeStore):
 
     def _make_copy(self, source: str, name: str, copied: base.Copied,
                    size: int | None = None) -> None:
-        """Create a file with the first bytes of another one, by default all of its size now."""
+        """Create a file with the first bytes of another one, by default with all of its bytes."""
         if os.path.exists(self._path(name)):
             return
         with self._opened(source) as original:
@@ -262,7 +262,7 @@ class FileStore(base.VolumeStore):
             self._make_durable()
 
     def _remove_abandoned(self) -> None:
-        """Remove what killed processes left half made."""
+        """Delete the unfinished files of killed processes."""
         try:
             for found in os.listdir(self._folder):
                 path = os.path.join(self._folder, found)
@@ -270,7 +270,7 @@ class FileStore(base.VolumeStore):
                     LOG.info('Unfinished file of a killed process deleted%s',
                              log.fields(path=path))
         except OSError as exc:
-            # What is whole can be served all the same.
+            # Not fatal: complete volumes can still be served.
             LOG.warning('Failed to delete what a killed process left unfinished, will retry at '
                         'the next start%s', log.fields(path=self._folder, reason=exc.strerror))
 
@@ -303,29 +303,30 @@ class FileStore(base.VolumeStore):
                     os.link(hidden, self._path(name))
         finally:
             try:
-                # Before the lock goes with the file: others look for it by this name.
+                # The name must go before the lock, because others find the file by its name.
                 _unlink(hidden)
             finally:
                 os.close(file)
         self._make_durable()
 
     def _hidden(self, name: str) -> tuple[int, str]:
-        """Create a hidden file that no other process removes while this one runs."""
+        """Create a hidden file that no other process deletes while this process runs."""
         while True:
             file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
-            # A file system without locks has none for those who look either: nothing is removed.
+            # Without locks on the file system, other processes cannot lock the file either, and
+            # delete nothing.
             with contextlib.suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX)
             if os.fstat(file).st_nlink:
                 return file, hidden
-            # Another process has looked between the two calls, and taken it for abandoned.
+            # Another process has found the file unlocked between the two calls and deleted it.
             os.close(file)
 
     def _remove_earlier(self, name: str) -> None:
-        """Remove what earlier attempts of killed processes left of one volume or snapshot.
+        """Delete the unfinished files that killed processes left of one volume or snapshot.
 
-        Claims exclude a second attempt that runs. One that has lost its claim and does not know
-        it yet still has its lock, so it ends by itself.
+        Claims exclude a concurrent attempt. An attempt that has lost its claim without knowing yet
+        still holds its lock, so its file is kept.
         """
         for found in os.listdir(self._folder):
             if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
@@ -351,12 +352,14 @@ def _take_alone(file: int, name: str) -> None:
 
 
 def _remove_if_abandoned(path: str, piecewise: bool = False) -> bool:
-    """Remove a hidden file unless a living process has it; return True if it was removed.
+    """Delete a hidden file unless a running process has it locked.
 
-    Several processes may share the folder, on several hosts: only the lock proves that nobody is
-    at work on the file. Age, names and process ids prove nothing there.
+    Several processes on several hosts may share the folder. Only the lock proves that no process
+    works on the file; age, names and process ids prove nothing.
 
-    :param piecewise: spare others on the file system (see `_FREED`), and take longer
+    :param piecewise: free the space in pieces, which is slower but does not block other users of
+        the file system (see `_FREED`)
+    :returns: True if the file was deleted
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -364,11 +367,11 @@ def _remove_if_abandoned(path: str, piecewise: bool = False) -> bool:
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its maker may have ended between the two calls: then this is a volume by now.
+        # The file may have been completed between the two calls, and be a volume by now.
         if not os.path.samestat(os.fstat(file), os.lstat(path)):
             return False
-        # The name goes first. Should a lock not hold among hosts, a maker that runs finds no
-        # file to link and fails, and never links one whose bytes were given back.
+        # Unlinking comes first. If locks do not work across hosts, the running creator then
+        # finds no file to link and fails, and never links a file whose bytes were freed.
         os.unlink(path)
         if piecewise and not os.fstat(file).st_nlink:
             _free(file)
@@ -413,8 +416,9 @@ def _free(file: int) -> None:
 
 
 def _copy(source: int, copy: int, copied: base.Copied, size: int) -> None:
-    """Make ``copy`` a file of ``size`` bytes, the first ones those of ``source``: shared extents,
-    else data without its holes.
+    """Make ``copy`` a file of ``size`` bytes that begins with the bytes of ``source``.
+
+    Extents are shared if possible. Otherwise the data is copied without its holes.
     """
     try:
         fcntl.ioctl(copy, _FICLONE, source)
@@ -422,7 +426,7 @@ def _copy(source: int, copy: int, copied: base.Copied, size: int) -> None:
         if exc.errno not in _NO_REFLINK:
             raise
         _copy_data(source, copy, copied, size)
-    # The source may have become larger than the copy shall be.
+    # The source may be larger than the copy if it was extended.
     os.ftruncate(copy, size)
 
 

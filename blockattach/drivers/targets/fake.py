@@ -189,7 +189,7 @@ class FakeTarget(base.ExportTarget):
 
 
 class SingleHostTarget(FakeTarget):
-    """Target in memory that cannot share a volume: it admits one initiator at a time."""
+    """Target in memory that admits one initiator of a volume at a time (no multiattach)."""
 
     multiattach = False
 

@@ -2,7 +2,7 @@
 
 tgt knows neither a mode nor an account per initiator, so each initiator gets a target of its own,
 with its name in its access list, one CHAP account and one logical unit over the same bytes. tgt
-compares names byte by byte: the list has every form in which hosts have sent the name.
+compares names byte by byte, so the list contains every form of the name that hosts have sent.
 
 A target that was adopted from another service is the exception: all initiators that were adopted
 with it are in its access list, and share its account. It is kept as it was made.
@@ -347,9 +347,9 @@ def _flag(mode: connection.AccessMode) -> str:
 
 def _as_promised(target: tgt_socket.Target, export: connection.Export,
                  grant: connection.Grant) -> bool:
-    """Return True if a target is whole but for its mode and the forms of its initiator's name.
+    """Return True if a target is complete, regardless of its mode and of the forms of the name.
 
-    Its old size is kept while a session uses it.
+    A target in use by a session may still have its old size.
     """
     if len(target.luns) != 1:
         return False
@@ -377,12 +377,12 @@ def _names(target: tgt_socket.Target) -> tuple[str, ...]:
 
 
 def _nodes(names: Iterable[str]) -> set[str]:
-    """Return the initiators that have these names."""
+    """Return the canonical names of the initiators."""
     return set(map(connection.canonical_name, names))
 
 
 def _add_names(client: tgt_socket.Client, number: int, grant: connection.Grant) -> None:
-    """Admit an initiator by each form of its name."""
+    """Add each form of an initiator's name to the access list."""
     for name in grant.admitted:
         with _unless(tgt_socket.Code.ACL_EXISTS):
             client.bind_initiator(number, name)

@@ -1,9 +1,9 @@
 """The sender's side: kept connections, each used by one thread at a time.
 
 The thread that asks sends and reads by itself, so that the answer wakes it and no other. What
-became of a message is one of three: an answer that is proved; it was not sent whole, or refused
-unread, so nothing is done (`endpoints.NotReached`); or nobody knows (`NoAnswer`), and then it is
-never sent again here.
+became of a message is one of three: an answer that is proved; the message was not sent whole, or
+was refused unread, so nothing was done (`endpoints.NotReached`); or the outcome is unknown
+(`NoAnswer`), and the message is never sent again here.
 """
 import collections
 import contextlib
@@ -151,8 +151,8 @@ class Client:
             failing.callback(connection.close)
             answer = _read(connection, limits)
             if answer.status == 503 and not answer.proof:
-                # Before it has read a request, a server has nothing to prove an answer by. Who
-                # only pretends to be the server cannot have had anything done either.
+                # A server cannot prove an answer before it has read a request. A process that only
+                # pretends to be the server cannot have caused any work either.
                 raise endpoints.NotReached('it has too many connections')
             if not trust.is_proved(key, nonce, answer.status, answer.body, answer.proof):
                 raise NoAnswer(f'an answer with status {answer.status} proves nothing')
@@ -166,7 +166,7 @@ class Client:
         """Return a connection over which all of the request has gone, and its nonce.
 
         A kept one may break before it has; the request is not whole then, nobody acts upon it, and
-        it may be sent once more, with a proof of its own.
+        it may be sent once more, with a new proof.
         """
         def send(connection: socket.socket) -> tuple[socket.socket, str]:
             proof = trust.prove(key, self._clock, request.claims, request.body)

@@ -1,8 +1,8 @@
 """The receiver's side: one port for all servers of a transport, and a thread a connection.
 
 A message is handed over only when it is whole, proved, and meant for a server that listens here.
-Its header is proved before its body is read, so that nobody without a key fills the memory. The
-thread that did the work writes the answer: nothing has to wake up for it.
+The header is verified before the body is read, so that clients without a key cannot fill the
+memory. The thread that did the work writes the answer, without waking up another thread.
 """
 import contextlib
 import dataclasses
@@ -45,7 +45,7 @@ Take = Callable[[incoming.HttpIncomingMessage], bool]
 
 
 class _State(enum.Enum):
-    """How far a connection has come."""
+    """Progress of a connection."""
 
     UNPROVED = 'nobody has proved to have a key: it gives way to a new one'
     IDLE = 'a request was proved'
@@ -75,7 +75,7 @@ class Server:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._servers: dict[tuple[str, str], Take] = {}
-        # The oldest first.
+        # Ordered by age, the oldest first.
         self._connections: dict[socket.socket, _State] = {}
         host, port = listen
         try:
@@ -150,7 +150,7 @@ class Server:
         if oldest is not None or full:
             LOG.warning('Connection is refused: there are %s already', self._most)
         if oldest is not None:
-            # Its thread closes it.
+            # The thread of the connection closes it.
             _refuse(oldest)
         if full:
             _refuse(connection)
@@ -194,17 +194,17 @@ class Server:
         return not reply.lost and self._set(connection, _State.IDLE)
 
     def _read(self, connection: socket.socket) -> _Received | None:
-        """Return the next request, proved and whole; None if no more comes, or none is wanted.
+        """Return the next proved and complete request, or None if no more is to be read.
 
         :raises Malformed: what came is no request
-        :raises Untrusted: it is not proved
+        :raises Untrusted: the request is not proved
         """
         reader, until = wire.RequestReader(), 0.0
         head: tuple[wire.Request, trust.Proof, trust.Key] | None = None
         connection.settimeout(IDLE_SECONDS)
         while head is None or not reader.whole:
             try:
-                # While it waits, the whole of its room is taken.
+                # The buffer is allocated in full while the thread waits.
                 data = connection.recv(_HEADER_PIECE_BYTES if head is None else _PIECE_BYTES)
             except TimeoutError:
                 return None
@@ -228,14 +228,14 @@ class Server:
     def _prove(self, request: wire.Request,
                proof: trust.Proof) -> tuple[wire.Request, trust.Proof, trust.Key]:
         """
-        :raises Untrusted: the header does not say what somebody with a key has said to this server
+        :raises Untrusted: the header is not that of a client with a key for this server
         """
         if request.authority != self.address.authority:
             raise trust.Untrusted('it is meant for another address')
         return request, proof, self._verifier.check(proof, request.claims)
 
     def _set(self, connection: socket.socket, state: _State) -> bool:
-        """Record how far a connection has come; return True if it may go on."""
+        """Record the progress of a connection; return False if it must be closed."""
         with self._lock:
             if connection not in self._connections:
                 return False
@@ -243,8 +243,8 @@ class Server:
             return not self._stopped.is_set()
 
     def _leave(self, connection: socket.socket, data: bytes) -> None:
-        """Send it, and discard a while what still comes: else it would be lost with the
-        connection."""
+        """Send the data, and discard what still arrives for a while, since closing a
+        connection with unread data would lose the answer."""
         until = self._clock.monotonic() + REQUEST_SECONDS
         connection.settimeout(_LEAVE_SECONDS)
         connection.sendall(data)
@@ -282,9 +282,9 @@ class Server:
 
 
 def _refuse(connection: socket.socket) -> None:
-    """Refuse a connection because there are too many, and end it. Nothing that it brought is done.
+    """Reject a connection because of the limit, and close it. None of its data is processed.
 
-    Another thread may read from it meanwhile; an encrypted one ends without a word.
+    Another thread may be reading from it. A TLS connection is closed without an answer.
     """
     with contextlib.suppress(OSError):
         if not isinstance(connection, ssl.SSLSocket):

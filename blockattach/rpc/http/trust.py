@@ -88,10 +88,11 @@ class Keyring:
 
 
 class Proof(NamedTuple):
-    """Proof in the header of a request: the name of its key, when it was made, a nonce, the
-    SHA-256 of the body, and the HMAC over all of them and the claims.
+    """Proof in the header of a request.
 
-    So a header is proved before any of its body is read, and nobody without a key has a body kept.
+    It consists of the key name, the time, a nonce, the SHA-256 of the body, and the HMAC over
+    these and the claims. The header can therefore be verified before the body is read, so that no
+    body of a client without a key is kept in memory.
     """
 
     key: str
@@ -102,7 +103,7 @@ class Proof(NamedTuple):
 
 
 def prove(key: Key, clock: clocks.Clock, claims: tuple[str, ...], body: bytes) -> Proof:
-    """Return the proof of a request with these claims. No claim has a line break in it."""
+    """Return the proof of a request with these claims, none of which contains a line break."""
     said = key.name, repr(_seconds(clock)), secrets.token_hex(16), _digest(body)
     return Proof(*said, _mac(key, _REQUEST, *claims, *said))
 
@@ -128,8 +129,8 @@ class Verifier:
         self._seen: collections.OrderedDict[str, float] = collections.OrderedDict()
 
     def check(self, proof: Proof, claims: tuple[str, ...]) -> Key:
-        """Return the key of a request whose header is new and says what its sender has said; its
-        body is compared by `check_body`.
+        """Return the key of a request whose header is new and authentic. `check_body` verifies
+        its body.
 
         :raises Untrusted: it may not be
         """

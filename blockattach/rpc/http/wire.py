@@ -25,7 +25,7 @@ _MOST_BYTES = HEADER_BYTES + 2 * BODY_BYTES
 _LINE_BYTES = 4
 """Of a header besides name and value."""
 _MOST_HEADERS = 32
-"""Each costs a hundred times its bytes in memory, and neither end sends ten."""
+"""Maximum number of headers. Each takes a hundred times its size, and clients send few."""
 _ROOT = '/rpc/'
 _OPTIONS = (orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
             | orjson.OPT_PASSTHROUGH_DATETIME)
@@ -139,10 +139,10 @@ def closing(body: bytes, proof: str) -> bytes:
 
 
 class Reader:
-    """Takes one message in, in whatever pieces it comes; httptools calls ``on_...``.
+    """Parser of one message that arrives in pieces; httptools calls ``on_...``.
 
-    :ivar whole: nothing of the message is missing
-    :ivar in_body: nothing of its header is
+    :ivar whole: the message is complete
+    :ivar in_body: the header is complete
     """
 
     parser: httptools.HttpRequestParser | httptools.HttpResponseParser
@@ -244,14 +244,13 @@ class RequestReader(Reader):
 
     @property
     def body(self) -> bytes:
-        """Body of the request, as far as it has come."""
+        """Part of the body that has arrived so far."""
         return bytes(self._body)
 
     def request(self) -> tuple[Request, trust.Proof]:
-        """Return the request and its proof, once its header is there. Its body may come later, and
-        is not in it.
+        """Return the request without its body, and its proof, once the header is complete.
 
-        :raises Malformed: a part of the header is missing, or is none
+        :raises Malformed: a part of the header is missing or invalid
         """
         get = self._headers.get
         try:

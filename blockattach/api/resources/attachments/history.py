@@ -108,7 +108,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show what happened to the attachments of a volume, live or gone.
 
-    :raises InvalidInput: ``volume_id`` is no id, or another parameter is malformed
+    :raises InvalidInput: ``volume_id`` is missing or invalid, or another parameter is malformed
     """
     found = history.of_volume(
         services.database, _volume_id(call),

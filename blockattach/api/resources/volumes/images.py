@@ -17,7 +17,7 @@ from blockattach.policy import access
 from blockattach.policy import volumes as policies
 
 KEYS = ('image_id', 'imageRef')
-"""The fields that name the image of a new volume."""
+"""Fields of the request that name the image of a new volume."""
 _OTHERS = ('snapshot_id', 'source_volid', 'backup_id')
 _MORE = operation.V(3, 1)
 _RESERVED = 'reserved'
@@ -59,10 +59,12 @@ REIMAGE = schema.obj({'image_id': {**schema.UUID, 'maxLength': 36},
 
 def find_image(services: api_services.ApiServices, call: operation.Call,
                asked: Mapping[str, Any]) -> images.Image | None:
-    """Return the image that a new volume is to be made of; None: none is named, or another source
-    is named besides, and what is wrong with that is said where that one is looked up.
+    """Return the image to create the volume from, or None.
 
-    :raises InvalidInput: there is no such image, or no Glance
+    None is also returned if the request names another source as well. The code that looks up
+    that source raises the error.
+
+    :raises InvalidInput: the image does not exist, or Glance is not configured
     :raises Conflict: several images have that name
     """
     ref = next((asked[key] for key in KEYS if asked.get(key)), None)
@@ -76,7 +78,7 @@ def find_image(services: api_services.ApiServices, call: operation.Call,
 
 def with_type(services: api_services.ApiServices, call: operation.Call, image: images.Image,
               asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what is asked for with the volume type that the image names, unless one is named."""
+    """Return the request with the volume type of the image, unless the request names a type."""
     kind = image.properties.get(images.VOLUME_TYPE)
     if not kind or asked.get('volume_type'):
         return asked
@@ -84,7 +86,7 @@ def with_type(services: api_services.ApiServices, call: operation.Call, image: i
         return {**asked, 'volume_type': access.find_volume_type(
             call.context, services.database, kind).id}
     except errors.NotFound:
-        # As if it named none: another cloud may have such a type.
+        # Images may come from another cloud, whose types do not exist here.
         return asked
 
 

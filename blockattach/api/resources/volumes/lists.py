@@ -17,7 +17,7 @@ _METADATA_SUMMED_UP = V(3, 36)
 _TIMES = frozenset(('created_at', 'updated_at'))
 _BOOLEANS = frozenset(('bootable', 'multiattach', 'shared_targets'))
 _METADATA = frozenset(('metadata', 'glance_metadata'))
-# A name may begin and end with a quote itself.
+# The name of a volume may itself begin and end with a quote.
 _RAW = frozenset(('name', 'display_name'))
 _TEXTS = frozenset(volume_queries.SORT_COLUMNS) - _TIMES - _BOOLEANS - {'size'}
 _FALSE_WORDS = frozenset(('False', 'false', 'FALSE'))
@@ -105,7 +105,7 @@ def _filters(services: api_services.ApiServices,
 
 
 def _sizes(text: str) -> list[int]:
-    """Return the sizes that a filter names; what is no size matches nothing."""
+    """Return the valid sizes in a filter. Other values match no volume."""
     found = listing.literal(text)
     return [int(one) for one in (found if isinstance(found, list) else [found or ''])
             if one.isascii() and one.isdigit() and len(one) < 10]

@@ -19,7 +19,7 @@ _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _BASE = schema.wrapped('volume', schema.obj({
     'name': _TEXT, 'description': _TEXT, 'availability_zone': _NAME,
     'bootable': views.BOOLEAN, 'volume_type': _NAME,
-    # Clients that name a cluster send null.
+    # Clients that pass a cluster send a null host.
     'host': {'type': ['string', 'null'], 'minLength': 1, 'maxLength': 255},
     'ref': manageable.REFERENCE, 'metadata': schema.nullable(metadata.PAIRS),
 }, required=['ref']))

@@ -19,8 +19,8 @@ progress_of = images.progress_of
 _KEYS = ('snapshot_id', 'source_volid')
 _IMAGES = images.KEYS
 _BOOTED = operation.V(3, 46)
-"""From here on an image that Nova made of a server that boots from a volume stands for the
-snapshot that its property names."""
+"""First microversion at which an image of a volume-backed server stands for the snapshot in its
+properties."""
 
 
 def made_before(services: api_services.ApiServices, call: operation.Call,
@@ -37,12 +37,13 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
 
 def of_image(services: api_services.ApiServices, call: operation.Call, asked: Mapping[str, Any],
              ) -> tuple[domain_images.Image | None, Mapping[str, Any]]:
-    """Return the image that a new volume is to be made of, and what is asked for besides: the
-    image may say which type, or stand for a snapshot, which takes its place.
+    """Return the image to create the volume from, and the request with values from the image.
 
-    :raises InvalidInput: there is no such image, or no Glance
+    The image can set the volume type, or refer to a snapshot that replaces the image.
+
+    :raises InvalidInput: the image does not exist, or Glance is not configured
     :raises Conflict: several images have that name
-    :raises NotFound: it stands for a snapshot that the caller does not see
+    :raises NotFound: the image refers to a snapshot that the caller cannot see
     """
     image = images.find_image(services, call, asked)
     if image is None:

@@ -155,7 +155,7 @@ class VolumeGroup:
             raise errors.BackendRefused(reason=str(exc)) from exc
         except OSError as exc:
             if exc.errno in disks.MEANINGS:
-                # Of a disk, while bytes were copied.
+                # An error of the disk during a copy.
                 raise disks.error_of(exc, size_gb) from exc
             raise errors.BackendUncertain(
                 reason=f'what acts on LVM for us failed: {exc}; see helper_command in '
@@ -183,7 +183,7 @@ def deleted_name(name: str) -> str:
 
 
 def replaced_by(name: str) -> str | None:
-    """Return the name of the volume that has replaced a deleted one, should there be such."""
+    """Return the name of the volume that replaced a deleted one, or None for other names."""
     if not name.startswith(DELETED):
         return None
     return f'{VOLUME}{name.removeprefix(DELETED).rpartition("-")[0]}'

@@ -235,7 +235,7 @@ class LvmStore(base.VolumeStore):
                 reason=f'{self._group.name}/{name} was left half-way: {exc}') from exc
 
     def _size_of_copy(self, size: int, volume: base.StoredVolume) -> int:
-        """Return the size of a volume made of one of ``size`` bytes, in bytes.
+        """Return the size in bytes of a copy of a volume of ``size`` bytes.
 
         The source may have been extended since the copy was accepted.
         """

@@ -27,14 +27,14 @@ class ThinStore(store.LvmStore):
         self._reported = 0
 
     def check(self) -> None:
-        """See `base.VolumeStore`. Removes volumes that a revert had replaced when it was killed.
+        """Check the store, and delete the volumes that interrupted reverts have replaced.
 
-        What is unfinished stays for the repeat, which begins anew, and for the deletion: LVM does
-        not tell whether a living process makes it, and of a volume that has no name yet it may be
-        all that a revert goes on with. There is one for each volume, and pools count it.
+        Unfinished volumes are kept until the verb is repeated or the volume is deleted. LVM does
+        not show whether a running process works on them, and an unnamed volume may be all that a
+        revert can resume from. Each volume has at most one, which the pool's usage includes.
         """
         super().check()
-        # Another process of the cluster may be about to remove them, and would find them gone.
+        # Another process of the cluster may be deleting the same volumes.
         if not self._settings.shared:
             self._remove_replaced()
 
@@ -131,7 +131,7 @@ class ThinStore(store.LvmStore):
         try:
             content = self._group.content()
             for name, found in content.volumes.items():
-                # Before the new volume has its name the revert is not done.
+                # The revert is finished once the new volume has its name.
                 if (found.ours and found.pool == self._pool_name and not found.open
                         and group.replaced_by(name) in content.volumes):
                     self._discard(found)
@@ -163,9 +163,7 @@ class ThinStore(store.LvmStore):
             self._group.do(lvm.rename, unfinished, volume.name)
 
     def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
-        """Create a volume of ``size`` bytes that begins with those of ``origin``, whole or not at
-        all.
-        """
+        """Create a volume of ``size`` bytes atomically, beginning with the bytes of ``origin``."""
         self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=size / units.GIB)
         if size != origin.size:
             resize = lvm.extend if size > origin.size else lvm.cut

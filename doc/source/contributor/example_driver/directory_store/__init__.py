@@ -15,8 +15,11 @@ from blockattach.drivers import base
 
 
 class DirectoryStore(base.VolumeStore):
-    """One pool: the folder ``volumes_dir``. A directory without ``bytes`` is not a volume yet, or
-    no more: what a killed process leaves is found by the repeat and by the deletion."""
+    """Store with one pool, the folder ``volumes_dir``.
+
+    A directory without the file ``bytes`` is not a volume. Killed processes can leave such
+    directories, which a repeat or the deletion of the volume removes.
+    """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -47,7 +50,7 @@ class DirectoryStore(base.VolumeStore):
     def delete(self, volume: base.StoredVolume) -> None:
         path = self._file(volume)
         with disks.translated():
-            # Without its bytes it is no volume any more, wherever the rest is interrupted.
+            # Deleted first: without this file, the directory no longer counts as a volume.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             with contextlib.suppress(FileNotFoundError):
