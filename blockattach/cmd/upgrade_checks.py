@@ -103,7 +103,7 @@ def options(at: database_checks.Installation) -> Result:
     for option in REPLACED:
         at.conf.register_opt(cfg.StrOpt(option.name), group=option.group)
         if at.conf[option.group][option.name] is not None:
-            lines.append(f'[{option.group}] {option.name} is called {option.now} now')
+            lines.append(f'[{option.group}] {option.name} has been renamed to {option.now}')
     return Result(Code.WARNING, '\n'.join(lines)) if lines else database_checks.ok()
 
 

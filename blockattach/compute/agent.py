@@ -202,7 +202,7 @@ def _foreseen(act: str, server_id: str | None = None,
     except errors.BlockattachError:
         raise
     except Exception as exc:
-        LOG.exception('Cannot do what was asked for on the host%s', log.fields(
+        LOG.exception('Failed to run call on the host%s', log.fields(
             server_id=server_id, volume_id=volume_id))
         if errors.is_defect(exc):
             raise errors.HostDefect(act=act, error=type(exc).__name__) from exc

@@ -368,7 +368,7 @@ def _reason(exc: BaseException) -> str:
     """Return the text that clients see for a failure."""
     if not errors.is_defect(exc):
         return str(exc)
-    LOG.error('Failed to do an act on a server: a programming error', exc_info=exc)
+    LOG.error('Server operation failed because of a programming error', exc_info=exc)
     return (f'cannot do that: a programming error ({type(exc).__name__}). The log of the compute '
             'API has the traceback')
 

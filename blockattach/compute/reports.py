@@ -87,7 +87,7 @@ class Reports:
             if (host, server_id) in self._ending:
                 return
             self._ending.add((host, server_id))
-        LOG.warning('Server is not to run on this host and is ended%s', log.fields(
+        LOG.warning('Destroying server that must not run on this host%s', log.fields(
             server_id=server_id, host=host))
         ended = self._executor.submit(self._end, ctxt, host, version, server_id)
         ended.add_done_callback(lambda _done: self._ending.discard((host, server_id)))

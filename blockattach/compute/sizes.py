@@ -59,12 +59,12 @@ class Sizes:
                 self._tools.agents.on(host).resize(caller, server_id, volume_id,
                                                    sizes[volume_id])
             except errors.ServiceUnreachable as exc:
-                LOG.warning('Skipping new sizes of volumes: the agent is not reached%s',
+                LOG.warning('Skipping new volume sizes, agent unreachable%s',
                             log.fields(host=host, reason=exc))
                 return
             except errors.BlockattachError as exc:
-                LOG.warning('Server sees the new size of a volume once it is started anew%s',
+                LOG.warning('Failed to notify guest of volume size, will apply at next start%s',
                             log.fields(server_id=server_id, volume_id=volume_id, reason=exc))
             except Exception:
-                LOG.exception('Failed to show a server the new size of a volume%s', log.fields(
+                LOG.exception('Failed to notify guest of volume size%s', log.fields(
                     server_id=server_id, volume_id=volume_id))

@@ -355,7 +355,7 @@ def _part(body: Mapping[str, Any], name: str) -> Any:
     :raises StorageUnavailable: the response is incomplete or not from block storage
     """
     if name not in body:
-        raise errors.StorageUnavailable(reason=f'its answer has no {name}')
+        raise errors.StorageUnavailable(reason=f'the response has no {name}')
     return body[name]
 
 

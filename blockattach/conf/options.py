@@ -97,7 +97,7 @@ class Unknown(NamedTuple):
         """Sentence without the path, for a list by file."""
         meant = f': is {self.nearest} meant?' if self.nearest else ''
         if not self.name:
-            return f'[{self.group}] is no known group{meant}'
+            return f'[{self.group}] is not a known group{meant}'
         return f'[{self.group}] {self.name} is not known{meant}'
 
 
@@ -163,9 +163,9 @@ def check_supported(conf: cfg.ConfigOpts) -> None:
     found = [str(one) for one in find_unsupported(conf) if (one.group, one.name) not in accepted]
     if found:
         raise errors.ConfigurationError(
-            reason=f'cannot start with options of Cinder that have no effect here and without '
-                   f'which the service would be less safe: {", ".join(found)}. To start without '
-                   f'their effect, name them in [service] accept_unsupported')
+            reason='cannot start, because security-related options of Cinder have no effect '
+                   f'here: {", ".join(found)}. To start without their effect, name them in '
+                   f'[service] accept_unsupported')
 
 
 def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
@@ -209,7 +209,7 @@ def _accepted(name: str) -> tuple[str, str]:
     key = _group(group or _DEFAULT), _plain(last)
     if key[0] not in cinder_options.GROUPS or key[1] not in cinder_options.GROUPS[key[0]].stops:
         raise errors.ConfigurationError(
-            reason=f'{name} is no option of Cinder that stops the start')
+            reason=f'{name} is not an option of Cinder that prevents the start')
     return key
 
 

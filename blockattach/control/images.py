@@ -120,12 +120,12 @@ class ImageControl:
     def _delete_image(self, caller: context.RequestContext, volume_id: str,
                       image_id: str) -> None:
         """Delete the image of an upload that was ended in the meantime."""
-        LOG.warning('Upload does not go on with its image%s', log.fields(
+        LOG.warning('Deleting image of ended upload%s', log.fields(
             volume_id=volume_id, image_id=image_id))
         try:
             self._asked().delete(caller, image_id)
         except errors.GlanceUnavailable as exc:
-            LOG.warning('Cannot delete an image without bytes%s', log.fields(
+            LOG.warning('Failed to delete incomplete image%s', log.fields(
                 image_id=image_id, reason=exc))
 
     def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,

@@ -31,24 +31,24 @@ _LONGEST_SHOWN = 80
 
 def _text(value: Any, shortest: int = 0, longest: int = LONGEST) -> str:
     if not isinstance(value, str):
-        raise ValueError('it is no text')
+        raise ValueError('not a text')
     if not shortest <= len(value) <= longest:
-        raise ValueError(f'its length is {len(value)}, and not {shortest} to {longest}')
+        raise ValueError(f'length {len(value)} is not between {shortest} and {longest}')
     _check_characters(value)
     return value
 
 
 def _number(least: int, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError('it is no whole number')
+        raise ValueError('not an integer')
     if not least <= value <= LARGEST:
-        raise ValueError(f'it is not between {least} and {LARGEST}')
+        raise ValueError(f'not between {least} and {LARGEST}')
     return value
 
 
 def _one_of(values: Collection[str | None], value: Any) -> Any:
     if value not in values:
-        raise ValueError(f'it is none of {", ".join(filter(None, values))}')
+        raise ValueError(f'not one of {", ".join(filter(None, values))}')
     return value
 
 
@@ -60,20 +60,20 @@ def _optional(reader: Reader, value: Any, empty: Any = None) -> Any:
 def _id(value: Any) -> str:
     """Return a valid id. Names on backends are derived from ids."""
     if not isinstance(value, str) or not _is_uuid(value) or str(uuid.UUID(value)) != value:
-        raise ValueError('it is no UUID in lower case')
+        raise ValueError('not a UUID in lower case')
     return value
 
 
 def _server_id(value: Any) -> str:
     """Return a valid UUID. Clients send server ids in any case, with or without dashes."""
     if not isinstance(value, str) or not _is_uuid(value):
-        raise ValueError('it is no UUID')
+        raise ValueError('not a UUID')
     return value
 
 
 def _flag(value: Any) -> bool:
     if value not in (0, 1):
-        raise ValueError('it is neither true nor false')
+        raise ValueError('not a boolean')
     return bool(value)
 
 
@@ -85,7 +85,7 @@ def _moment(value: Any) -> datetime.datetime:
         return found if found.tzinfo is None \
             else found.astimezone(datetime.UTC).replace(tzinfo=None)
     except (ValueError, TypeError, OverflowError):
-        raise ValueError('it is no date') from None
+        raise ValueError('not a date') from None
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -93,9 +93,9 @@ def _object(value: Any) -> dict[str, Any]:
     try:
         found = json.loads(value, parse_constant=_refuse_constant)
     except (ValueError, TypeError, RecursionError):
-        raise ValueError('it is no JSON') from None
+        raise ValueError('not JSON') from None
     if not isinstance(found, dict | None):
-        raise ValueError('it is no JSON of an object')
+        raise ValueError('not a JSON object')
     _check_levels(found)
     return found or {}
 
@@ -210,7 +210,7 @@ def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
         try:
             taken[column] = reader(value)
         except ValueError as exc:
-            wrong.append(f'{column}: {"it is NULL" if value is None else exc}')
+            wrong.append(f'{column}: {"must not be NULL" if value is None else exc}')
     return taken, wrong
 
 
@@ -225,7 +225,7 @@ def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
         counted = collections.Counter(keys)
         for number, key in enumerate(keys):
             if counted[key] > 1 and None not in key:
-                said[number] = f'{", ".join(columns)}: another live row says the same'
+                said[number] = f'{", ".join(columns)}: another live row has the same value'
     return said
 
 
@@ -257,9 +257,9 @@ def _is_uuid(value: str) -> bool:
 def _check_characters(value: str) -> None:
     """:raises ValueError: the text cannot be stored"""
     if '\0' in value:
-        raise ValueError('it has a zero character')
+        raise ValueError('contains a NUL character')
     if not value.isascii() and any('\ud800' <= one <= '\udfff' for one in value):
-        raise ValueError('it is no text of UTF-8')
+        raise ValueError('not UTF-8')
 
 
 def _check_levels(value: Any) -> None:
@@ -271,15 +271,15 @@ def _check_levels(value: Any) -> None:
             if isinstance(one, str):
                 _check_characters(one)
             elif isinstance(one, float) and not math.isfinite(one):
-                raise ValueError('it has a number that is none')
+                raise ValueError('contains a number that is not finite')
             elif isinstance(one, Mapping):
                 inner += [*one, *one.values()]
             elif isinstance(one, list):
                 inner += one
         level = inner
     if level:
-        raise ValueError(f'it has more than {_MOST_LEVELS} levels')
+        raise ValueError(f'nested deeper than {_MOST_LEVELS} levels')
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f'{name} is no JSON')
+    raise ValueError(f'{name} is not JSON')

@@ -205,7 +205,7 @@ def attachment(found: Found, choices: Choices) -> Taken:
     :raises Refused: its host has a session that could not be kept
     """
     if found.mode not in cinder_rows.ATTACH_MODES:
-        raise Refused('damaged', 'attach_mode: it is none that an attachment can have')
+        raise Refused('damaged', 'attach_mode: not rw, ro or NULL')
     mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
     state, changed = _state(found)
     # What was exported may be in use by a host of which nothing is written down.
@@ -239,8 +239,8 @@ def _credential(column: str, account: Any, password: Any) -> connection.Credenti
     for name, value, longest in (('account', account, _LONGEST_ACCOUNT),
                                  ('password', password, _LONGEST_PASSWORD)):
         if not isinstance(value, str) or not _WORD.fullmatch(value) or len(value) > longest:
-            raise Refused('damaged', f'{column}: the {name} of CHAP is not 1 to {longest} '
-                                     'characters of ASCII without blanks')
+            raise Refused('damaged', f'{column}: the CHAP {name} is not 1 to {longest} '
+                                     'ASCII characters without blanks')
     return connection.Credential(account, password)
 
 
@@ -284,7 +284,7 @@ def _connection(found: Found) -> dict[str, Any]:
         raise Refused('other_target')
     for key, is_right in _FACTS.items():
         if not is_right(info[key]) if info.get(key) is not None else key in _NEEDED:
-            raise Refused('damaged', f'connection_info: {key} is missing, or of another kind')
+            raise Refused('damaged', f'connection_info: {key} is missing or invalid')
     return {'driver_volume_type': 'iscsi', 'target_discovered': False,
             **{key: info[key] for key in _FACTS if info.get(key) is not None}}
 

@@ -100,8 +100,8 @@ class HostDefect(HostError):
     """Programming error on the host, on which a retry fails in the same way."""
 
     code = 'host.defect'
-    text = ('cannot do %(act)s on the host: a programming error (%(error)s). Its log has the '
-            'traceback')
+    text = ('cannot do %(act)s on the host: a programming error (%(error)s). The log of '
+            'the agent has the traceback')
 
 
 class DeviceBusy(HostError):

@@ -30,7 +30,7 @@ _TICK_SECONDS = 1.0
 _ENDING_TICK_SECONDS = 0.05
 _ANSWER_SECONDS = 120
 _LEAVE_SECONDS = 2
-_NO_ROOM = '503 Service Unavailable', 'Too much is sent at once. Repeat the request later.'
+_NO_ROOM = '503 Service Unavailable', 'Too many requests are being sent. Repeat the request later.'
 _TIMED_OUT = '408 Request Timeout', 'The request did not come in time.'
 _MOST_AT_ONCE = 65536
 """More than a record of TLS has: what was decrypted is never left behind in it."""

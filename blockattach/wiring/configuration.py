@@ -83,7 +83,7 @@ class Reloads:
                 act()
             except Exception as exc:
                 self._failed[act] = str(exc)
-                LOG.exception('Cannot reload a part of the process, the former one stays')
+                LOG.exception('Failed to reload a part of the process, keeping its former state')
         LOG.info('Configuration is reloaded')
         return True
 
@@ -170,7 +170,7 @@ def _log_unread(conf: cfg.ConfigOpts) -> None:
             LOG.warning('Group of options is not known and has no effect%s', log.fields(
                 path=unknown.path, group=unknown.group, nearest=unknown.nearest))
     for path, group, name in options.find_unneeded(conf):
-        LOG.info('Option of Cinder is not needed here%s', log.fields(
+        LOG.info('Ignoring option of Cinder that is not needed here%s', log.fields(
             path=path, group=group, option=name))
 
 

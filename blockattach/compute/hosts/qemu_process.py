@@ -233,7 +233,7 @@ def _kill(descriptor: int, pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     if not _has_ended(descriptor, _KILL_SECONDS):
-        raise errors.HostError(reason=f'process {pid} of QEMU does not end')
+        raise errors.HostError(reason=f'QEMU process {pid} does not end')
 
 
 def _has_ended(descriptor: int, seconds: float) -> bool:

@@ -25,7 +25,7 @@ _OF_TYPES = ('volume_type_extra_specs', 'encryption', 'volume_type_projects',
              'default_volume_types')
 _PARTS = _OF_TYPES[:2]
 """A volume type is refused if one of these rows is refused: it would be a different type."""
-_NO_SPECS = 'qos_specs_id: no QoS specs that can be taken have this id'
+_NO_SPECS = 'qos_specs_id: no imported QoS specs have this id'
 
 
 @dataclasses.dataclass(slots=True)
@@ -142,7 +142,7 @@ def _qos_specs(cinder: source.Source, now: datetime.datetime,
 
 def _wrong_specs(consumer: str | None, specs: Mapping[str, str | None]) -> str | None:
     if consumer not in qos.CONSUMERS:
-        return f'consumer: it is none of {", ".join(qos.CONSUMERS)}'
+        return f'consumer: not one of {", ".join(qos.CONSUMERS)}'
     try:
         qos.check(specs)
     except errors.InvalidInput as exc:

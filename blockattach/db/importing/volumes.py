@@ -104,7 +104,7 @@ class Reader:
             return self._draft(row, parts)
         except Exception as exc:  # noqa: BLE001 - whatever a row holds, the message names it
             return [checks.finding('volumes', row, 'damaged',
-                                   f'it cannot be read ({type(exc).__name__})')]
+                                   f'cannot be read ({type(exc).__name__})')]
 
     def _draft(self, row: dict[str, Any],
                parts: dict[str, list[dict[str, Any]]]) -> Draft | list[report.Finding]:

@@ -96,7 +96,7 @@ def write(database: engine.Database, batch: Sequence[volumes.Draft],
             raise
         if len(batch) == 1:
             reason = ' '.join(str(getattr(inner, 'orig', None) or inner).split())
-            LOG.warning('Cannot write a volume of Cinder%s', log.fields(
+            LOG.warning('Failed to import volume%s', log.fields(
                 volume_id=batch[0].id, reason=reason))
             into.refused.append(report.Finding(
                 importing.NOT_WRITTEN, 'volumes', batch[0].id, text=reason))

@@ -61,7 +61,7 @@ def change_metadata(database: engine.Database, volume: records.Judged,
     """
     with database.writer() as connection:
         changed = _change(connection, models.volume_metadata, volume, change)
-    log.step(LOG, 'Metadata of a volume is changed', volume_id=volume.id)
+    log.step(LOG, 'Volume metadata updated', volume_id=volume.id)
     return changed
 
 
@@ -71,7 +71,7 @@ def change_image_metadata(database: engine.Database, volume: records.Judged,
     """Change what is known of the image of a volume; else as `change_metadata`."""
     with database.writer() as connection:
         changed = _change(connection, models.volume_image_metadata, volume, change)
-    log.step(LOG, 'Image metadata of a volume is changed', volume_id=volume.id)
+    log.step(LOG, 'Volume image metadata updated', volume_id=volume.id)
     return changed
 
 

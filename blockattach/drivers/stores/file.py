@@ -271,8 +271,8 @@ class FileStore(base.VolumeStore):
                              log.fields(path=path))
         except OSError as exc:
             # Not fatal: complete volumes can still be served.
-            LOG.warning('Failed to delete what a killed process left unfinished, will retry at '
-                        'the next start%s', log.fields(path=self._folder, reason=exc.strerror))
+            LOG.warning('Failed to delete unfinished files of killed processes, will retry '
+                        'at the next start%s', log.fields(path=self._folder, reason=exc.strerror))
 
     def _make_room(self, size_gb: float) -> None:
         with disks.translated():

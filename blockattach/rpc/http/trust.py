@@ -172,7 +172,7 @@ def check_body(proof: Proof, body: bytes) -> None:
     :raises Untrusted: the body is not that of the request
     """
     if not _same(_digest(body), proof.digest):
-        raise Untrusted('its body is another one')
+        raise Untrusted('the body does not match the digest in the header')
 
 
 def check_topic(key: Key, topic: str) -> None:

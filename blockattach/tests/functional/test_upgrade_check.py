@@ -134,7 +134,7 @@ class UpgradeTest(CheckTestCase):
     def test_the_name_that_the_release_before_gave_an_option(self):
         self.manage('db', 'sync')
         self.check_file(2, '[rpc]\nthreads = 3\n', 'Names of options',
-                        'threads is called rpc_threads now')
+                        'threads has been renamed to rpc_threads')
 
 
 class FindingsTest(CheckTestCase):

@@ -67,7 +67,7 @@ class ReloadsTest(instances.ProcessTestCase):
                 os.rename(file, former)
                 break_path()
                 process.send_signal(signal.SIGHUP)
-                self.wait_for(lambda former=former: 'Cannot open the log file again'
+                self.wait_for(lambda former=former: 'Failed to reopen the log file'
                               in former.read_text(), process)
                 self.assertEqual(200, self.ask('/v3/p/volumes')[0])
                 self.wait_for(lambda: str(file) in (self.fault('api') or ''), process)

@@ -51,11 +51,11 @@ HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
 
 OF_VOLUME = {OF_VOLUME_SINCE: {
     'volume_id': {'type': 'string', 'format': 'uuid',
-                  'description': 'of which volume, required; it may be deleted'},
+                  'description': 'ID of the volume, required. The volume may be deleted.'},
     'all_tenants': {'type': 'boolean',
-                    'description': 'also what happened while the volume was of another project, '
+                    'description': 'also events while the volume belonged to another project, '
                                    'for administrators'},
-    _AFTER: {'type': 'integer', 'description': 'only what came after the move with this id'},
+    _AFTER: {'type': 'integer', 'description': 'only events after the one with this id'},
     'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
 _OF_VOLUME = schema.View({
     'id': answers.INTEGER,
@@ -150,5 +150,5 @@ def _volume_id(call: operation.Call) -> str:
 def _generation(call: operation.Call) -> int:
     text = call.query.get(_AFTER, '0')
     if not (text.isascii() and text.isdigit() and len(text) < 18):
-        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not a number of a move.")
+        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not the id of an event.")
     return int(text)

@@ -124,7 +124,7 @@ class CarriedOverTest(unittest.TestCase):
         self.assertIn('[DEFAULT] auth_strategy', reason)
 
     def test_accepting_an_unknown_option_is_refused(self):
-        self.assertIn('auth_strategi is no option of Cinder that stops the start',
+        self.assertIn('auth_strategi is not an option of Cinder that prevents the start',
                       self.reason('[service]\naccept_unsupported = auth_strategi'))
 
     def test_unsupported_option_of_the_environment_stops_start(self):

@@ -107,7 +107,7 @@ class UnknownOptionsTest(unittest.TestCase):
             with self.subTest(text):
                 [found] = self.found(text)
                 self.assertEqual((str(self.path), group, '', nearest), tuple(found))
-        self.assertEqual('[storage-2] is no known group', found.finding)
+        self.assertEqual('[storage-2] is not a known group', found.finding)
 
     def test_backend_that_is_not_enabled_is_judged(self):
         [found] = self.found('[storage-2]\nvolumes_dir = /x\ntarget_prot = 3260')

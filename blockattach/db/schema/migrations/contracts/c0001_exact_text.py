@@ -83,7 +83,7 @@ def _name_padded(bind: sa.Connection, table: str, column: str) -> None:
         f'SELECT DISTINCT `{column}` FROM `{table}` WHERE `{column}` LIKE :blank LIMIT :most'),
         {'blank': '% ', 'most': _NAMED}).scalars().all()
     if found:
-        LOG.warning('Texts with a blank at the end are texts of their own from now on table=%s '
+        LOG.warning('Keys with trailing blanks no longer equal the keys without table=%s '
                     'column=%s texts=%r', table, column, found)
 
 
