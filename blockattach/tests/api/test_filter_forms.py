@@ -1,4 +1,4 @@
-"""Values of filters in each form that clients write them in: numbers, truth values, quotes."""
+"""Values of filters in every form that clients send: numbers, booleans, quoted texts."""
 from urllib import parse
 
 from blockattach.tests.api import snapshots

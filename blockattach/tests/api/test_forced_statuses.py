@@ -1,13 +1,13 @@
-"""Statuses of a volume after each verb that ends an attachment by force, as the peer has them."""
+"""Statuses of a volume after each verb that forces a detach, compared with the peer."""
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 
 KEPT = ('maintenance',)
 ERRORS = ('error', 'error_deleting', 'error_extending', 'error_managing', 'error_restoring',
           'error_backing-up')
-# What an administrator may say of a volume, with attachments and without.
+# Statuses that an administrator can set, with and without attachments.
 WITH_ATTACHMENTS = (*ERRORS, 'creating', 'downloading', *KEPT)
-# Of each kind one, where all of them have been tried.
+# A sample of statuses, all of which the peer comparison has covered.
 SOME = ('error', 'creating', *KEPT)
 WITHOUT = (*WITH_ATTACHMENTS, 'attaching', 'detaching', 'reserved')
 
@@ -82,7 +82,7 @@ class ForcedTest(actions.ActionsTestCase):
                 self.assertEqual(status, self.shown_word(volume_id))
 
     def shown_word(self, volume_id):
-        """The status, by the word that os-reset_status has for one that is not shown."""
+        """Return the status, by its os-reset_status name if the API does not show it."""
         with self.http.database.reader() as connection:
             return connection.exec_driver_sql(
                 f"SELECT own_status FROM volumes WHERE id = '{volume_id}'").scalar_one()
@@ -113,7 +113,7 @@ class ForcedTest(actions.ActionsTestCase):
         self.assertEqual('error', self.status(volume_id))
 
     def test_plain_ends_of_attachments_keep_an_error(self):
-        """Others than administrators do not clear what an administrator, or the service, said."""
+        """Detaches by other users do not clear a status set by an administrator or the service."""
         for end in (lambda one, other: self.done(one, 'os-detach', {'attachment_id': other}),
                     lambda one, other: self.http.as_member.delete(f'/attachments/{other}')):
             volume_id = self.volume()

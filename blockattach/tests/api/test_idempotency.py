@@ -55,7 +55,7 @@ class IdempotencyTest(NamedTestCase):
         self.assertEqual([first.body['attachment']['id']], self.ids(volume_id))
 
     def test_two_names_in_one_request_refused(self):
-        """A server hands two headers over as one, with a comma."""
+        """Servers join repeated headers with a comma."""
         volume_id = self.volume(multiattach=True)
         for key in ('k, k', 'k,other', ','):
             self.assert_fault(400, 'one name', self.attach(volume_id, key))

@@ -271,7 +271,7 @@ class UploadTest(ImageCase):
         self.assertEqual('available', self.shown(volume_id)['status'])
 
     def test_upload_of_volume_deleted_by_force_meanwhile_rejected(self):
-        """The answer names the volume, and the image is gone."""
+        """The error names the volume, and the image is deleted."""
         for settles, status in ((True, 404), (False, 400)):
             with self.subTest(status):
                 volume_id = self.volume()

@@ -23,7 +23,7 @@ from blockattach.volume import checker
 
 OTHER_HOST = 'storage-1@other'
 KEEP = {'updated_at'}
-# Services report here whatever is done.
+# Services report to this table at any time.
 REPORTED = {'pools', 'services', 'leases'}
 
 
@@ -36,7 +36,7 @@ def action(name, value=None, persona='as_member', noun='volume', version=http.LA
 
 
 def post(path, wrapper, persona='as_member', **fields):
-    """Return a POST request; the values of ``fields`` name what the preparation made."""
+    """Return a POST request. The values of ``fields`` name prepared objects."""
     def send(test, made):
         return getattr(test.http, persona).post(path.format(**made), {wrapper: {
             key: made.get(value, value) if isinstance(value, str) else value
@@ -61,7 +61,7 @@ def to_other_type(test, made):
 
 
 CONNECTOR = make.connector()
-# What a request needs to be there before, and the requests that reach each verb.
+# Preparation that each request needs, and the requests that reach each verb.
 ATTACHED, ANNOUNCED, SNAPSHOT, NOTHING = 'attached', 'announced', 'snapshot', ''
 REQUESTS = {
     'attachments.reserve': (NOTHING, (
@@ -115,7 +115,7 @@ REQUESTS = {
 
 
 class Offer:
-    """Gift of the volume to another project; what uses the volume is ended before."""
+    """Transfer of the volume to another project, after its uses have ended."""
 
     verb = test_transfers.ACCEPT
 
@@ -171,7 +171,7 @@ class Reset:
 
 
 PARTNERS = (Offer, Deletion, Retype, Reset)
-# A volume that goes away, or to another project, is not there for a request judged before.
+# A deleted or transferred volume does not exist for a request that was authorized before.
 LEAVES = (Offer, Deletion)
 
 
@@ -224,7 +224,7 @@ class JudgedRequestsTest(base.ApiTestCase):
             self.assert_status(200, self.http.as_admin.delete(f'/attachments/{one["id"]}'))
 
     def rows(self):
-        """Return what is stored of every noun."""
+        """Return the stored rows of every table that the requests change."""
         with self.http.database.reader() as connection:
             return {table.name: [
                 {key: value for key, value in row._mapping.items() if key not in KEEP}
@@ -268,7 +268,7 @@ class JudgedRequestsTest(base.ApiTestCase):
                     self.play_before(needs, request, partner)
 
     def play_after(self, verb, needs, request, partner):
-        """The partner is done with the volume before the judged request begins."""
+        """The partner finishes with the volume before the judged request begins."""
         made = self.prepared(needs)
 
         def act():
@@ -282,7 +282,7 @@ class JudgedRequestsTest(base.ApiTestCase):
         self.assert_whole(reply, answered)
 
     def play_before(self, needs, request, partner):
-        """The request is done with the volume before the judged partner begins."""
+        """The request finishes with the volume before the judged partner begins."""
         made = self.prepared(needs)
         partner.prepare(self, made)
         reply, answered, before = self.meet(
@@ -294,7 +294,7 @@ class JudgedRequestsTest(base.ApiTestCase):
 
 @db_base.on_every_database
 class RetypedMeanwhileTest(base.ApiTestCase):
-    """A volume that was shared when a request was judged, and is plain when it is attached."""
+    """Attach of a volume that was retyped from multiattach after the request was authorized."""
 
     KIND = database.SQLITE
 

@@ -365,7 +365,7 @@ class LongListTest(MapPageTestCase):
             page.run(f'document.getElementById("{button}").click()')
             page.until(f'document.getElementById("{rest}").innerText !== {json.dumps(before)}')
         self.assertEqual(400, len(self.column(page, 'Volume')))
-        # What was drawn before has gone: the page does not grow with what is looked at.
+        # The previous volumes are removed, so that the page does not keep growing.
         self.assertEqual('Volumes 41 to 61 of 61 are drawn. Filter, or draw others.',
                          self.text(page, '#undrawn'))
         self.assertEqual(21, page.run('document.querySelectorAll("#graph .card").length'))

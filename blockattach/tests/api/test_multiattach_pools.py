@@ -1,4 +1,4 @@
-"""A backend that cannot share gets no multiattach volume, by create, retype or migrate."""
+"""A backend without multiattach gets no multiattach volume by create, retype or migrate."""
 from blockattach.db.types import volume_types
 from blockattach.drivers.targets import fake as fake_target
 from blockattach.tests.api import base
@@ -11,7 +11,7 @@ REASON = 'it cannot attach one volume to several hosts'
 
 
 class PoolsTestCase(moves.MovesTestCase):
-    """One backend that can share, and one that cannot."""
+    """One backend with multiattach, and one without."""
 
     OTHER_TARGET = fake_target.SingleHostTarget
 

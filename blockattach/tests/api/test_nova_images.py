@@ -13,7 +13,7 @@ GONE = 'Nova specific image is found, but boot volume snapshot id:{} not found.'
 
 
 def mapping(snapshot_id, **more):
-    """One device of the property, as Nova writes it."""
+    """Return a device of the property, in Nova's format."""
     return {'boot_index': 0, 'delete_on_termination': False, 'destination_type': 'volume',
             'device_name': '/dev/vda', 'device_type': 'disk', 'disk_bus': 'virtio',
             'encrypted': None, 'guest_format': None, 'image_id': None, 'no_device': None,

@@ -314,7 +314,7 @@ class SnapshotsTest(test_quotas.Case):
 
 
 class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
-    """A volume that was given away while its former project has kept the snapshots."""
+    """A transferred volume whose former project has kept the snapshots."""
 
     def setUp(self):
         super().setUp()
@@ -367,7 +367,7 @@ class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
         self.break_snapshot()
         own_id = self.snapshot(self.volume_id, persona=self.http.as_stranger)['id']
         made = self.assert_unnamed(self.offer(self.http.as_stranger)).body['transfer']
-        # Also where a project accepts what it has offered itself.
+        # A project may also accept its own transfer.
         self.assert_status(202, self.accept(self.http.as_stranger, made))
         for mine, persona in ((own_id, self.http.as_stranger),
                               (self.kept_id, self.http.as_member)):

@@ -149,7 +149,7 @@ class Lvm:
     def lvreduce(self, options):
         group, _, name = options.names[0].partition('/')
         found, size = self._volume(group, name), bytes_of(options.size)
-        # The room of a thin volume is zeroed before another one has it.
+        # LVM zeroes the space of a thin volume before it is reused.
         if found['kind'] == 'linear' and not is_zero(self._path(group, name), size):
             raise Failed('what is given back still holds data')
         found['size'] = size

@@ -19,7 +19,7 @@ class Lvm(store.StoreContract):
     kill_points = 1
 
     def stored_names(self):
-        # What waits to be wiped is deleted.
+        # Volumes that wait to be wiped count as deleted.
         return frozenset(name for name in self.machine.volumes()
                          if not (self.lvm_type == 'thick' and name.startswith('deleted-')))
 

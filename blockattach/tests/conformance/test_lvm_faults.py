@@ -27,7 +27,7 @@ class LvmTest(lvm_backend.LvmTestCase):
 
 
 class DiskTest(LvmTest):
-    """An error of a disk, while bytes are copied, means the same as in a file system."""
+    """An error of a disk during a copy has the same meaning as an error of a file system."""
 
     def test_copy_with_an_error_of_the_disk_raises_its_meaning(self):
         used = group.VolumeGroup(lvm.Site(VG, '', 60))

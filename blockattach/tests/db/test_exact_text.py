@@ -1,4 +1,4 @@
-"""Texts that differ in a blank at the end are two, on every kind of database."""
+"""Texts that differ only in a trailing blank are distinct on every kind of database."""
 import sqlalchemy as sa
 
 from blockattach import errors
@@ -69,7 +69,7 @@ class ContractionTest(base.DatabaseTestCase):
     MIGRATED = False
 
     def exact(self):
-        """The columns that do not pad with blanks."""
+        """Return the columns whose collation does not pad with blanks."""
         with self.database.reader() as connection:
             return {tuple(row) for row in connection.execute(sa.text(
                 'SELECT table_name, column_name FROM information_schema.columns '

@@ -1,4 +1,4 @@
-"""A Cinder database whose rows hold what no Cinder writes: each is named, and none is taken."""
+"""Rows of a Cinder database with invalid values: each is reported, and none is imported."""
 import sqlalchemy as sa
 
 from blockattach import failpoints
@@ -27,7 +27,7 @@ class Case(test_importing.Case):
                 for one in self.importer(**choices).survey().refused}
 
     def assert_only_good_taken(self, good):
-        """What can be taken is taken, and nothing else."""
+        """Valid rows are imported, and no others."""
         self.importer().run()
         with self.database.reader() as connection:
             self.assertEqual(sorted(good), sorted(connection.execute(
@@ -37,7 +37,7 @@ class Case(test_importing.Case):
 class HostileRowsTest(Case):
 
     def test_every_column_has_hostile_values(self):
-        # A row that names its owner wrongly hangs on nothing.
+        # A row with an invalid owner has no owner.
         read = {table: set(of.columns) - {of.owner} for table, of in cinder_rows.TABLES.items()
                 if table != 'qos_names'}
         old = {'attached_host', 'instance_uuid', 'mountpoint', 'attach_time', 'attach_mode'}
@@ -56,7 +56,7 @@ class HostileRowsTest(Case):
         self.assert_only_good_taken({good})
 
     def test_rows_without_hostile_value_taken(self):
-        """None of them is refused for another reason than its value."""
+        """Each row is refused only because of its value."""
         for table in hostile_rows.COLUMNS:
             self.rows.good(table)
         self.assertEqual(set(), self.found())
@@ -105,7 +105,7 @@ class DuplicateTest(Case):
 
 
 class CredentialTest(Case):
-    """CHAP, of which a row says some and not all, or what no target takes."""
+    """Incomplete CHAP credentials, or ones that no target accepts."""
 
     BAD = (..., None, '', 'x' * 65, 'a\0b', 'a b', 'ä', 7, ['a'])
 
@@ -205,7 +205,7 @@ class DatesTest(Case):
         self.assertEqual({('damaged', 'volumes', volume_id, 'created_at')}, self.found())
 
     def test_reference_in_upper_case_is_not_lost(self):
-        """Databases that ignore case find such a row, and it is refused."""
+        """Case-insensitive databases find such a row, and the import refuses it."""
         one = self.rows.good('snapshots')
         kind = self.rows.good('volume_type_extra_specs')
         with self.cinder.engine.begin() as connection:

@@ -158,7 +158,7 @@ QUERIES = {
         'volumes': 'ix_volumes_deleted_created_at_id', 'volume_metadata': METADATA,
         'volume_image_metadata': IMAGE_METADATA, 'attachments': OF_VOLUME}),
     'what a project has': (lambda db: quotas.show(db, PROJECT), {
-        # Work in progress is little: a server may rather read all of it.
+        # The table is small, so a server may choose to scan it.
         'work': ('uq_work_noun_resource_id', 'none'),
         'volumes': ('ix_volumes_deleted_project_id_volume_type_id_size_gb',
                     'ix_volumes_claimed_pool', ONE_VOLUME),

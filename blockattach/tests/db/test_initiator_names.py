@@ -1,4 +1,4 @@
-"""Names of initiators are one whatever their case, also in rows of an earlier release."""
+"""Initiator names are compared without case, also in rows of an earlier release."""
 import sqlalchemy as sa
 
 from blockattach.db import models
@@ -26,14 +26,14 @@ class Case(base.DatabaseTestCase):
                                with_connector=make.connector(initiator))
 
     def stored(self):
-        """The names of the volume's attachments and grants."""
+        """Return the initiator names of the attachments and grants of the volume."""
         with self.database.reader() as connection:
             return [sorted(connection.scalars(sa.select(table.c.initiator).where(
                 table.c.volume_id == self.volume.id)))
                 for table in (models.attachments, models.grants)]
 
     def write_as_before(self, row, name=SENT):
-        """Store a name as an earlier release did."""
+        """Store a name in the form of an earlier release."""
         with self.database.writer() as connection:
             for table, which in ((models.attachments, models.attachments.c.id == row.id),
                                  (models.grants, models.grants.c.initiator == NAME)):

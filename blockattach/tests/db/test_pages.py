@@ -16,15 +16,15 @@ from blockattach.tests.db import base
 ROWS = 4
 _START = datetime.datetime(2026, 1, 1)
 _STEP = datetime.timedelta(microseconds=1)
-# Four rows have ties, and NULL where a column takes it.
+# Four rows produce ties, and NULL in nullable columns.
 VALUES = {sa.Boolean: (False, True), sa.Integer: (1, 2, 10), sa.String: ('B', 'a', 'a%'),
           sa.DateTime: (_START, _START + _STEP, _START + 2 * _STEP)}
 DIRECTIONS = (paging.ASCENDING, paging.DESCENDING)
 
 
 def lists():
-    """The sort columns of each list, by the module that has them."""
-    # The scripts of migrations can only be run by alembic.
+    """Return the sort columns of each list, by module."""
+    # Only alembic can import the migration scripts.
     modules = [importlib.import_module(one.name) for one in pkgutil.walk_packages(
         blockattach.db.__path__, 'blockattach.db.') if '.migrations' not in one.name]
     return {module.__name__: module.SORT_COLUMNS for module in modules
@@ -38,7 +38,7 @@ def is_unique(column):
 
 
 def value(column, number, pace):
-    """One of few values of the column's type; columns of a table take turns at different paces."""
+    """Return one of few values of the column's type, cycling at a different pace per column."""
     if is_unique(column):
         return None if column.nullable else f'{column.name}-{number}'
     values = next(values for kind, values in VALUES.items() if isinstance(column.type, kind))
@@ -95,7 +95,7 @@ class WalkTest(base.DatabaseTestCase):
                 self.assert_walked(name, (sort,))
 
     def test_pages_of_two_keys_in_mixed_directions_have_each_row_once(self):
-        """Each key with the one behind it, and each truth value with a text as well."""
+        """Return pairs of adjacent keys, and a pair of each boolean key with a text key."""
         for name, columns in self.lists.items():
             keys = tuple(columns)
             pairs = {*zip(keys[::2], keys[1::2], strict=False), *(

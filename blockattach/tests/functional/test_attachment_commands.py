@@ -161,7 +161,7 @@ class TreeTest(attachment_commands.AttachmentCommandsTestCase):
 
 
 def without_output():
-    """Let a command run as behind ``>&-``."""
+    """Run a command with closed standard output, like ``>&-``."""
     sys.stdout = None
 
 

@@ -15,11 +15,11 @@ class CarriedOverOptionsTest(base.StackTestCase):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
         self.file = pathlib.Path(folder, 'cinder.conf')
         self.state = pathlib.Path(folder, 'state')
-        # No process gets further: the test need not stop one.
+        # No process gets beyond this error, so the test need not stop one.
         self.state.write_text('')
 
     def started(self, process, text):
-        """Return why it does not serve."""
+        """Return the error with which the process refuses to start."""
         self.file.write_text(f'[DEFAULT]\nstate_path = {self.state}\n{text}', 'utf-8')
         done = commands.run(f'blockattach-{process}', ['--config-file', str(self.file)])
         self.assertEqual(1, done.status, done)

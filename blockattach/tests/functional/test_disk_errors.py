@@ -1,4 +1,4 @@
-"""Errors of a disk end the work with images as they mean: at once, or after some attempts."""
+"""Errors of a disk end transfers of images at once, or after some attempts."""
 import contextlib
 import errno
 import os
@@ -16,7 +16,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
 
     @contextlib.contextmanager
     def broken(self, number):
-        """Within, each write to a volume of the backend fails, and each read."""
+        """Make each write to a volume of the backend fail, and each read."""
         def fail(*_arguments, **_more):
             raise OSError(number, os.strerror(number))
 

@@ -238,7 +238,7 @@ class UploadTest(ImageCase):
         self.assert_agree()
 
     def test_upload_that_cannot_begin_ends_at_once(self):
-        """Also by an error that nobody foresees: nobody waits for its deadline."""
+        """An unexpected error also ends the upload without waiting for its deadline."""
         for point in ('control.images.after_upload', 'control.images.after_image'):
             with self.subTest(point):
                 volume = self.world.volume()

@@ -122,7 +122,7 @@ class CommandTest(test_manage.ManageTestCase):
         self.assertEqual((1, 0), (said['there']['volumes'], sum(said['taken'].values())))
 
     def test_hostile_rows_refused_and_nothing_written(self):
-        """By table and row, with or without --dry-run, in text and in JSON."""
+        """Reports name table and row, with and without --dry-run, in text and in JSON."""
         hostile = hostile_rows.Rows(self.peer).add_all()
         self.check(3, *self.arguments)
         self.assertIn('Nothing was written.', self.said)
@@ -158,7 +158,7 @@ class CommandTest(test_manage.ManageTestCase):
                 'header': whole[:page], 'zeros': whole[:page] + bytes(len(whole) - page),
                 'flipped': whole[:page] + bytes(255 - one for one in whole[page:])}.items():
             with self.subTest(name):
-                # Each in a file of its own: SQLite keeps others beside it.
+                # Separate files, because SQLite keeps further files next to each.
                 path = f'{self.state_dir}/{name}.sqlite'
                 with open(path, 'wb') as file:
                     file.write(content)

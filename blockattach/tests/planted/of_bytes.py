@@ -4,7 +4,7 @@ from blockattach.tests.planted import bug
 Bug = bug.Bug
 
 BUGS = (
-    # What killed processes leave.
+    # Leftovers of killed processes.
     Bug('what_a_killed_process_left_stays', 'drivers/stores/file.py',
         '            self._remove_abandoned()\n',
         '',

@@ -1,4 +1,4 @@
-"""Bodies of requests may hold what Cinder takes, or a reason says why not."""
+"""Request bodies accept the same values as in Cinder, unless a reason is given."""
 import unittest
 
 from blockattach.tests.rules import sources

@@ -1,4 +1,4 @@
-"""Documents name what exists: options by their groups, and every package in the source map."""
+"""Documents name existing options by their groups, and every package in the source map."""
 import importlib.metadata
 import re
 import unittest
@@ -13,16 +13,16 @@ HISTORY = DOCUMENTS / 'contributor' / 'decisions'
 LIBRARY = re.compile(r'oslo\.(?!service)|oslo\.service\.(?!wsgi)|keystonemiddleware|castellan')
 OPTION = re.compile(r'\[(\w+)\]\s+([a-z]\w+)\b(?!\])')
 OF_OTHERS = {
-    # Cinder's, where a page says what they are called here.
+    # Options of Cinder on pages that explain their names here.
     ('DEFAULT', 'host'), ('DEFAULT', 'enabled_backends'),
-    # Nova's, Keystone's and Tempest's.
+    # Options of Nova, Keystone and Tempest.
     ('service_user', 'send_service_user_token'), ('token', 'allow_expired_window'),
     ('blockattach', 'service_role')}
 PACKAGE = re.compile(r'``(\w+)``')
 
 
 def known_options():
-    """Groups with the names of their options, those of installed libraries included."""
+    """Return the options of each group, including those of installed libraries."""
     found = {}
     listed = [*options.list_opts(), *(
         group for entry in importlib.metadata.entry_points(group='oslo.config.opts')
@@ -41,7 +41,7 @@ class DocumentsTest(unittest.TestCase):
             if HISTORY in path.parents:
                 continue
             for group, name in OPTION.findall(path.read_text('utf-8')):
-                # Pages name the group of a backend as they like.
+                # The group of a backend may have any name on a page.
                 if name not in known.get(group, of_backends) and (
                         group, name) not in OF_OTHERS:
                     wrong.append(f'{path.relative_to(sources.ROOT)}: [{group}] {name}')

@@ -7,17 +7,17 @@ from blockattach.tests.rules import sources
 
 JUDGED = ('volume_rows.lock_judged', 'snapshot_rows.lock_judged')
 UNJUDGED = ('volume_rows.lock', 'snapshot_rows.lock')
-# Verbs of the service itself, under a claim of work; and operators' repairs.
+# Verbs of the service itself, under a claim of work, and repairs by operators.
 OWN = {'snapshots.deleted_with', 'reverts.done', 'reverts.failed', 'reverts.cancelled',
        'derived.volume_status'}
-# The volume is locked without its project, which the row of the snapshot stands for.
+# The project of the snapshot's row stands for that of the volume.
 SNAPSHOTS = {name for name, compared in rules.JUDGED_VERBS.items() if compared == rules.SNAPSHOT}
-# `attachments` compares the project in what it has read, and in its guarded update.
+# `attachments` compares the project of the row that was read, and in its guarded update.
 APART = {'attachments.reserve', 'attachments.move'}
 
 
 def verbs(module):
-    """Return the functions that a verb calls below it, by the name of the verb."""
+    """Return the functions below a verb in the call graph, by the name of the verb."""
     functions = {node.name: node for node in module.tree.body
                  if isinstance(node, ast.FunctionDef)}
     calls = {name: {called for one in ast.walk(node)
@@ -32,7 +32,7 @@ def verbs(module):
 
 
 def _called(module, node):
-    """Return names of what is used: ``module.function``, or a function of the module's own."""
+    """Return the names in use: ``module.function``, or a function of the same module."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         yield f'{node.value.id}.{node.attr}'
     elif isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""The table of Cinder's requests, which ours are compared with, is of the installed Cinder."""
+"""The stored table of Cinder's requests equals that of the installed Cinder."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The table of Cinder's options beside an installed Cinder."""
+"""The table of Cinder's options equals the options of an installed Cinder."""
 import json
 import subprocess
 
@@ -9,7 +9,7 @@ from blockattach.tests.system import cinder_peer
 
 SECONDS = 240
 UNKNOWN_TO_CINDER = {'oslo_limit'}
-"""Groups that Cinder 29 does not read, and this service does."""
+"""Groups that this service reads and Cinder 29 does not."""
 
 
 class CinderOptionsTest(base.StackTestCase):

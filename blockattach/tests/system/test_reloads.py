@@ -1,4 +1,4 @@
-"""Files that are broken while a process runs: the former ones stay, and health says so."""
+"""Invalid files in a running process: the former content stays, and health reports the file."""
 import os
 import pathlib
 import signal
@@ -14,7 +14,7 @@ BROKEN = (
     ('[DEFAULT]\ndebug = perhaps', 'perhaps'),
     ('[DEFAULT]\nlog_config_append = /no/such/file', '/no/such/file'),
     ('[DEFAULT]\nauth_strategy = keystone', '[DEFAULT] auth_strategy'))
-"""What is written behind a good file, and what the refusal says."""
+"""Invalid text appended to a valid file, and a part of the resulting error."""
 
 
 class ReloadsTest(instances.ProcessTestCase):
@@ -32,7 +32,7 @@ class ReloadsTest(instances.ProcessTestCase):
         self.assertIsNone(process.poll(), process.text())
 
     def fault(self, name):
-        """Return what health says of files."""
+        """Return the error of the health check ``files``."""
         return self.reported(name).wrong.get('files')
 
     def test_broken_configuration_keeps_process_and_is_shown_until_good(self):

@@ -58,7 +58,7 @@ class SdkTest(clients.ClientsTestCase):
         self.assertEqual('available', self.status_of_volume(root))
 
     def test_several_servers_on_one_volume(self):
-        """Stock clients do not ask for it, and list those that others have made."""
+        """Stock clients do not request the extension, but list servers created with it."""
         shared = self.volume(multiattach=True)
         with self.assertRaisesRegex(exceptions.BadRequestException, 'multiple instances'):
             self.boot(shared, min_count=3, max_count=3)

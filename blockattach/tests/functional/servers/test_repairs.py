@@ -12,12 +12,12 @@ from blockattach.tests.functional.servers import cloud
 from blockattach.tests.functional.servers import test_interruptions
 
 GATE = 29
-"""Of the faults of an act the gate plays one of so many, each with one second act."""
+"""The gate runs one of this many faults of each operation, each with one second operation."""
 _OFF_STATES = ('SHUTOFF', 'SHELVED')
 
 
 class Faults(test_interruptions.InterruptionTestCase):
-    """The faults, each of which `Cutting` calls ahead of a request."""
+    """Faults that `Cutting` injects before a request."""
 
     def setUp(self):
         super().setUp()
@@ -57,7 +57,7 @@ class Faults(test_interruptions.InterruptionTestCase):
 
 
 class Acts(Faults):
-    """Every act, as it is begun: first on a server that was prepared for it, then on any."""
+    """Operations by the way they begin: on a prepared server, or on any server."""
 
     def stopped(self):
         made = self.boot()
@@ -65,7 +65,7 @@ class Acts(Faults):
         return made
 
     def begin(self, method, path, body=None):
-        """Ask for an act, whatever is answered; the status."""
+        """Request an operation, whatever the response; return the status."""
         status, answer = self.ask(method, path, body, version=cloud.MODES)
         if not self.failed:
             self.assertLess(status, 500, answer)
@@ -110,7 +110,7 @@ class Acts(Faults):
                           f'{actions[0]["request_id"]}')['instanceAction']['events'][0]['details']
 
     def table(self):
-        """The verb of an act (and what tells it from others), a server for it, how it begins."""
+        """Return the verb of an operation (with its variant), a server for it, and its request."""
         return {
             'build': (lambda: None, self.build),
             'start': (self.stopped, self.acting('os-start')),
@@ -142,7 +142,7 @@ class RepairsTest(Acts):
         self.assertEqual(set(lifecycle.VERBS), {name.split()[0] for name in self.table()})
 
     def play(self, first):
-        """An act with each fault at each place, and each act on what it has left."""
+        """Each operation with each fault at each place, followed by each second operation."""
         whole = self.left_by(first, None, None)
         self.clean_up()
         cases = [(fault, place) for place in range(len(whole)) for fault in self.FAULTS]
@@ -162,7 +162,7 @@ class RepairsTest(Acts):
                     self.clean_up()
 
     def left_by(self, first, fault, place):
-        """Play an act; what it has asked for."""
+        """Run an operation, and return the requests that it sent."""
         prepare, begin = self.table()[first]
         made = prepare()
         self.cloud.cutting.begin(None if place is None else place - 0.5,
@@ -181,7 +181,7 @@ class RepairsTest(Acts):
         return sorted(one['id'] for one in self.asked(200, 'GET', '/servers')['servers'])
 
     def held(self, made):
-        """The volumes of a server with its attachments: host, mode and status."""
+        """Return the volumes of a server with the host, mode and status of their attachments."""
         return {volume: [one[1:] for one in self.attachments(volume) if one[0] == made]
                 for volume in (self.shared, self.other, self.new)}
 
@@ -190,7 +190,7 @@ class RepairsTest(Acts):
                 if made in host.servers()}
 
     def looks(self):
-        """All that tells what an act has left from what others have."""
+        """Return everything that distinguishes leftovers of different operations."""
         found = []
         for made in self.ids():
             shown = self.server(made)
@@ -204,7 +204,7 @@ class RepairsTest(Acts):
         return tuple(found)
 
     def go_on(self, first, fault, second):
-        """Nothing is under way, and a second act does what it is accepted for."""
+        """Check that nothing is in progress, and that an accepted second operation succeeds."""
         for made in self.ids():
             self.assert_at_rest(made, fault)
             shown = self.server(made)
@@ -225,7 +225,7 @@ class RepairsTest(Acts):
         self.assertIsNone(shown['OS-EXT-STS:task_state'], shown)
         host, held = shown['OS-EXT-SRV-ATTR:host'], self.held(made)
         if fault == 'refused_from_there_on':
-            # What block storage refuses to take back is there still.
+            # Attachments whose deletion block storage rejects remain.
             return
         for its in held.values():
             self.assertLess(len(its), 2, (shown, held))
@@ -269,10 +269,10 @@ class RepairsTest(Acts):
 
 
 class RepairedTest(Acts):
-    """Servers whose guest was lost in an act, as their owners repair them."""
+    """Servers whose guest was lost in an operation, and their repair by the owner."""
 
     def after_evacuation(self, host):
-        """The destination dies in the middle, and the host that was dead returns."""
+        """The destination fails during the evacuation, and the failed host returns."""
         made = self.create({**test_interruptions.ROOT, 'uuid': self.shared}, host=host)
         self.kill(host)
         self.cloud.later()
@@ -290,7 +290,7 @@ class RepairedTest(Acts):
         return made
 
     def assert_lost(self, made):
-        """Nothing runs, nothing is connected, and the reason is shown."""
+        """Check that nothing runs, nothing is connected, and the reason is shown."""
         shown = self.server(made)
         self.assertEqual('ERROR', shown['status'])
         self.assertIn('message', shown['fault'])

@@ -1,4 +1,4 @@
-"""External events: guests are shown the new sizes of volumes, and no request waits for that."""
+"""External events notify guests of new volume sizes without delaying the request."""
 from blockattach.tests.functional.servers import test_stuck
 
 

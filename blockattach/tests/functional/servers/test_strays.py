@@ -1,4 +1,4 @@
-"""Servers that run where they are not to run, as agents report them."""
+"""Servers that agents report although they must not run on that host."""
 from blockattach.tests.functional.servers import test_stuck
 
 

@@ -1,4 +1,4 @@
-"""What an agent answers of failures that its host did not foresee."""
+"""Responses of an agent to unexpected errors of its host."""
 import unittest
 
 from blockattach import context
@@ -20,7 +20,7 @@ ARGUMENTS = {
 
 
 class FailingHost(fake.FakeHost):
-    """A host each of whose methods raises an error."""
+    """Host whose methods all raise an error."""
 
     def __init__(self, error):
         super().__init__('host')

@@ -58,7 +58,7 @@ class StandIn:
                 taken, _ = self._listening.accept()
             except OSError:
                 return
-            # One that only looks whether somebody listens reads nothing.
+            # A client that only checks for a listener reads nothing.
             with contextlib.suppress(OSError), taken, taken.makefile('rwb') as lines:
                 self._send(lines, {'QMP': {}})
                 for line in lines:
@@ -272,7 +272,7 @@ class HangingTest(Folder):
 
 
     def test_servers_asked_at_once(self):
-        """Those that hang do not delay the report of the others."""
+        """Hung QEMUs do not delay the report of the others."""
         host = qemu.QemuHost(qemu_process.QemuSettings(self.folder, 'host-a'))
         all_asked = threading.Barrier(4)
         for number in range(4):
@@ -283,7 +283,7 @@ class HangingTest(Folder):
 
 
 class Delayed:
-    """Messages that are sent after something has happened."""
+    """Messages sent after an event."""
 
     def __init__(self, wait, messages):
         self._wait, self._messages = wait, messages
@@ -304,7 +304,7 @@ sys.stdin.read()
 
 
 class HangingProcessTest(Folder):
-    """A QEMU that takes connections, and answers nothing."""
+    """QEMU that accepts connections and never answers."""
 
     def hang(self, backlog):
         self.server_id = str(uuid.uuid4())

@@ -1,4 +1,4 @@
-"""Accounts as operators have them in a cinder.conf: every plugin of keystoneauth."""
+"""Accounts as in a cinder.conf, with any keystoneauth plugin."""
 import pathlib
 import tempfile
 import unittest
@@ -66,7 +66,7 @@ class AccountTest(unittest.TestCase):
             with self.subTest(group):
                 plugin = identity.own(read(self.configured(f'[{group}]{CREDENTIAL}')))
                 self.assertIsInstance(plugin, v3.ApplicationCredential)
-                # Defaults of ours are not handed over: such a credential has its project.
+                # Defaults are not passed on, because such a credential has its project.
                 self.assertIsNone(plugin.project_name)
 
     def test_service_user_is_read_if_its_token_is_sent(self):

@@ -1,4 +1,4 @@
-"""The group of a backend, as its drivers read it."""
+"""Options in the group of a backend."""
 import tempfile
 import unittest
 

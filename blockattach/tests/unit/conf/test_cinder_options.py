@@ -1,4 +1,4 @@
-"""The table of Cinder's options, and what becomes of a carried-over cinder.conf."""
+"""The table of Cinder's options, and the handling of a carried-over cinder.conf."""
 import importlib.metadata
 import os
 import pathlib

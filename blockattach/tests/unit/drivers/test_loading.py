@@ -10,7 +10,7 @@ from blockattach.tests.conformance import settings
 
 
 class ReportingStore(fake_store.FakeStore):
-    """Store whose pool says more of itself."""
+    """Store with additional capabilities of its pool."""
 
     def __init__(self, settings, reported) -> None:
         super().__init__(settings)
@@ -22,7 +22,7 @@ class ReportingStore(fake_store.FakeStore):
 
 
 def _reporting(backend, reported):
-    """Return the backend with a store that reports these capabilities too."""
+    """Return a backend with a store that also reports these capabilities."""
     return dataclasses.replace(backend, store=ReportingStore(backend.settings, reported))
 
 

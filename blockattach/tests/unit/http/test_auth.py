@@ -54,7 +54,7 @@ class NoAuthenticationTest(unittest.TestCase):
                 self.assertIsNone(self.authenticated(token))
 
     def test_token_given_twice_is_nobody(self):
-        """A server hands two headers over as one, with a comma."""
+        """Servers join repeated headers with a comma."""
         for token in ('u:p, u:p', 'u:p,u:q', 'u:p:admin, u:p:admin', 'u,v:p'):
             for name in ('X-Auth-Token', 'X-Service-Token'):
                 with self.subTest(name, token=token):

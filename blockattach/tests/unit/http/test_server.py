@@ -258,7 +258,7 @@ class ServerTest(unittest.TestCase):
                 self.assertEqual([], self.seen)
 
     def test_many_small_headers_refused(self):
-        """Each takes twenty times its bytes, before anybody has said who sends them."""
+        """Each header takes twenty times its size, before the client is authenticated."""
         many = b''.join(b'X%d:\r\n' % number for number in range(1000))
         for sent in (_GET + HOST + many, _GET + HOST + many + b'\r\n'):
             with self.subTest(sent=sent[-20:]):
@@ -266,7 +266,7 @@ class ServerTest(unittest.TestCase):
                 self.assertEqual([], self.seen)
 
     def test_many_requests_ahead_answered_in_part(self):
-        """The last answer that is given says that the connection ends with it."""
+        """The last response announces that the connection is closed."""
         answer = self.talk((_GET + HOST + b'\r\n') * 1000)
         self.assertEqual(len(self.seen), answer.count(b'HTTP/1.1 200 OK'))
         self.assertTrue(30 < len(self.seen) < 500, len(self.seen))
@@ -287,11 +287,11 @@ class ServerTest(unittest.TestCase):
 
 
 class FullServerTest(unittest.TestCase):
-    """Clients that nobody knows yet do not fill the memory together."""
+    """Unauthenticated clients cannot fill the memory together."""
 
     def setUp(self):
         super().setUp()
-        # Whether a request has been begun is up to the test.
+        # The test controls if a request counts as begun.
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
         self.server = server.Server(self.application, '127.0.0.1', 0, TWO, max_body_size=100_000,
                                     clock=clock.ManualClock(), most_kept=1_000_000)
@@ -320,7 +320,7 @@ class FullServerTest(unittest.TestCase):
         self.assertTrue(client.recv(1024).startswith(b'HTTP/1.1 %d ' % status))
 
     def test_bodies_that_come_slowly_give_way(self):
-        """The oldest first. What comes at once is answered, however much is kept."""
+        """The oldest requests are rejected first. A fast request is answered, whatever is kept."""
         slow = []
         for _ in range(40):
             slow.append(self.post(b'/a', 100_000, 50_000))
@@ -335,7 +335,7 @@ class FullServerTest(unittest.TestCase):
             self.assert_answered(408, client)
 
     def test_requests_without_room_refused(self):
-        """Those that are whole are answered; a new one finds no room for it."""
+        """Complete requests are answered, but a new one is rejected."""
         waiting = [self.post(b'/wait', 90_000, 90_000) for _ in range(2)]
         for _ in waiting:
             self.assertTrue(self.begun.acquire(timeout=SECONDS))

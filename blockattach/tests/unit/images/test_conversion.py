@@ -15,7 +15,7 @@ MOST = 64 * disks.MIB
 
 
 class Complaining(conversion.Converter):
-    """Runs a program that complains and fails in the place of qemu-img."""
+    """Converter whose program fails with a message in place of qemu-img."""
 
     words = ''
 

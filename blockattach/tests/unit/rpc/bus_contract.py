@@ -217,7 +217,7 @@ class BusContract(BusTestCase):
             self.assertEqual(outcome == 'refused', ' code=' in record.getMessage())
 
     def assert_refused(self, message: dict[str, Any], ctxt: dict[str, Any] | None = None) -> None:
-        """Send what no client of ours would."""
+        """Send a message that the clients of this service never send."""
         target = oslo_messaging.Target(topic=f'{self.settings.topic_prefix}-probe', server='one')
         with (self.subTest(message=message, ctxt=ctxt),
               self.assertNoLogs('oslo_messaging', 'ERROR'),
@@ -227,7 +227,7 @@ class BusContract(BusTestCase):
                                       timeout=probe.LIMIT)
 
     def test_malformed_message_refused(self) -> None:
-        """Without a traceback, as nothing of this process has failed."""
+        """The log has no traceback, because this process has not failed."""
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         for change in ({'method': None}, {'method': ''}, {'method': ['echo']},
@@ -247,7 +247,7 @@ class BusContract(BusTestCase):
         self.assertEqual(1, len(endpoint.contexts))
 
     def test_unknown_method_refused(self) -> None:
-        """Its sender learns that this process is older, or another one."""
+        """The sender learns that the server is of another release or has another interface."""
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         target = oslo_messaging.Target(topic=f'{self.settings.topic_prefix}-probe', server='one')

@@ -35,7 +35,7 @@ class HeartbeatsTest(unittest.TestCase):
         self.addCleanup(self.end_all)
 
     def test_malformed_interval_is_none(self):
-        """Others get theirs all the same."""
+        """Other callers still get their heartbeats."""
         for timeout in ('soon', [], {}, [1], float('nan'), float('inf'), -1, 0, None, object()):
             with self.subTest(timeout):
                 message = Message(self.signs, timeout)

@@ -285,7 +285,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertIn('Connection refused', str(caught.exception))
 
     def test_call_to_nobody_repeated_after_growing_pauses(self) -> None:
-        """It is certain that nothing is done, so none of them waits for a heartbeat."""
+        """Certainly nothing was done, so no caller waits for a heartbeat."""
         client = self.client('one', self.make_bus(clock=self.clock))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(client.persist, self.ctxt)

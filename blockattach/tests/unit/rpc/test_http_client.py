@@ -103,7 +103,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             self.store.withdraw(self.topic, 'one', peer.endpoint)
 
     def test_refusal_of_a_full_server_certain(self) -> None:
-        """It was given before a request was read, so there is nothing to prove it by."""
+        """The server answered before reading a request, so the answer has no proof."""
         peer = self.peer(lambda spoken: spoken.say(wire.answer(503, closes=True)))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one').echo(self.ctxt, 1)
@@ -111,7 +111,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(1, peer.end())
 
     def test_call_repeated_soon_after_refusal(self) -> None:
-        """Not after ``repeat_interval``: no heartbeat is missed."""
+        """The retry does not wait for ``repeat_interval``, because no heartbeat was missed."""
         def refuse(spoken: Spoken) -> None:
             spoken.hear()
             spoken.say(wire.answer(503, closes=True))

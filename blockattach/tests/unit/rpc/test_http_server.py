@@ -135,13 +135,13 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
         self.assertTrue(self.endpoint.heard.empty())
 
     def test_many_small_headers_refused(self) -> None:
-        """Each takes a hundred times its bytes."""
+        """Each header takes a hundred times its size."""
         self.assert_refused(400, self.raw.written().replace(
             b'host:', b''.join(b'x%x:\r\n' % number for number in range(64)) + b'host:'))
 
 
 class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
-    """Connections of processes that have proved nothing cost little, and are in nobody's way."""
+    """Connections of unauthenticated clients take little memory and block no one."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -166,7 +166,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(f'HTTP/1.1 {status}', connection.recv(1024)[:12].decode())
 
     def test_bodies_of_unproved_headers_are_not_read(self) -> None:
-        """The answer comes before any of the body was sent."""
+        """The answer arrives before any of the body is sent."""
         size = wire.BODY_BYTES - 1
         for case in ({'key': OTHER}, {'key': STRANGER},
                      {'request': self.raw.request(authority='127.0.0.1:1')}):
@@ -183,7 +183,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assert_said(401, self.connected(whole))
 
     def test_unproved_connections_give_way(self) -> None:
-        """The oldest first, whatever it has sent of a header; a proved call gets through."""
+        """The oldest connection is closed, whatever it has sent; a proved call succeeds."""
         part = self.raw.written()[:40]
         held = [self.connected(part) for _ in range(3)]
         for _ in range(20):
@@ -201,7 +201,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assert_said(200, proved[0])
 
     def test_refused_call_is_certain(self) -> None:
-        """Nothing of it was read, so nothing is done, and the caller knows."""
+        """The request was not read, so nothing is done, and the caller knows."""
         for _ in range(4):
             self.assert_said(200, self.connected(self.raw.written()))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
