@@ -27,39 +27,39 @@ NOT_OFFERED = ('*/backups*', '*/groups*', '*/group_snapshots*', '*/group_types*'
 FIRST_VERSIONS = {
     'GET /types/default': 'Cinder reads it as the type of the id "default"',
     'POST /groups/action': 'groups are not offered: one row for all actions',
-    'PUT /os-services/failover': 'of earlier releases of Cinder; refused, as failover_host is',
+    'PUT /os-services/failover': 'of earlier releases of Cinder; rejected, like failover_host',
 }
 
 REASONS: tuple[tuple[str, str, str], ...] = (
-    ('*', '*connector.*', 'kept in columns of 255 characters'),
+    ('*', '*connector.*', 'stored in columns of 255 characters'),
     ('*', 'os-reset_status.*', 'Cinder compares with a list of words'),
     ('*', 'os-update_snapshot_status.*', 'Cinder compares with a list of words, and a percentage'),
-    ('*', '*_id', 'no id is longer: Cinder finds none'),
-    ('*/action os-retype', '*.new_type', 'no type has a longer name: Cinder finds none'),
-    ('*/action os-attach', '*.host_name', 'an empty name is that of no host'),
-    ('*/action os-set_image_metadata', '*.metadata.*', 'Cinder counts bytes, apart from the '
+    ('*', '*_id', 'no id is longer, so Cinder finds nothing'),
+    ('*/action os-retype', '*.new_type', 'no type has a longer name, so Cinder finds nothing'),
+    ('*/action os-attach', '*.host_name', 'no host has an empty name'),
+    ('*/action os-set_image_metadata', '*.metadata.*', 'Cinder counts bytes, outside the '
                                                        'schema'),
     ('*', '*.auth_key', 'no key is longer'),
-    ('*', '*.no_snapshots', 'both paths are the same here'),
-    ('*/qos-specs*', 'qos_specs*', 'Cinder checks names and values apart from the schema; numbers '
-                                   'are taken in each request'),
+    ('*', '*.no_snapshots', 'both paths behave alike here'),
+    ('*/qos-specs*', 'qos_specs*', 'Cinder checks names and values outside the schema; numbers '
+                                   'are accepted in each request'),
     ('*/snapshots/{}/metadata*', '', 'as with the metadata of volumes'),
-    ('POST /types', 'volume_type.extra_specs', 'null is taken, as no specs'),
-    ('*/types*', '*extra_specs.\\*', 'a spec without a value says nothing that could be compared'),
-    ('*/types*extra_specs*', '\\*', 'a spec without a value says nothing that could be compared'),
-    ('PUT /types/{}', 'volume_type.name', "refused all the same, with Cinder's sentence"),
-    ('*', 'volume.ref', "null is refused all the same, with Cinder's sentence"),
-    ('POST *', '*.name', 'Cinder counts names apart from the schema'),
-    ('PUT /default-types/{}', '', 'the field is needed, and others would be ignored'),
-    ('*/os-quota*', '*', 'Cinder checks numbers apart from the schema, or all names alike; here '
-                         'each quota is checked apart from it'),
-    ('PUT /os-services/*', 'cluster', 'a cluster is not ignored where a host is meant'),
-    ('PUT /os-services/*', '*host', 'null is not taken for a host that is left out'),
-    ('PUT /os-services/disable-log-reason', '', 'the request is there to say a reason'),
-    ('PUT /os-services/*', '', 'Cinder refuses the same, apart from the schema'),
-    ('PUT /os-services/?et-log', 'binary', 'null is taken, as all'),
-    ('PUT /os-services/set-log', 'level', 'Cinder refuses null apart from the schema'),
-    ('PUT /clusters/*', 'disabled_reason', 'Cinder counts apart from the schema'),
+    ('POST /types', 'volume_type.extra_specs', 'null is accepted and means no specs'),
+    ('*/types*', '*extra_specs.\\*', 'a spec without a value cannot be compared'),
+    ('*/types*extra_specs*', '\\*', 'a spec without a value cannot be compared'),
+    ('PUT /types/{}', 'volume_type.name', "rejected as well, with Cinder's message"),
+    ('*', 'volume.ref', "null is rejected as well, with Cinder's message"),
+    ('POST *', '*.name', 'Cinder checks the length outside the schema'),
+    ('PUT /default-types/{}', '', 'the field is required, and others would be ignored'),
+    ('*/os-quota*', '*', 'Cinder checks numbers outside the schema, or all names alike; here '
+                         'each quota is checked outside the schema'),
+    ('PUT /os-services/*', 'cluster', 'a cluster is not ignored if a host is expected'),
+    ('PUT /os-services/*', '*host', 'null does not mean a missing host'),
+    ('PUT /os-services/disable-log-reason', '', 'a reason is the purpose of the request'),
+    ('PUT /os-services/*', '', 'Cinder rejects the same values outside the schema'),
+    ('PUT /os-services/?et-log', 'binary', 'null is accepted and means all'),
+    ('PUT /os-services/set-log', 'level', 'Cinder rejects null outside the schema'),
+    ('PUT /clusters/*', 'disabled_reason', 'Cinder checks the length outside the schema'),
 )
 
 
@@ -155,11 +155,11 @@ def shown(field: Mapping[str, Any] | None) -> str:
 
 
 _INTRODUCTION = """
-What the body of each request may hold, and what Cinder 29 takes in the same place: types, lengths
-in characters, least and greatest values, properties that are needed, and whether properties of
-other names are taken. ``*`` is a property of any name, or of one that has a form of its own;
-``[]`` is an item of a list. Where the two differ, the reason stands beside. Requests for what this
-service does not offer (:doc:`not_offered`) are refused whatever their body is.
+This page lists the values that the body of each request accepts, here and in Cinder 29: types,
+lengths in characters, minimum and maximum values, required properties, and whether properties
+with other names are accepted. ``*`` is a property with any name or with a given pattern, and
+``[]`` is an item of a list. The last column gives the reason of a difference. Requests for features
+that this service does not offer (:doc:`not_offered`) are rejected whatever their body is.
 """
 
 

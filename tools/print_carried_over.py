@@ -17,8 +17,8 @@ def document() -> str:
              for name, stop in sorted(rows.stops.items())]
     return ''.join((rst.heading('Renamed', '~'),
                     rst.table(('in cinder.conf', 'here'), renamed, (50, 50)),
-                    rst.heading('Stop the start', '~'),
-                    rst.table(('in cinder.conf', 'to be set here'), stops, (50, 50))))
+                    rst.heading('Prevent the start', '~'),
+                    rst.table(('in cinder.conf', 'option to set here'), stops, (50, 50))))
 
 
 if __name__ == '__main__':

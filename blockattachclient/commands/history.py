@@ -22,8 +22,8 @@ class ListAttachmentHistory(output.Lister):
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
-                            help='ID of an attachment, or name or ID of a volume whose attachments '
-                                 'are listed. A deleted volume must be given by its ID')
+                            help='ID of an attachment, or name or ID of a volume to list all its '
+                                 'attachments. A deleted volume must be given by its ID')
         parser.add_argument('--all-projects', action='store_true',
                             help='Find a volume of any project (administrators only)')
         parser.add_argument('--long', action='store_true',
