@@ -158,8 +158,8 @@ _INTRODUCTION = """
 This page lists the values that the body of each request accepts, here and in Cinder 29: types,
 lengths in characters, minimum and maximum values, required properties, and whether properties
 with other names are accepted. ``*`` is a property with any name or with a given pattern, and
-``[]`` is an item of a list. The last column gives the reason of a difference. Requests for features
-that this service does not offer (:doc:`not_offered`) are rejected whatever their body is.
+``[]`` is an item of a list. The last column gives the reason of a difference. Requests for
+features that this service does not offer (:doc:`not_offered`) are rejected whatever their body is.
 """
 
 
