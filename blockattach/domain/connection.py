@@ -219,7 +219,7 @@ class ActualGrant:
 
 def difference(wanted: Iterable[Grant],
                actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
-    """Compare desired and actual grants: what is missing or different, and what is too much.
+    """Return the pairs of missing or different grants, and the pairs of superfluous ones.
 
     Names are compared without case. Each returned pair has the form in which the name was given.
     """

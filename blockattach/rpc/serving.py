@@ -140,9 +140,9 @@ def _check_message(message: Mapping[str, Any]) -> None:
     """
     method, version = message.get('method'), message.get('version', '1.0')
     # oslo.messaging would also call the attribute ``target`` of an endpoint.
-    wrong = ('it names no method' if not isinstance(method, str) or method in ('', 'target')
-             else 'its arguments are no object' if not isinstance(message.get('args', {}), dict)
-             else 'its version is none' if not (isinstance(version, str)
+    wrong = ('the method is missing' if not isinstance(method, str) or method in ('', 'target')
+             else 'the arguments are not an object' if not isinstance(message.get('args', {}), dict)
+             else 'the version is invalid' if not (isinstance(version, str)
                                                 and _VERSION.fullmatch(version)) else None)
     if wrong:
         raise errors.InvalidInput(reason=f'cannot read the message: {wrong}')

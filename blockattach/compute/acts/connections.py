@@ -131,7 +131,8 @@ def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
             item.tools.attachments.delete(item.caller, device.attachment_id)
         item.store.change_device(device.id, attachment_id=device.next_attachment_id,
                                  next_attachment_id=None)
-        # An attachment of the caller is created again by the service account.
+        # A create repeated with the service account makes a second attachment: the names of
+        # requests are remembered per user.
         item.release_unknown(device.volume_id)
 
 
@@ -184,9 +185,9 @@ def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachmen
 
 
 def _belongs(item: work.Work, device: records.BlockDevice) -> bool:
-    """Return True if no other task uses the attachment of a device.
+    """Return True if a device belongs to this task alone.
 
-    Servers that share a volume have an attachment each.
+    Tasks that share a server have one device each.
     """
     return (not lifecycle.VERBS[item.act.verb].shares
             or device.volume_id == item.act.arguments['volume_id'])

@@ -35,7 +35,7 @@ class KeyFile:
         self._file = changing.ChangingFile(path, self._parse)
 
     def wrong(self) -> str | None:
-        """Return why the file cannot be read as it is now; None: it can."""
+        """Return the reason why the file cannot be read, or None if it can."""
         return self._file.wrong()
 
     @property

@@ -47,7 +47,7 @@ Take = Callable[[incoming.HttpIncomingMessage], bool]
 class _State(enum.Enum):
     """Progress of a connection."""
 
-    UNPROVED = 'nobody has proved to have a key: it gives way to a new one'
+    UNPROVED = 'no key was proved, so a new connection may replace it'
     IDLE = 'a request was proved'
     WORKS = 'a message of it is worked on'
 
