@@ -141,7 +141,7 @@ def _check_message(message: Mapping[str, Any]) -> None:
     method, version = message.get('method'), message.get('version', '1.0')
     # oslo.messaging would also call the attribute ``target`` of an endpoint.
     wrong = ('the method is missing' if not isinstance(method, str) or method in ('', 'target')
-             else 'the arguments are not an object' if not isinstance(message.get('args', {}), dict)
+             else 'the arguments are invalid' if not isinstance(message.get('args', {}), dict)
              else 'the version is invalid' if not (isinstance(version, str)
                                                 and _VERSION.fullmatch(version)) else None)
     if wrong:
