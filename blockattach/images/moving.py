@@ -136,7 +136,7 @@ class ImageMover:
         :raises ImageNotFound, ImageRefused: there is no such image, or Glance does not take it
         :raises ConversionFailed: it cannot have the image's format
         :raises GlanceUnavailable: it may have the bytes
-        :raises BackendError: reading the disk fails during the transfer to Glance
+        :raises BackendError: reading the disk fails during the upload to Glance
         :raises OSError: the disk, or the folder, fails
         """
         size = units.gib_to_bytes(size_gb)

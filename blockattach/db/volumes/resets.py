@@ -66,7 +66,7 @@ def clear(database: engine.Database, volume_id: str, project_id: str) -> None:
     """Set a volume to the status that its attachments imply, after a forced detach.
 
     A volume keeps its status if an operation on it is in progress, if its creation failed, or if
-    it is in maintenance, offered in a transfer, or already transferred.
+    it is in maintenance, offered to another project, or already transferred.
 
     :param project_id: project for which the request was authorized
     """

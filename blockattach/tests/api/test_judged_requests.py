@@ -115,7 +115,7 @@ REQUESTS = {
 
 
 class Offer:
-    """Transfer of the volume to another project, after its uses have ended."""
+    """Gift of the volume to another project, after its uses have ended."""
 
     verb = test_transfers.ACCEPT
 

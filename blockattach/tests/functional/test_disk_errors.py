@@ -1,4 +1,4 @@
-"""Errors of a disk end transfers of images at once, or after some attempts."""
+"""Errors of a disk end downloads and uploads of images at once, or after some attempts."""
 import contextlib
 import errno
 import os
