@@ -51,7 +51,7 @@ HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
 
 OF_VOLUME = {OF_VOLUME_SINCE: {
     'volume_id': {'type': 'string', 'format': 'uuid',
-                  'description': 'ID of the volume, required. The volume may be deleted.'},
+                  'description': 'the ID of a volume, live or deleted (required)'},
     'all_tenants': {'type': 'boolean',
                     'description': 'also events while the volume belonged to another project, '
                                    'for administrators'},
