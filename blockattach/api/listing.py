@@ -272,9 +272,12 @@ def _text(value: Any) -> str:
     :raises ValueError: the value is not a scalar, or has NUL characters or lone surrogates, which
         escapes can produce and no column stores
     """
+    # First: to write a structure takes a recursion that may not end well.
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(type(value).__name__)
     text = str(value)
     text.encode()
-    if not isinstance(value, bool | int | float | str) or '\0' in text:
+    if '\0' in text:
         raise ValueError(text)
     return text
 
