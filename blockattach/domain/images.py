@@ -80,11 +80,19 @@ class Image:
         volume; None: it has bytes of its own."""
         try:
             found = json.loads(self.properties.get(DEVICES) or '[]')
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
-        return next((str(one['snapshot_id']) for one in found if isinstance(one, dict)
+        return next((cleaned(str(one['snapshot_id'])) for one in found if isinstance(one, dict)
                      and one.get('source_type') == 'snapshot' and one.get('boot_index') == 0
-                     and one.get('snapshot_id')), None) if isinstance(found, list) else None
+                     and isinstance(one.get('snapshot_id'), str | int) and one['snapshot_id']),
+                    None) if isinstance(found, list) else None
+
+
+def cleaned(text: str) -> str:
+    """Return a text of an image without what JSON can have and no database takes: zero characters,
+    and halves of characters.
+    """
+    return text.replace('\0', '').encode(errors='replace').decode()
 
 
 def check_fits(image: Image, size_gb: int) -> None:

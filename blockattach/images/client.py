@@ -250,9 +250,13 @@ def _path(image_id: str) -> str:
 
 
 def _image(body: Mapping[str, Any]) -> images.Image:
-    """An image as Glance writes it: what is no key of Glance is a property."""
-    known = {key: body[key] for key in _KNOWN if body.get(key) is not None}
-    properties = {key: str(value) for key, value in body.items()
+    """An image as Glance writes it: what is no key of Glance is a property.
+
+    Users write these texts, and a volume that is made of the image keeps them.
+    """
+    known = {key: images.cleaned(body[key]) if isinstance(body[key], str) else body[key]
+             for key in _KNOWN if body.get(key) is not None}
+    properties = {images.cleaned(key): images.cleaned(str(value)) for key, value in body.items()
                   if key not in images.GLANCE_KEYS and value is not None}
     return images.Image(**known, properties=properties)
 

@@ -115,6 +115,12 @@ class CreateTest(ImageCase):
             'size': str(disks.MIB), 'checksum': self.glance.images[image_id]['checksum'],
             'hw_disk_bus': 'scsi', 'os_type': 'linux'}, kept)
 
+    def test_property_that_no_database_takes_is_kept_without_it(self):
+        image_id = self.glance.add(disks.image('raw'), name='a\0b', p='a\0\ud800b',
+                                   **{'k\udfff': 'v'})
+        kept = self.metadata(self.made(image_id))
+        self.assertEqual(('ab', 'a?b', 'v'), (kept['image_name'], kept['p'], kept['k?']))
+
     def test_by_id_address_or_name(self):
         image_id = self.glance.add(disks.image('raw'), name='ours')
         for ref in (image_id, f'http://glance/v2/images/{image_id}', 'ours'):

@@ -101,8 +101,9 @@ class NovaImageTest(test_images.ImageCase, snapshots.SnapshotsTestCase):
                 image_id, version=SINCE, size=2, **other))
 
     def test_property_that_is_no_list_of_devices_is_ignored(self):
-        for text in ('', 'x', '{}', '[1]', '[{"source_type": "snapshot"}]', 'null'):
-            with self.subTest(text):
+        for text in ('', 'x', '{}', '[1]', '[{"source_type": "snapshot"}]', 'null',
+                     '[' * 9999 + ']' * 9999, json.dumps([mapping([1])])):
+            with self.subTest(text[:40]):
                 image_id = self.glance.add(b'', block_device_mapping=text)
                 self.assert_status(202, self.of_image(image_id, version=SINCE))
 
@@ -110,4 +111,10 @@ class NovaImageTest(test_images.ImageCase, snapshots.SnapshotsTestCase):
         for name in ('x', base.ABSENT, 5):
             with self.subTest(name):
                 self.assert_fault(404, GONE.format(name), self.of_image(
+                    self.nova_image(mapping(name)), version=SINCE))
+
+    def test_property_that_names_an_id_no_database_takes_is_not_found(self):
+        for name, shown in (('\0x', 'x'), ('\ud800x', '?x')):
+            with self.subTest(shown):
+                self.assert_fault(404, GONE.format(shown), self.of_image(
                     self.nova_image(mapping(name)), version=SINCE))
