@@ -28,6 +28,8 @@ from oslo_serialization import jsonutils
 from blockattach import context as request_context
 from blockattach import errors
 
+Kept = Mapping[logging.Logger, tuple[int, bool, list[logging.Handler]]]
+"""Level, propagation and handlers of each logger."""
 LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
 """What a log can be set to while a process runs."""
 
@@ -346,7 +348,7 @@ class LogFile(handlers.WatchedFileHandler):
 
 def wrong() -> str | None:
     """Return the reason why a log file cannot be reopened, or None if there is no such file."""
-    for handler in logging.getLogger().handlers:
+    for handler in {one for logger in _all_loggers() for one in logger.handlers}:
         if isinstance(handler, LogFile):
             handler.acquire()
             try:
@@ -379,20 +381,50 @@ def setup(conf: cfg.ConfigOpts) -> None:
     if conf.log_file or conf.log_dir:
         conf.set_default('use_stderr', False)
     oslo_log.setup(conf, 'blockattach')
-    root = logging.getLogger()
-    for former in list(root.handlers):
-        if type(former) is handlers.WatchedFileHandler:
-            ours = LogFile(former.baseFilename)
-            ours.setFormatter(former.formatter)
-            root.removeHandler(former)
-            former.close()
-            root.addHandler(ours)
+    adopt(conf)
+
+
+def adopt(conf: cfg.ConfigOpts) -> None:
+    """Replace handlers and formatters, of oslo.log or of ``log_config_append``, by those here."""
+    ours: dict[logging.Handler, logging.Handler] = {}
+    for logger in _all_loggers():
+        for former in list(logger.handlers):
+            if type(former) is handlers.WatchedFileHandler:
+                ours[former] = found = ours.get(former) or _as_log_file(former)
+                logger.removeHandler(former)
+                logger.addHandler(found)
+    for former in ours:
+        former.close()
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, formatters.JSONFormatter):
             handler.setFormatter(JsonFormatter(datefmt=conf.log_date_format))
         elif type(handler.formatter) is formatters.ContextFormatter:
             handler.setFormatter(LineFormatter(
                 datefmt=conf.log_date_format, config=conf, project='blockattach'))
+
+
+def _as_log_file(former: handlers.WatchedFileHandler) -> LogFile:
+    ours = LogFile(former.baseFilename, former.mode, former.encoding, errors=former.errors)
+    ours.setLevel(former.level)
+    ours.setFormatter(former.formatter)
+    ours.filters = former.filters
+    return ours
+
+
+def keep() -> Kept:
+    """Return what each logger writes and where to, for `restore`."""
+    return {logger: (logger.level, logger.propagate, list(logger.handlers))
+            for logger in _all_loggers()}
+
+
+def restore(kept: Kept) -> None:
+    """Let each logger write what it wrote at `keep`.
+
+    Handlers may have been closed since then: the next line opens their files again.
+    """
+    for logger, (level, propagate, former) in kept.items():
+        logger.setLevel(level)
+        logger.propagate, logger.handlers = propagate, former
 
 
 def levels(prefix: str = '') -> dict[str, str]:
@@ -410,6 +442,10 @@ def set_levels(prefix: str, level: str) -> None:
         logger.setLevel(level)
     if not prefix:
         logging.getLogger().setLevel(level)
+
+
+def _all_loggers() -> list[logging.Logger]:
+    return [logging.getLogger(), *_loggers('').values()]
 
 
 def _loggers(prefix: str) -> dict[str, logging.Logger]:

@@ -112,12 +112,14 @@ class Reloads:
         """Apply the new values, and return the reason if that fails.
 
         Hooks of libraries run here. The hook of oslo.log raises an error if ``log_config_append``
-        cannot be used.
+        cannot be used, and has by then removed all handlers of the loggers.
         """
-        former = self._conf._mutable_ns
+        former, logs = self._conf._mutable_ns, log.keep()
         try:
             self._conf.mutate_config_files()
+            log.adopt(self._conf)
         except (Exception, SystemExit) as exc:
+            log.restore(logs)
             self._conf._mutable_ns = former
             vars(self._conf)['_ConfigOpts__cache'].clear()
             return str(exc)

@@ -15,6 +15,27 @@ BROKEN = (
     ('[DEFAULT]\nlog_config_append = /no/such/file', '/no/such/file'),
     ('[DEFAULT]\nauth_strategy = keystone', '[DEFAULT] auth_strategy'))
 """Invalid text appended to a valid file, and a part of the resulting error."""
+LOG_CONFIG = """[loggers]
+keys = root
+[handlers]
+keys = all, errors
+[formatters]
+keys = plain
+[logger_root]
+level = INFO
+handlers = all, errors
+[handler_all]
+class = handlers.WatchedFileHandler
+formatter = plain
+args = ({all!r},)
+[handler_errors]
+class = handlers.WatchedFileHandler
+level = ERROR
+formatter = plain
+args = ({errors!r},)
+[formatter_plain]
+format = %(levelname)s %(message)s
+"""
 
 
 class ReloadsTest(instances.ProcessTestCase):
@@ -77,6 +98,30 @@ class ReloadsTest(instances.ProcessTestCase):
                 self.wait_for(lambda: file.is_file() and '/v3/p/volumes' in file.read_text(),
                               process)
         self.assertEqual(0, self.ended(process, signal.SIGTERM)[0])
+
+    def test_log_configuration_that_cannot_be_used_keeps_former_log(self):
+        settings, lines, failures = (pathlib.Path(self.folder, name) for name in (
+            'logging.conf', 'all.log', 'errors.log'))
+        good = LOG_CONFIG.format(all=str(lines), errors=str(failures))
+        settings.write_text(good)
+        self.configure(default=f'log_config_append = {settings}')
+        process = self.serving('api')
+        settings.write_text(good.replace(str(failures), '/no/such/folder/errors.log'))
+        process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: '/no/such/folder' in (self.fault('api') or ''), process)
+        self.assertIn('ERROR Cannot reload', lines.read_text())
+        self.assertIn('ERROR Cannot reload', failures.read_text())
+        settings.write_text(good)
+        process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: 'INFO Configuration is reloaded' in lines.read_text(), process)
+        # Of each file the level counts, and the path may break, as before the reload.
+        self.assertNotIn('INFO', failures.read_text())
+        former = pathlib.Path(self.folder, 'former')
+        os.rename(lines, former)
+        lines.mkdir()
+        self.assertEqual(200, self.ask('/v3/p/volumes')[0])
+        self.wait_for(lambda: str(lines) in (self.fault('api') or ''), process)
+        self.assertIn('/v3/p/volumes', former.read_text())
 
     def test_broken_keys_and_policy_are_shown_until_good(self):
         policy = pathlib.Path(self.folder, 'policy.yaml')
