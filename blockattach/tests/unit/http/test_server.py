@@ -334,6 +334,14 @@ class FullServerTest(unittest.TestCase):
         for client in slow[:15]:
             self.assert_answered(408, client)
 
+    def test_header_gives_way_after_bodies_that_came_before(self):
+        slow = [self.post(b'/a', 100_000, 90_000) for _ in range(10)]
+        last = self.send(_GET + HOST + b'X: ' + b'x' * 30_000)
+        self.assert_answered(200, self.post(b'/a', 90_000, 90_000))
+        self.assert_answered(408, slow[0])
+        last.sendall(b'\r\n\r\n')
+        self.assert_answered(200, last)
+
     def test_requests_without_room_refused(self):
         """Complete requests are answered, but a new one is rejected."""
         waiting = [self.post(b'/wait', 90_000, 90_000) for _ in range(2)]
