@@ -432,7 +432,8 @@ quotas = _table(
     'quotas',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
-    # For the resource "*": number of transactions that have claimed the project.
+    # For the resource "*": number of transactions that have claimed the project. NULL means the
+    # default: an earlier release locked the project by such a row.
     sa.Column('hard_limit', sa.Integer))
 
 # The defaults of projects, where they are not the configured ones.

@@ -384,7 +384,9 @@ def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> 
 def _statement(parts: frozenset[str]) -> statements.Statement:
     return statements.Statement(lambda dialect: sa.union_all(
         sa.select(*_columns(_OWN, _quotas.c.resource, _quotas.c.hard_limit)).where(
-            _quotas.c.project_id == _PROJECT, _quotas.c.resource != LOCK),
+            _quotas.c.project_id == _PROJECT, _quotas.c.resource != LOCK,
+            # An earlier release locked projects by rows without a limit.
+            _quotas.c.hard_limit.is_not(None)),
         sa.select(*_columns(_CLASS, _classes.c.resource, _classes.c.hard_limit)).where(
             _classes.c.class_name == DEFAULT_CLASS),
         *(_usage(part) for part in sorted(parts))))

@@ -319,6 +319,15 @@ class CountTest(Case):
         quotas.change(self.database, make.PROJECT, {domain.key_of(domain.GIGABYTES, kind.id): 1})
         self.assertRaises(errors.VolumeSizeExceedsAvailableQuota, self.check, asked)
 
+    def test_row_without_a_limit_of_an_earlier_release_is_no_limit(self):
+        self.limit(quota_attachments=5)
+        with self.database.writer() as connection:
+            connection.execute(models.quotas.insert().values(
+                project_id=make.PROJECT, resource='attachments', hard_limit=None))
+        shown = quotas.show(self.database, make.PROJECT)
+        self.assertEqual(5, shown.limits['attachments'])
+        self.assertNotIn('attachments', shown.own)
+
     def test_retype_in_progress_is_reserved_for_the_new_type_only(self):
         made, kind = make.volume(self.database, size_gb=2), make.volume_type(self.database)
         before = self.used()
