@@ -140,10 +140,14 @@ def place_again(connection: sa.Connection, claim: records.Claim, seconds: float,
            progress=rows.to_json(progress), deadline=clock.now(seconds))
 
 
-def find(connection: sa.Connection, noun: str, resource_id: str) -> sa.Row[Any] | None:
-    """The row of the work on a resource."""
-    return connection.execute(_work.select().where(
-        _work.c.noun == noun, _work.c.resource_id == resource_id)).one_or_none()
+def find(connection: sa.Connection, noun: str, resource_id: str,
+         locked: bool = False) -> sa.Row[Any] | None:
+    """The row of the work on a resource.
+
+    :param locked: it stays as it is until the transaction ends
+    """
+    query = _work.select().where(_work.c.noun == noun, _work.c.resource_id == resource_id)
+    return connection.execute(query.with_for_update() if locked else query).one_or_none()
 
 
 def read(connection: sa.Connection, claim: records.Claim) -> sa.Row[Any]:

@@ -185,8 +185,8 @@ def moved(database: engine.Database, held: records.Claim) -> None:
     volume_id, generation = held.resource_id, held.generation
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
-        progress, kind = _hold_type(connection, held)
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
+        progress, kind = _hold_type(connection, held)
         work.read(connection, held)
         work.end(connection, held)
         values = {} if kind is None else volume_types.columns_of(kind)
@@ -207,8 +207,8 @@ def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
         mine = act(volume_id, 'retype', generation)
-        _, kind = _hold_type(connection, mine)
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
+        _, kind = _hold_type(connection, mine)
         work.end_unbegun(connection, mine)
         assert kind is not None
         _end(connection, database, row, **volume_types.columns_of(kind))
@@ -236,7 +236,8 @@ def act(volume_id: str, verb: str, generation: int, owner: str | None = None) ->
 def _hold_type(connection: sa.Connection, held: records.Claim,
                ) -> tuple[Mapping[str, Any], records.VolumeType | None]:
     """What the act remembers, and the type that the volume gets, if any, kept as it is."""
-    found = work.find(connection, held.noun, held.resource_id)
+    # By a lock: after any other read MariaDB shows the type as it was by then.
+    found = work.find(connection, held.noun, held.resource_id, locked=True)
     progress = {} if found is None else rows.from_json(found.progress)
     if 'type_id' not in progress:
         return progress, None

@@ -12,6 +12,7 @@ from blockattach.db.volumes import moving
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes
 from blockattach.tests.db import base
+from blockattach.tests.db import recording
 from blockattach.tests.db import test_lost_commits
 from blockattach.tests.fixtures import make
 
@@ -163,6 +164,26 @@ class RaceTest(MovingCase):
             for thread in threads:
                 thread.join()
             self.assertEqual(['done', 'refused', 'refused'], sorted(outcomes))
+
+
+@base.on_every_server
+class ChangedTypeTest(MovingCase):
+
+    def test_type_changed_ahead_of_its_lock_refused(self):
+        """Also on MariaDB, where a transaction sees what was there at its first read."""
+        volume, generation = self.begin('retype')
+        other = self.fixture.open()
+
+        def change(connection, cursor, statement, *rest):
+            if 'FROM volume_types' in statement and 'FOR UPDATE' in statement and waiting:
+                waiting.pop()
+                volume_types.set_extra_specs(other, self.kind.id, {'multiattach': '<is> False'})
+
+        waiting = [change]
+        with recording.listening(self.database, before_cursor_execute=change):
+            self.assertRaises(errors.VolumeTypeChanged, moving.retyped, self.database, volume.id,
+                              generation)
+        self.assertEqual([], waiting)
 
 
 @base.on_every_server
