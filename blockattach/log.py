@@ -385,7 +385,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def adopt(conf: cfg.ConfigOpts) -> None:
-    """Replace handlers and formatters, of oslo.log or of ``log_config_append``, by those here."""
+    """Replace handlers and formatters of oslo.log and ``log_config_append`` by those here."""
     ours: dict[logging.Handler, logging.Handler] = {}
     for logger in _all_loggers():
         for former in list(logger.handlers):
@@ -412,15 +412,15 @@ def _as_log_file(former: handlers.WatchedFileHandler) -> LogFile:
 
 
 def keep() -> Kept:
-    """Return what each logger writes and where to, for `restore`."""
+    """Return level, propagation and handlers of all loggers, for `restore`."""
     return {logger: (logger.level, logger.propagate, list(logger.handlers))
             for logger in _all_loggers()}
 
 
 def restore(kept: Kept) -> None:
-    """Let each logger write what it wrote at `keep`.
+    """Reset all loggers to the state that `keep` returned.
 
-    Handlers may have been closed since then: the next line opens their files again.
+    Closed file handlers open their files again at the next line.
     """
     for logger, (level, propagate, former) in kept.items():
         logger.setLevel(level)

@@ -272,7 +272,7 @@ def _text(value: Any) -> str:
     :raises ValueError: the value is not a scalar, or has NUL characters or lone surrogates, which
         escapes can produce and no column stores
     """
-    # First: to write a structure takes a recursion that may not end well.
+    # Checked first: str() of a deeply nested value raises RecursionError.
     if not isinstance(value, bool | int | float | str):
         raise ValueError(type(value).__name__)
     text = str(value)

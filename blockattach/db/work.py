@@ -142,9 +142,9 @@ def place_again(connection: sa.Connection, claim: records.Claim, seconds: float,
 
 def find(connection: sa.Connection, noun: str, resource_id: str,
          locked: bool = False) -> sa.Row[Any] | None:
-    """The row of the work on a resource.
+    """Return the row of the work on a resource.
 
-    :param locked: it stays as it is until the transaction ends
+    :param locked: whether to lock the row until the transaction ends
     """
     query = _work.select().where(_work.c.noun == noun, _work.c.resource_id == resource_id)
     return connection.execute(query.with_for_update() if locked else query).one_or_none()

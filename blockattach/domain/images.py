@@ -89,8 +89,8 @@ class Image:
 
 
 def cleaned(text: str) -> str:
-    """Return a text of an image without what JSON can have and no database takes: zero characters,
-    and halves of characters.
+    """Remove NUL characters and replace lone surrogates, which JSON can contain and no database
+    stores.
     """
     return text.replace('\0', '').encode(errors='replace').decode()
 

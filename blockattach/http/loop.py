@@ -311,7 +311,7 @@ class Loop:
             coming = self._watched(lambda one: one.state is State.READING and one.kept > 0)
             if not coming:
                 return False
-            # Not by `until`: a body may take longer than a header.
+            # Not by `until`, because the time limit of a body is longer than that of a header.
             self._guard(min(coming, key=lambda one: one.until - self._seconds[one.stage]),
                         lambda late: self._refuse(late, *_TIMED_OUT))
         return True

@@ -236,7 +236,7 @@ def act(volume_id: str, verb: str, generation: int, owner: str | None = None) ->
 def _hold_type(connection: sa.Connection, held: records.Claim,
                ) -> tuple[Mapping[str, Any], records.VolumeType | None]:
     """What the act remembers, and the type that the volume gets, if any, kept as it is."""
-    # By a lock: after any other read MariaDB shows the type as it was by then.
+    # A locking read: after a plain one, MariaDB would show the type as it was at that time.
     found = work.find(connection, held.noun, held.resource_id, locked=True)
     progress = {} if found is None else rows.from_json(found.progress)
     if 'type_id' not in progress:
