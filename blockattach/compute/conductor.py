@@ -219,8 +219,8 @@ class Conductor(interface.ConductorInterface):
             # If only an agent says so: acts that share the server were taken over, twice.
             self._tools.store.leave(act)
         except Exception as exc:
-            if _is_defect(exc) or (self._tools.store.generation(act)
-                                   and self._tools.store.is_waited_for(act)):
+            if self._tools.store.generation(act) and (
+                    _is_defect(exc) or self._tools.store.is_waited_for(act)):
                 # Retrying would fail in the same way, or the server is about to be deleted, which
                 # releases everything. A guest that may be running keeps its connections.
                 connections.release_second(doing)

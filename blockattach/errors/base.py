@@ -77,9 +77,10 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameEr
 def is_defect(error: BaseException) -> bool:
     """Return True if an error shows a programming error, so that retrying fails as well.
 
-    Errors of the environment (files, networks, databases, other programs) have other classes.
+    Errors of the environment (files, networks, databases, other programs) have other classes, or
+    are OSErrors as well, such as `ssl.SSLCertVerificationError`.
     """
-    return isinstance(error, _DEFECTS)
+    return isinstance(error, _DEFECTS) and not isinstance(error, OSError)
 
 
 def in_words(error: BaseException) -> str:

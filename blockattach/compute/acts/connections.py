@@ -143,6 +143,7 @@ def release_unused(item: work.Work, every: bool = False) -> None:
     and the task ends anyway: deleting the server releases everything.
 
     :param every: also release completed attachments, because the guest has been stopped
+    :raises ActTakenOver: see `release_second`
     """
     release_second(item)
     for device in item.devices:
@@ -157,7 +158,12 @@ def release_unused(item: work.Work, every: bool = False) -> None:
 
 
 def release_second(item: work.Work) -> None:
-    """Delete the second attachment of each device, logging errors of block storage."""
+    """Delete the second attachment of each device, logging errors of block storage.
+
+    :raises ActTakenOver: another process runs the task or a later one, and the attachments are its
+        own
+    """
+    item.check_lease()
     for device in item.devices:
         if device.next_attachment_id is not None and _belongs(item, device):
             with _logging_refusals(device):

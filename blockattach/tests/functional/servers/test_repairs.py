@@ -5,7 +5,12 @@ Whatever is accepted then succeeds: nothing but block storage and the hosts may 
 """
 import functools
 
+from blockattach import context
+from blockattach import errors
 from blockattach.compute import lifecycle
+from blockattach.compute import records
+from blockattach.compute.acts import connections
+from blockattach.compute.acts import work
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import http
 from blockattach.tests.functional.servers import cloud
@@ -365,6 +370,24 @@ class RepairedTest(Acts):
                 self.assertEqual('ACTIVE', self.server(made)['status'])
                 self.asked(204, 'DELETE', f'/servers/{made}')
                 self.cloud.settle()
+
+    def test_process_that_lost_its_act_releases_no_attachment_of_the_other_one(self):
+        made, rows = self.boot(), self.cloud.store
+        caller = context.RequestContext(project_id=http.PROJECT, user_id=http.USER)
+        act = rows.begin(made, records.Act(
+            '', '', 'rebuild', {}, {}, lifecycle.VERBS['rebuild'].finishes), 'one', 60)
+        first = work.Work(self.cloud.conductor._tools, act, caller)
+        self.cloud.clock.advance(120)
+        [taken] = rows.take_over('other', 60)
+        second = work.Work(self.cloud.conductor._tools, taken, caller)
+        connections.hold_next(second)
+        held = self.attachments(self.shared)
+        for release in (connections.release_second, connections.release_unused):
+            with self.assertRaises(errors.ActTakenOver):
+                release(first)
+        self.assertEqual(held, self.attachments(self.shared))
+        connections.release_second(second)
+        self.assertEqual(len(held) - 1, len(self.attachments(self.shared)))
 
     def test_delete_that_meets_programming_error_may_be_repeated(self):
         made = self.boot()
