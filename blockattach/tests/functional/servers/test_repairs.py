@@ -375,7 +375,8 @@ class RepairedTest(Acts):
         made, rows = self.boot(), self.cloud.store
         caller = context.RequestContext(project_id=http.PROJECT, user_id=http.USER)
         act = rows.begin(made, records.Act(
-            '', '', 'rebuild', {}, {}, lifecycle.VERBS['rebuild'].finishes), 'one', 60)
+            '', '', 'rebuild', {}, {'user_id': http.USER, **caller.to_dict()},
+            lifecycle.VERBS['rebuild'].finishes), 'one', 60)
         first = work.Work(self.cloud.conductor._tools, act, caller)
         self.cloud.clock.advance(120)
         [taken] = rows.take_over('other', 60)
