@@ -63,7 +63,7 @@ class MovesTest(OverTheBus, test_servers.MovesTest):
 class InterruptionTest(OverTheBus, test_interruptions.InterruptionTest):
     """The compute API dies behind each call."""
 
-    PART = exhaustive.Part(1, 9)
+    PART = exhaustive.Part(1, 15)
 
 
 class FailuresTest(unittest.TestCase):

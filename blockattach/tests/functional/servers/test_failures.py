@@ -37,7 +37,7 @@ class RefusedTest(test_late.LateTest):
 class LostAnswerTest(RefusedTest):
     """It is done, and the answer is lost: those of transactions, too."""
 
-    PART = exhaustive.Part(0, 8)
+    PART = exhaustive.Part(0, 20)
     SHIFT = 0.0
 
     def setUp(self):

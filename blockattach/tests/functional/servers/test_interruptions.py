@@ -121,7 +121,7 @@ class InterruptionTestCase(cloud.ComputeTestCase):
 
 class InterruptionTest(InterruptionTestCase):
 
-    PART = exhaustive.Part(0, 3)
+    PART = exhaustive.Part(0, 5)
 
     def test_build(self):
         self.cut_everywhere(lambda: None, lambda _none: self.boot(settle=False))
