@@ -3,6 +3,7 @@ from collections.abc import Iterable
 
 from blockattach import context
 from blockattach.compute import lifecycle
+from blockattach.compute import payloads
 from blockattach.compute import records
 from blockattach.rpc import notifications
 
@@ -31,12 +32,6 @@ class ServerNotifications:
         :param devices: its volumes
         :param fault: why it failed
         """
-        self._notifier.emit(caller, f'instance.{lifecycle.VERBS[verb].event}.{phase}', {
-            'uuid': server.id, 'tenant_id': server.project_id, 'user_id': server.user_id,
-            'display_name': server.name, 'host': server.host, 'state': server.vm_state.value,
-            'task_state': server.task_state, 'fault': fault,
-            'block_devices': [{
-                'volume_id': one.volume_id, 'device_name': one.device,
-                'boot_index': one.boot_index, 'tag': one.tag,
-                'delete_on_termination': one.delete_on_termination,
-                'attach_mode': one.mode.value} for one in devices]})
+        self._notifier.emit(
+            caller, f'instance.{lifecycle.VERBS[verb].event}.{phase}',
+            payloads.ServerActPayload.from_record(server, devices, fault).to_body())

@@ -17,9 +17,6 @@ from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.objects import base
 
-_NAME, _VERSION, _DATA = (f'{base.BlockattachObject.OBJ_SERIAL_NAMESPACE}.{part}'
-                          for part in ('name', 'version', 'data'))
-
 
 @ovo_base.VersionedObjectRegistry.register
 class Attachment(base.BlockattachObject):
@@ -122,26 +119,8 @@ class VolumeAttachmentPayload(base.BlockattachObject):
             volume_type=volume.volume_type_id, display_name=volume.name, size=volume.size_gb,
             metadata=dict(volume.metadata), glance_metadata={})
 
-    def to_body(self) -> dict[str, Any]:
-        """The payload as it is sent: fields side by side, as in Cinder's, with name and version.
-
-        What oslo.versionedobjects nests in ``blockattach_object.data`` no reader of Cinder's
-        notifications would find.
-        """
-        return _flat(self.obj_to_primitive())
-
 
 def _words(attachment: records.Attachment) -> dict[str, str | None]:
     """Its state and mode, as the API says them."""
     return {'attach_status': attachment_lifecycle.WIRE_STATUS[attachment.state],
             'attach_mode': attachment.mode and attachment.mode.value}
-
-
-def _flat(value: Any) -> Any:
-    """A primitive whose objects, inner ones too, have their fields beside name and version."""
-    if isinstance(value, list):
-        return [_flat(item) for item in value]
-    if not isinstance(value, dict) or _DATA not in value:
-        return value
-    return {_NAME: value[_NAME], _VERSION: value[_VERSION],
-            **{name: _flat(item) for name, item in value[_DATA].items()}}

@@ -22,6 +22,28 @@ class BlockattachObject(ovo_base.VersionedObject):
         name; null where it has none."""
         return cls(**{name: getattr(record, name, None) for name in cls.fields} | values)
 
+    def to_body(self) -> dict[str, Any]:
+        """Return the object as a notification has it: fields side by side, with name and version.
+
+        What oslo.versionedobjects nests in ``blockattach_object.data`` no reader of the
+        notifications of OpenStack's services would find.
+        """
+        return _flat(self.obj_to_primitive())
+
+
+_NAME, _VERSION, _DATA = (f'{BlockattachObject.OBJ_SERIAL_NAMESPACE}.{part}'
+                          for part in ('name', 'version', 'data'))
+
+
+def _flat(value: Any) -> Any:
+    """Return a primitive whose objects, inner ones too, have fields beside name and version."""
+    if isinstance(value, list):
+        return [_flat(item) for item in value]
+    if not isinstance(value, dict) or _DATA not in value:
+        return value
+    return {_NAME: value[_NAME], _VERSION: value[_VERSION],
+            **{name: _flat(item) for name, item in value[_DATA].items()}}
+
 
 class _Unprinted(fields.FieldType[dict[str, Any]]):
     """A mapping of plain data."""

@@ -325,6 +325,9 @@ class NotificationsTest(cloud.ComputeTestCase):
         self.assertEqual([(shared, '/dev/vda', 'ro')], [
             (one['volume_id'], one['device_name'], one['attach_mode'])
             for one in payload['block_devices']])
+        self.assertEqual([('ServerActPayload', '1.0'), ('BlockDevicePayload', '1.0')], [
+            tuple(one[f'blockattach_object.{part}'] for part in ('name', 'version'))
+            for one in (payload, *payload['block_devices'])])
         self.assertNotIn('auth_password', repr(self.cloud.notified.events))
 
     def test_what_fails_says_why(self):

@@ -7,6 +7,10 @@ import unittest
 from oslo_versionedobjects import fixture
 
 from blockattach import objects
+from blockattach.compute import lifecycle
+from blockattach.compute import payloads
+from blockattach.compute import records
+from blockattach.domain import connection
 from blockattach.domain import pools
 from blockattach.objects import attachment
 from blockattach.objects import base
@@ -20,7 +24,9 @@ from blockattach.tests.unit import samples
 FINGERPRINTS = {
     'Attachment': '1.0-e00f255237bb6c306e95ae6c853bceb1',
     'AttachmentPayload': '1.0-c30790d5bca7cedd5125d0c08f0d87d6',
+    'BlockDevicePayload': '1.0-2893acfdfece4654d6ced683ce1eb6b3',
     'PoolsReport': '1.0-ae691864c3f5295cb3b321c02bc74a35',
+    'ServerActPayload': '1.0-01bc5998e3a826b2e4b66c07970f6f0b',
     'VolumeAttachmentPayload': '1.0-7b855eb6a83f46d0f19da78880a945e0',
     'VolumeRequest': '1.0-1f5a1fe82297e4e23be17ea1a32ec41c',
 }
@@ -33,6 +39,11 @@ REQUEST = pools.VolumeRequest(
 
 INFO = {'target_lun': 1, 'target_portals': ['a', 'b'], 'encrypted': False,
         'auth_password': samples.SECRET}
+SERVER = records.Server(
+    samples.SERVER, samples.PROJECT, 'u', 'web', records.Flavor('1', 'm1.tiny', 1, 256, 0), '',
+    'host-a', lifecycle.VmState.ACTIVE, None, samples.NOW, samples.NOW)
+DEVICE = records.BlockDevice('d', samples.SERVER, samples.VOLUME, '/dev/vda',
+                             connection.AccessMode.RO, 'attached', boot_index=0)
 
 
 def every() -> list[base.BlockattachObject]:
@@ -42,6 +53,8 @@ def every() -> list[base.BlockattachObject]:
         attachment.Attachment.from_domain(one, INFO),
         attachment.AttachmentPayload.from_domain(one),
         attachment.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
+        payloads.BlockDevicePayload.from_record(DEVICE),
+        payloads.ServerActPayload.from_record(SERVER, [DEVICE], 'no valid host'),
         placement.PoolsReport.from_capabilities('h@b', {'p': {'free_capacity_gb': 1.5}}),
         placement.VolumeRequest.from_domain(REQUEST)]
 
@@ -115,6 +128,25 @@ class PayloadTest(unittest.TestCase):
         again = attachment.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
         self.assertEqual(made.to_body(), again.to_body())
         self.assertNotIn(samples.SECRET, str(made))
+
+
+class ServerPayloadTest(unittest.TestCase):
+
+    def test_server_payload_body_has_names_and_versions(self) -> None:
+        body = payloads.ServerActPayload.from_record(SERVER, [DEVICE], None).to_body()
+        self.assertEqual({
+            'blockattach_object.name': 'ServerActPayload', 'blockattach_object.version': '1.0',
+            'uuid': samples.SERVER, 'tenant_id': samples.PROJECT, 'user_id': 'u',
+            'display_name': 'web', 'host': 'host-a', 'state': 'active', 'task_state': None,
+            'fault': None, 'block_devices': [{
+                'blockattach_object.name': 'BlockDevicePayload',
+                'blockattach_object.version': '1.0', 'volume_id': samples.VOLUME,
+                'device_name': '/dev/vda', 'boot_index': 0, 'tag': None,
+                'delete_on_termination': False, 'attach_mode': 'ro'}]}, body)
+
+    def test_block_device_payload_unknown_mode_rejected(self) -> None:
+        with self.assertRaises(ValueError):
+            payloads.BlockDevicePayload(attach_mode='wo')
 
 
 class VolumeRequestTest(unittest.TestCase):

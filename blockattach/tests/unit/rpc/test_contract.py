@@ -64,6 +64,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
         self.assertEqual(newest.interfaces, {
             interface.TOPIC: contract.version(interface) for interface in INTERFACES})
         imported(objects)
+        importlib.import_module('blockattach.compute.payloads')
         self.assertEqual(newest.objects, {
             name: cls.VERSION for name, cls in base.registered().items()})
 

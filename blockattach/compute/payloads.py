@@ -1,0 +1,62 @@
+"""The payloads of notifications about servers. No secret is in them."""
+from collections.abc import Iterable
+from typing import Self
+
+from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import fields
+
+from blockattach.compute import records
+from blockattach.domain import connection
+from blockattach.objects import base
+
+
+@ovo_base.VersionedObjectRegistry.register
+class BlockDevicePayload(base.BlockattachObject):
+    """A volume of a server."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'volume_id': fields.StringField(),
+        'device_name': fields.StringField(),
+        'boot_index': fields.IntegerField(nullable=True),
+        'tag': fields.StringField(nullable=True),
+        'delete_on_termination': fields.BooleanField(),
+        'attach_mode': fields.EnumField(tuple(mode.value for mode in connection.AccessMode)),
+    }
+
+    @classmethod
+    def from_record(cls, device: records.BlockDevice) -> Self:
+        """Return the payload of a volume of a server."""
+        return cls.of(device, device_name=device.device, attach_mode=device.mode.value)
+
+
+@ovo_base.VersionedObjectRegistry.register
+class ServerActPayload(base.BlockattachObject):
+    """A server with its volumes, in one phase of an act.
+
+    ``fault`` is why the act failed.
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'uuid': fields.StringField(),
+        'tenant_id': fields.StringField(),
+        'user_id': fields.StringField(),
+        'display_name': fields.StringField(),
+        'host': fields.StringField(nullable=True),
+        'state': fields.StringField(),
+        'task_state': fields.StringField(nullable=True),
+        'fault': fields.StringField(nullable=True),
+        'block_devices': fields.ListOfObjectsField('BlockDevicePayload'),
+    }
+
+    @classmethod
+    def from_record(cls, server: records.Server, devices: Iterable[records.BlockDevice],
+                    fault: str | None) -> Self:
+        """Return the payload of a server."""
+        return cls.of(
+            server, uuid=server.id, tenant_id=server.project_id, display_name=server.name,
+            state=server.vm_state.value, fault=fault,
+            block_devices=[BlockDevicePayload.from_record(device) for device in devices])
