@@ -38,7 +38,7 @@ class ComputeSettings:
             'id or name. Without id: one is its number in the list, which is another one once the '
             'list has changed. Servers keep the flavor that they were made with.'))
     kind: str = groups.option(cfg.StrOpt, default='fake', choices=[
-        ('fake', 'Servers in memory: for trials.'),
+        ('fake', 'Servers in memory, which cannot move live to another agent: for trials.'),
         ('qemu', 'QEMU guests, which log in to volumes by themselves.'),
         ('host', 'Volumes appear on the host itself; there are no guests.')], help=(
             'What runs servers on the host of an agent.'))

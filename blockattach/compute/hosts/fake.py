@@ -148,7 +148,11 @@ class FakeHost(base.Host):
         """It runs there at once."""
         self._fail('send')
         there = self._cloud.hosts.get(address)
-        if there is None or server_id not in there.servers():
+        if there is None:
+            raise errors.HostRefused(reason=(
+                f'host {address} is not in this process: agents of kind fake cannot move a server '
+                'live to one another'))
+        if server_id not in there.servers():
             raise errors.HostRefused(reason=f'{address} does not wait for server {server_id}')
         there.run(server_id)
         self.destroy(server_id)
