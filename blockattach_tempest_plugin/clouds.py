@@ -16,7 +16,7 @@ PREFIX = 'sanity-'
 MULTIATTACH = '<is> True'
 EXTENSION = 'Blockattach-API-Versions'
 SECONDS = 120.0
-_TICK = 0.02
+TICK = 0.02
 _VERSION = re.compile(r'/v3(/.*)?$')
 
 
@@ -36,6 +36,8 @@ class Cloud:
     """The member, with a service token."""
     reader: client.Client | None = None
     """Of the member's project, with no right to change anything."""
+    compute: client.Client | None = None
+    """The member, as a caller of a compute API that runs servers by itself."""
     plain_type: str | None = None
     multiattach_type: str | None = None
     extension: tuple[int, int] | None = None
@@ -105,7 +107,7 @@ class Cloud:
             found = shown.body['volume']['status'] if shown.status == 200 else str(shown.status)
             if found == status or ('error' in found and 'error' not in status):
                 break
-            clock.pause(_TICK)
+            clock.pause(TICK)
         if found != status:
             raise AssertionError(f'the volume {volume_id} is {found}, not {status}')
 
@@ -124,7 +126,7 @@ class Cloud:
             if self.admin is not None:
                 self.admin.act(volume_id, 'os-reset_status',
                                {'status': 'available', 'attach_status': 'detached'})
-            clock.pause(_TICK)
+            clock.pause(TICK)
         else:
             return
         with self._guard:
@@ -142,7 +144,7 @@ class Cloud:
             while (removed := self.admin.send('DELETE', path)).status not in (202, 404):
                 if left or clock.monotonic() > deadline:
                     return [*left, f'volume type {self.own_type} ({removed.message})']
-                clock.pause(_TICK)
+                clock.pause(TICK)
             self.own_type = None
         return left
 

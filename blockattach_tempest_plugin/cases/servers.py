@@ -1,6 +1,10 @@
 """Attachments of servers: how Nova moves them, and who may end them (CVE-2023-2088)."""
+import uuid
 from typing import Any
 
+from blockattach_tempest_plugin import client
+from blockattach_tempest_plugin import clock
+from blockattach_tempest_plugin import clouds
 from blockattach_tempest_plugin.cases import base
 
 REFUSED = (409, 500, 503)
@@ -125,3 +129,78 @@ class ServiceTokens(base.Cases):
         self.answered(self.service.act(volume, 'os-detach', {'attachment_id': base.server()}),
                       202)
         self.assertEqual(['attached'], self.states(volume))
+
+
+class MadeTogether(base.Cases):
+    """Servers that one request of the compute API makes, with one volume."""
+
+    PLAIN, EXTENDED = 'compute 2.100', 'compute 2.100, blockattach 1.0'
+    MODES = ('rw', 'ro', 'ro')
+
+    def setUp(self) -> None:
+        """Played where the compute API offers it."""
+        super().setUp()
+        self.compute = self.needs(self.cloud.compute, 'compute API')
+        if clouds.EXTENSION not in self.asked('GET', '/').headers:
+            self.skipTest('the compute API does not make several servers with a volume')
+
+    def asked(self, method: str, path: str, body: Any = None,
+              version: str = EXTENDED) -> client.Answer:
+        """The answer of the compute API."""
+        return self.compute.send(method, path, body, None, OpenStack_API_Version=version)
+
+    def create(self, name: str, volume: str, version: str = EXTENDED,
+               **device: Any) -> client.Answer:
+        """Ask for a server for each mode, with a volume."""
+        flavors = self.answered(self.asked('GET', '/flavors'))['flavors']
+        self.addCleanup(self.remove, name)
+        return self.asked('POST', '/servers', {'server': {
+            'name': name, 'imageRef': '', 'flavorRef': flavors[0]['id'], 'networks': 'none',
+            'min_count': len(self.MODES), 'max_count': len(self.MODES),
+            'block_device_mapping_v2': [{
+                'uuid': volume, 'source_type': 'volume', 'destination_type': 'volume',
+                'boot_index': 0, **device}]}}, version)
+
+    def servers(self, name: str) -> dict[str, str]:
+        """Servers whose names begin so: ids and statuses."""
+        listed = self.answered(self.asked('GET', '/servers/detail'))['servers']
+        return {one['id']: one['status'] for one in listed if one['name'].startswith(name)}
+
+    def statuses(self, name: str, wanted: list[str]) -> None:
+        """The servers come to have these statuses."""
+        found, deadline = None, clock.monotonic() + clouds.SECONDS
+        while found != wanted and clock.monotonic() < deadline:
+            found = sorted(self.servers(name).values())
+            clock.pause(clouds.TICK)
+        self.assertEqual(wanted, found)
+
+    def remove(self, name: str) -> None:
+        """Servers whose names begin so are gone."""
+        for server in self.servers(name):
+            self.asked('DELETE', f'/servers/{server}')
+        self.statuses(name, [])
+
+    def test_servers_made_together_share_a_volume(self) -> None:
+        volume, name = self.shared_volume(), f'{clouds.PREFIX}{uuid.uuid4().hex[:12]}'
+        self.answered(self.create(name, volume, attach_modes=list(self.MODES)), 202)
+        self.statuses(name, ['ACTIVE'] * len(self.MODES))
+        attached = self.attachments_of(volume, detail=True)
+        self.assertEqual(set(self.servers(name)), {one['instance'] for one in attached})
+        self.assertEqual([('attached', mode) for mode in sorted(self.MODES)], sorted(
+            (one['status'], one['attach_mode']) for one in attached))
+        self.has_status(volume, 'in-use')
+        self.remove(name)
+        self.assertEqual([], self.attachments_of(volume))
+        self.has_status(volume, 'available')
+
+    def test_servers_made_together_without_the_extension_are_refused(self) -> None:
+        volume, name = self.shared_volume(), f'{clouds.PREFIX}{uuid.uuid4().hex[:12]}'
+        self.refused(self.create(name, volume, self.PLAIN), 400)
+        self.assertEqual({}, self.servers(name))
+        self.assertEqual([], self.attachments_of(volume))
+
+    def test_servers_made_together_with_a_plain_volume_are_refused(self) -> None:
+        volume, name = self.volume(), f'{clouds.PREFIX}{uuid.uuid4().hex[:12]}'
+        self.refused(self.create(name, volume), 400)
+        self.assertEqual({}, self.servers(name))
+        self.assertEqual([], self.attachments_of(volume))

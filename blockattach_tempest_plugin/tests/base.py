@@ -42,7 +42,8 @@ class CasesTest(test.BaseTestCase):
         cls.cloud = clouds.Cloud(
             member, _client(cls.os_alt), _client(cls.os_admin),
             member.with_service_token(service.auth_provider.get_token) if service else None,
-            plain_type=options.plain_type, shows_differences=options.differences,
+            compute=_compute_client(cls.os_primary), plain_type=options.plain_type,
+            shows_differences=options.differences,
             multiattach_type=(options.multiattach_type
                               or CONF.volume.volume_type_multiattach or None))
 
@@ -59,4 +60,14 @@ def _client(manager: Any) -> client.Client:
     endpoint = provider.base_url({
         'service': CONF.volume.catalog_type, 'endpoint_type': CONF.volume.endpoint_type,
         'region': CONF.volume.region or CONF.identity.region})
+    return client.Client(endpoint, provider.get_token)
+
+
+def _compute_client(manager: Any) -> client.Client | None:
+    if not CONF.service_available.nova:
+        return None
+    provider = manager.auth_provider
+    endpoint = provider.base_url({
+        'service': CONF.compute.catalog_type, 'endpoint_type': CONF.compute.endpoint_type,
+        'region': CONF.compute.region or CONF.identity.region})
     return client.Client(endpoint, provider.get_token)

@@ -17,6 +17,10 @@ class MovesTest(servers.Moves, base.CasesTest):
     """A server on two hosts for a while."""
 
 
+class MadeTogetherTest(servers.MadeTogether, base.CasesTest):
+    """Servers that one request of the compute API makes, with one volume."""
+
+
 class ServiceTokensTest(servers.ServiceTokens, base.CasesTest):
     """What a user may not do with the volume of a server, and a service may."""
 
