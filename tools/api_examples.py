@@ -5,18 +5,14 @@ The application is the one that the tests of the API ask: wiring's, over WSGI, o
 own and a backend in memory. What differs from one run to the next is replaced: ids and secrets by
 others of the same form, and the time stands still.
 """
-import hashlib
 import json
 import logging
-import re
 import sys
-import uuid
-from collections.abc import Mapping
 from typing import Any
-from typing import NamedTuple
 
 import webob
 
+import api_player
 from blockattach.api import routes
 from blockattach.api import versions
 from blockattach.api.resources import not_offered
@@ -42,12 +38,6 @@ _SERVICE = {'binary': 'cinder-volume', 'host': http.HOST}
 _CLUSTER = {'id': 'storage-1@disks'}
 _BETWEEN_SECONDS = 60.0
 
-_UUID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b')
-# What is not of the clock that stands.
-_TIME = re.compile(r'\b(?!2026-01-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\b')
-_SOME_TIME = '2026-01-01T12:00:00.000000'
-_SECRETS = ('auth_key', 'auth_password', 'auth_username', 'discovery_auth_password')
-
 REFUSED = {
     'PUT /os-services/failover_host': 'no backend is replicated',
     'PUT /os-services/failover': 'no backend is replicated',
@@ -59,64 +49,19 @@ REFUSED = {
 """Operations whose example is answered with a failure, and why unless its summary says."""
 
 
-class Example(NamedTuple):
-    """One request of an operation and its answer, as clients see them."""
-
-    method: str
-    path: str
-    version: str | None
-    body: Any
-    status: int
-    answer: Any
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            'request': {'method': self.method, 'path': self.path, 'version': self.version,
-                        'body': self.body},
-            'answer': {'status': self.status, 'body': self.answer}}
-
-
-class Player:
-    """Sends requests, and keeps those that name the operation which they are an example of."""
+class Player(api_player.Player):
+    """Asks the application that the tests of the API ask."""
 
     def __init__(self, api: http.ApiFixture, time: clock.ManualClock, image_id: str) -> None:
         self.api = api
         self.image_id = image_id
-        self.examples: dict[str, Example] = {}
         self._time = time
-        self._operations = {row.name: row for row in routes.operations()}
+        super().__init__(
+            routes.operations(), f'{operation.PREFIX}/{make.PROJECT}', 'localhost:8776', _VOLUME,
+            REFUSED, (api.as_member.token, api.as_admin.token), self._later)
 
-    def ask(self, name: str, values: Mapping[str, str] | None = None, body: Any = None,
-            query: str = '', version: str | None = _VOLUME, keep: bool = True,
-            member: bool = False) -> Any:
-        """Ask for an operation; returns the body of the answer.
-
-        :param values: of the variables in its path
-        :param member: as a user; else as an administrator
-        """
-        row = self._operations[name]
-        path = (row.path if row.root else f'/v3/{make.PROJECT}{row.path}').format(
-            **(values or {})) + query
-        reply = self._send(row.method, path, body, version, member)
-        if reply.status not in ((400, 404) if name in REFUSED else (row.status,)):
-            raise SystemExit(f'{name} is answered {reply.status}: {reply.text}')
-        if keep:
-            self.examples[name] = Example(row.method, path, version, body, reply.status,
-                                          reply.body)
-        return reply.body
-
-    def _send(self, method: str, path: str, body: Any, version: str | None,
-              member: bool) -> http.Reply:
+    def _later(self, request: webob.Request) -> http.Reply:
         self._time.advance(_BETWEEN_SECONDS)
-        client = self.api.as_member if member else self.api.as_admin
-        request = webob.Request.blank(path, method=method, headers={'X-Auth-Token': client.token})
-        request.host = 'localhost:8776'
-        if version is not None:
-            request.headers[operation.VERSION_HEADER] = version
-        if body is not None:
-            request.body = json.dumps(body).encode()
-            request.content_type = 'application/json'
         return self.api.answer(request)
 
 
@@ -458,37 +403,7 @@ def recorded() -> dict[str, Any]:
             _play(player)
     finally:
         logging.getLogger('blockattach').removeHandler(silent)
-    found = {row.name: player.examples[row.name].as_dict() for row in routes.operations()
-             if row.name in player.examples}
-    return json.loads(_settled(json.dumps(_without_secrets(found))))
-
-
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_secrets(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: _of_length(key, inner) if key in _SECRETS and isinstance(inner, str)
-            else _without_secrets(inner) for key, inner in value.items()}
-
-
-def _of_length(name: str, secret: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:len(secret)]
-
-
-def _settled(text: str) -> str:
-    """Ids that chance has made become others, in the order in which they appear; so do times."""
-    fixed: dict[str, str] = {}
-
-    def other(match: re.Match[str]) -> str:
-        found = match.group()
-        if found[:8] == found[0] * 8:
-            return found
-        made = uuid.UUID(hashlib.md5(b'%d' % len(fixed), usedforsecurity=False).hexdigest(),
-                         version=4)
-        return fixed.setdefault(found, str(made))
-
-    return _TIME.sub(_SOME_TIME, _UUID.sub(other, text))
+    return player.recorded()
 
 
 def document() -> str:

@@ -20,6 +20,7 @@ import print_api_reference
 import print_bounds
 import print_carried_over
 import print_commands
+import print_compute_reference
 import print_consumers
 import print_dashboard
 import print_errors
@@ -75,10 +76,14 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     'doc/source/user/bounds.rst': print_bounds.document,
     'doc/source/user/bus_methods.txt': print_rpc.consumer_methods,
     'doc/source/user/consumers.txt': print_consumers.document,
-    'doc/source/user/operations.rst': print_api_reference.overview,
-    'doc/source/user/api_examples.json': print_api_reference.examples_document,
+    'doc/source/user/operations.rst': print_api_reference.REFERENCE.overview,
+    print_api_reference.EXAMPLES: print_api_reference.REFERENCE.examples_document,
     **{f'{print_api_reference.FOLDER}/{name}.rst': functools.partial(
-        print_api_reference.page, name) for name in print_api_reference.GROUPS},
+        print_api_reference.REFERENCE.page, name) for name in print_api_reference.GROUPS},
+    'doc/source/user/compute_operations.rst': print_compute_reference.REFERENCE.overview,
+    print_compute_reference.EXAMPLES: print_compute_reference.REFERENCE.examples_document,
+    **{f'{print_compute_reference.FOLDER}/{name}.rst': functools.partial(
+        print_compute_reference.REFERENCE.page, name) for name in print_compute_reference.GROUPS},
     'doc/source/user/openapi.json': print_openapi.document,
     'doc/source/user/served.txt': print_served.document,
     'doc/source/user/versions.rst': print_api.history,

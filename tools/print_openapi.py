@@ -98,9 +98,9 @@ def _fault() -> dict[str, Any]:
     }
 
 
-def one(path: str, row: operation.Operation) -> dict[str, Any]:
-    """One operation alone, also where actions share their method and path."""
-    return _described(path, [row])
+def one(path: str, row: operation.Operation, version: operation.V) -> dict[str, Any]:
+    """One operation alone at a version, also where actions share their method and path."""
+    return _described(path, [row], version)
 
 
 def parameter(reference: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _paths(operations: Iterable[operation.Operation]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for (path, method), rows in itertools.groupby(
             sorted(served, key=_place), key=_place):
-        paths.setdefault(path, {})[method] = _described(path, list(rows))
+        paths.setdefault(path, {})[method] = _described(path, list(rows), versions.MAXIMUM)
     return paths
 
 
@@ -122,17 +122,18 @@ def _place(row: operation.Operation) -> tuple[str, str]:
     return path, row.method.lower()
 
 
-def _described(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
+def _described(path: str, rows: list[operation.Operation],
+               version: operation.V) -> dict[str, Any]:
     """One method of one path; where actions distinguish several operations, all of them."""
     documented: dict[str, Any] = {
         'operationId': f'{rows[0].method} {rows[0].path}',
         'tags': [print_api.noun(rows[0])],
         'summary': ' '.join(row.summary for row in rows),
-        'parameters': _parameters(path, rows),
-        'responses': _responses(rows),
+        'parameters': _parameters(path, rows, version),
+        'responses': _responses(rows, version),
     }
     bodies = [schema for row in rows
-              if (schema := operation.at_version(row.body, versions.MAXIMUM)) is not None]
+              if (schema := operation.at_version(row.body, version)) is not None]
     if bodies:
         documented['requestBody'] = {'required': True, 'content': {_JSON: {
             'schema': _any_of(bodies)}}}
@@ -141,7 +142,8 @@ def _described(path: str, rows: list[operation.Operation]) -> dict[str, Any]:
     return documented
 
 
-def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, Any]]:
+def _parameters(path: str, rows: list[operation.Operation],
+                version: operation.V) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in _VARIABLE.findall(path):
         found.append({'$ref': '#/components/parameters/project_id'} if name == dispatch.PROJECT
@@ -153,7 +155,7 @@ def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, An
         found.append({'$ref': '#/components/parameters/idempotency_key'})
     if rows[0].facts is not None:
         found.append({'$ref': '#/components/parameters/if_none_match'})
-    query = operation.at_version(rows[0].query, versions.MAXIMUM) or {}
+    query = operation.at_version(rows[0].query, version) or {}
     found += [{'name': name, 'in': 'query', 'schema': schema}
               for name, schema in query.get('properties', {}).items()]
     found += [{'name': name, 'in': 'query',
@@ -164,10 +166,10 @@ def _parameters(path: str, rows: list[operation.Operation]) -> list[dict[str, An
     return found
 
 
-def _responses(rows: list[operation.Operation]) -> dict[str, Any]:
+def _responses(rows: list[operation.Operation], version: operation.V) -> dict[str, Any]:
     answers: dict[int, list[Any]] = {}
     for row in rows:
-        for schema in _answers(row):
+        for schema in _answers(row, version):
             answers.setdefault(row.status, []).append(schema)
     documented: dict[str, Any] = {}
     for status, schemas in sorted(answers.items()):
@@ -184,9 +186,9 @@ def _responses(rows: list[operation.Operation]) -> dict[str, Any]:
     return documented
 
 
-def _answers(row: operation.Operation) -> list[Any]:
+def _answers(row: operation.Operation, version: operation.V) -> list[Any]:
     """The answer's schema, and what each version of the extension makes of it."""
-    schema = operation.at_version(row.answer, versions.MAXIMUM)
+    schema = operation.at_version(row.answer, version)
     if schema is None:
         return [{'type': 'null'}]
     return [schema, *(extend(schema) for extend in (row.extended or {}).values())]

@@ -231,7 +231,7 @@ def left() -> Iterator[tuple[Left, int, str, str]]:
 def _named(name: str, rows: dict[str, operation.Operation]) -> str:
     if name not in rows:
         return rst.literal(name)
-    return f':ref:`{name} <{print_api_reference.label(rows[name])}>`'
+    return f':ref:`{name} <{print_api_reference.REFERENCE.label(rows[name])}>`'
 
 
 def document() -> str:

@@ -1,0 +1,131 @@
+"""Plays requests of an API whose operations are known, and keeps them as examples of documents.
+
+What differs from one run to the next is replaced: ids and secrets by others of the same form; the
+time stands still, but for a minute between two requests.
+"""
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import webob
+
+from blockattach.http import operation
+from blockattach.tests.fixtures import http
+
+_UUID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b')
+# What is not of the clock that stands.
+_TIME = re.compile(r'\b(?!2026-01-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\b')
+_SOME_TIME = '2026-01-01T12:00:00.000000'
+_SECRETS = ('adminPass', 'auth_key', 'auth_password', 'auth_username', 'discovery_auth_password')
+
+
+class Example(NamedTuple):
+    """One request of an operation and its answer, as clients see them."""
+
+    method: str
+    path: str
+    version: str | None
+    body: Any
+    status: int
+    answer: Any
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            'request': {'method': self.method, 'path': self.path, 'version': self.version,
+                        'body': self.body},
+            'answer': {'status': self.status, 'body': self.answer}}
+
+
+class Player:
+    """Sends requests, and keeps those that name the operation which they are an example of."""
+
+    def __init__(self, rows: Iterable[operation.Operation], prefix: str, place: str,
+                 version: str, refused: Collection[str], tokens: tuple[str, str],
+                 answer: Callable[[webob.Request], http.Reply]) -> None:
+        """
+        :param prefix: what stands before the paths of the operations
+        :param place: host and port of the API
+        :param version: of requests that name no other
+        :param refused: names of operations whose example is answered with a failure
+        :param tokens: of a user, and of an administrator
+        :param answer: called with each request
+        """
+        self.examples: dict[str, Example] = {}
+        self._operations = {row.name: row for row in rows}
+        self._prefix, self._place, self._version = prefix, place, version
+        self._refused, self._tokens, self._answer = refused, tokens, answer
+
+    def ask(self, name: str, values: Mapping[str, str] | None = None, body: Any = None,
+            query: str = '', version: str | None = '', keep: bool = True,
+            member: bool = False) -> Any:
+        """Ask for an operation; returns the body of the answer.
+
+        :param values: of the variables in its path
+        :param version: empty: that of the player; None: none is named
+        :param member: as a user; else as an administrator
+        """
+        row = self._operations[name]
+        path = (row.path if row.root else f'{self._prefix}{row.path}').format(
+            **(values or {})) + query
+        named = self._version if version == '' else version
+        reply = self._send(row.method, path, body, named, member)
+        if reply.status not in ((400, 404) if name in self._refused else (row.status,)):
+            raise SystemExit(f'{name} is answered {reply.status}: {reply.text}')
+        if keep:
+            self.examples[name] = Example(row.method, path, named, body, reply.status,
+                                          reply.body)
+        return reply.body
+
+    def _send(self, method: str, path: str, body: Any, version: str | None,
+              member: bool) -> http.Reply:
+        request = webob.Request.blank(path, method=method, headers={
+            'X-Auth-Token': self._tokens[0 if member else 1]})
+        request.host = self._place
+        if version is not None:
+            request.headers[operation.VERSION_HEADER] = version
+        if body is not None:
+            request.body = json.dumps(body).encode()
+            request.content_type = 'application/json'
+        return self._answer(request)
+
+    def recorded(self) -> dict[str, Any]:
+        """Examples by the names of their operations, in the order of the table."""
+        found = {name: self.examples[name].as_dict() for name in self._operations
+                 if name in self.examples}
+        return json.loads(_settled(json.dumps(_without_secrets(found))))
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_secrets(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _of_length(key, inner) if key in _SECRETS and isinstance(inner, str)
+            else _without_secrets(inner) for key, inner in value.items()}
+
+
+def _of_length(name: str, secret: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:len(secret)]
+
+
+def _settled(text: str) -> str:
+    """Ids that chance has made become others, in the order in which they appear; so do times."""
+    fixed: dict[str, str] = {}
+
+    def other(match: re.Match[str]) -> str:
+        found = match.group()
+        if found[:8] == found[0] * 8:
+            return found
+        made = uuid.UUID(hashlib.md5(b'%d' % len(fixed), usedforsecurity=False).hexdigest(),
+                         version=4)
+        return fixed.setdefault(found, str(made))
+
+    return _TIME.sub(_SOME_TIME, _UUID.sub(other, text))
