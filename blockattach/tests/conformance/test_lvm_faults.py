@@ -10,6 +10,7 @@ from blockattach.drivers.stores.lvm import group
 from blockattach.privileged import lvm
 from blockattach.tests.conformance import lvm_backend
 from blockattach.tests.conformance import lvm_stand_in
+from blockattach.tests.fixtures import exhaustive
 
 VG, POOL, TAG = lvm_backend.GROUP, lvm_backend.POOL, lvm_backend.TAG
 THIN_LOG = 'blockattach.drivers.stores.lvm.thin'
@@ -403,6 +404,7 @@ class WipeTest(LvmTest):
         self.assertRegex(deleted, f'^deleted-{volume.id}-[0-9a-f]{{8}}$')
         self.assertEqual(3.0, store.pools()[0].capabilities['free_capacity_gb'])
 
+    @exhaustive.only
     def test_a_second_wipes_no_more_than_it_may(self):
         store = self.machine.store('thick', volume_clear_bandwidth=256)
         volume = self.volume(2)

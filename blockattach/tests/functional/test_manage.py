@@ -342,6 +342,7 @@ class DatabaseTest(RowsTestCase):
                           ('secrets', 'rotate', '--prepare', '--finish'), ('db', 'vanish'), ()):
             self.check(2, *arguments)
 
+    @exhaustive.only
     def test_the_console_script_ends_with_the_same_status(self):
         script = pathlib.Path(sys.executable).with_name('blockattach-manage')
         for status, arguments in ((1, ('db', 'purge', '30')),

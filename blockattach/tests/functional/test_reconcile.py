@@ -10,6 +10,7 @@ from blockattach.db.attachments import grants
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import connection
 from blockattach.drivers import faults
+from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional import instances
 
 S = lifecycle.State
@@ -258,6 +259,7 @@ class BesideTest(instances.WorldTestCase):
         super().setUp()
         self.own, self.guard = {}, threading.Lock()
 
+    @exhaustive.only
     def test_passes_beside_live_work(self):
         seed = self.random()
         volumes = [self.world.volume(multiattach=True) for _ in range(3)]

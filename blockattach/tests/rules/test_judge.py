@@ -206,6 +206,7 @@ class JudgeTest(JudgeTestCase):
 
 class RecordTest(JudgeTestCase):
 
+    @exhaustive.only
     def test_recorded_durations_share_out_the_tests_and_local_history_does_not(self):
         self.write('.stestr.conf', '[DEFAULT]\ntest_path=./played\ntop_dir=./\n'
                                    'group_regex=(?:[^.]+[.])+\n')
