@@ -254,8 +254,9 @@ def _image(body: Mapping[str, Any]) -> images.Image:
 
     Users write these texts, and a volume that is made of the image keeps them.
     """
-    known = {key: images.cleaned(body[key]) if isinstance(body[key], str) else body[key]
-             for key in _KNOWN if body.get(key) is not None}
+    known: dict[str, Any] = {
+        key: images.cleaned(body[key]) if isinstance(body[key], str) else body[key]
+        for key in _KNOWN if body.get(key) is not None}
     properties = {images.cleaned(key): images.cleaned(str(value)) for key, value in body.items()
                   if key not in images.GLANCE_KEYS and value is not None}
     return images.Image(**known, properties=properties)
