@@ -195,24 +195,34 @@ def shelve(doing: work.Work) -> work.Plan:
     def do() -> None:
         doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
 
-    return work.Plan(finishing=(work.Step('stop', do),), refused=lambda _reason: None)
+    return work.Plan(finishing=(work.Step('stop', do), work.Step(
+        'release', lambda: connections.release_second(doing))), refused=lambda _reason: None)
 
 
 def shelve_offload(doing: work.Work) -> work.Plan:
     """Leave the host: each volume is held by an attachment of no host, which is in use."""
     def leave() -> None:
-        doing.leave(doing.server.host)
+        host = doing.server.host
+        if host is not None and doing.noted(_LEFT) is None:
+            # Volumes may be unreserved if another process began the task.
+            connections.hold_next(doing)
+            doing.note(_LEFT, host)
+        doing.leave(host)
 
     def hold() -> None:
         if doing.server.host is not None:
             connections.hold_anew(doing)
             doing.store.change(doing.act.server_id, host=None)
 
+    def refused(reason: Exception) -> None:
+        if doing.noted(_LEFT) is not None:
+            simple.ends_in_error(doing)(reason)
+
     return work.Plan(undoable=(work.Step('hold', lambda: connections.hold_first(doing),
                                          doing.release_next),),
                      finishing=(work.Step('leave', leave), work.Step('promote', hold),
                                 work.Step('complete', doing.complete_all)),
-                     refused=simple.ends_in_error(doing))
+                     refused=refused)
 
 
 def unshelve(doing: work.Work) -> work.Plan:
@@ -259,8 +269,10 @@ def rebuild(doing: work.Work) -> work.Plan:
 
     def leave() -> None:
         if doing.noted(_LEFT) is None:
-            # Ask the destination first: a host that rejects the server must not cost it anything.
+            # Ask host and block storage before anything is taken from the server. The volumes may
+            # not all be reserved if another process began the task.
             doing.connector(doing.server.host)
+            connections.hold_next(doing)
             doing.shut_down(doing.server.host)
             doing.leave(doing.server.host)
             connections.hold_anew(doing)
@@ -273,6 +285,10 @@ def rebuild(doing: work.Work) -> work.Plan:
         if doing.noted(_LEFT) is not None:
             simple.leave_if_possible(doing, doing.server.host)
             connections.release_unused(doing, every=True)
+            if not off:
+                # Only operations that are allowed in ERROR complete the attachments again.
+                simple.ends_in_error(doing)(reason)
+                return
         simple.stays_if_true(doing)(reason)
 
     return work.Plan(undoable=(work.Step('hold', hold, doing.release_next),),

@@ -72,7 +72,8 @@ def stop(doing: work.Work) -> work.Plan:
             here.run(lambda guest: doing.spawn(host, guest, running=False))
             here.complete()
 
-    return work.Plan(finishing=(work.Step('stop', do),), refused=_stays)
+    return work.Plan(finishing=(work.Step('stop', do), work.Step(
+        'release', lambda: connections.release_second(doing))), refused=_stays)
 
 
 def reboot(doing: work.Work) -> work.Plan:
