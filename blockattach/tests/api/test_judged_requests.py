@@ -114,14 +114,26 @@ REQUESTS = {
 }
 
 
-class Offer:
+class Partner:
+    """Request that changes the volume while another request waits.
+
+    :cvar verb: the verb in whose transaction it waits
+    """
+
+    @staticmethod
+    def prepare(test, made):
+        """End all uses of the volume."""
+        test.free(made)
+
+
+class Offer(Partner):
     """Gift of the volume to another project, after its uses have ended."""
 
     verb = test_transfers.ACCEPT
 
     @staticmethod
     def prepare(test, made):
-        test.free(made)
+        Partner.prepare(test, made)
         made['offer'] = test_transfers.offer(test, made)
 
     @staticmethod
@@ -129,40 +141,28 @@ class Offer:
         return test_transfers.accept(test, made['offer'])
 
 
-class Deletion:
+class Deletion(Partner):
     """Deletion of the volume with its snapshots."""
 
     verb = 'volumes.start_delete'
-
-    @staticmethod
-    def prepare(test, made):
-        test.free(made)
 
     @staticmethod
     def act(test, made):
         return test.http.as_member.delete(f'/volumes/{made["volume"]}?cascade=true')
 
 
-class Retype:
+class Retype(Partner):
     """Change of the volume's type."""
 
     verb = 'moving.retype'
 
-    @staticmethod
-    def prepare(test, made):
-        test.free(made)
-
     act = staticmethod(to_other_type)
 
 
-class Reset:
+class Reset(Partner):
     """Reset of the volume's status by an administrator."""
 
     verb = 'resets.reset_status'
-
-    @staticmethod
-    def prepare(test, made):
-        test.free(made)
 
     @staticmethod
     def act(test, made):
