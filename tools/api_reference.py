@@ -3,6 +3,7 @@
 What an operation takes and answers is rendered from its part of the OpenAPI document; its versions
 and its rule from the row behind that; its example was played (tools/api_player.py).
 """
+import argparse
 import functools
 import http
 import json
@@ -32,7 +33,7 @@ _SINCE = """
 
 
 class Group(NamedTuple):
-    """One page."""
+    """Group of operations that share a page."""
 
     title: str
     about: str
@@ -77,21 +78,21 @@ class Reference:
         return self._play()
 
     def examples_document(self) -> str:
-        """All of them, for programs."""
+        """Return all examples as JSON."""
         return json.dumps(self.examples, indent=1, ensure_ascii=False) + '\n'
 
     def rows_of(self, group: str) -> list[operation.Operation]:
-        """The operations of a page."""
+        """Return the operations of a group."""
         return [row for row in self._rows() if self._group_of(row) == group]
 
     def label(self, row: operation.Operation) -> str:
-        """By which an operation is referred to from other pages."""
+        """Return the Sphinx label of an operation."""
         words = ''.join(letter if letter.isalnum() else ' ' for letter in row.name).split()
         slash = ['slash'] if row.root and row.path != '/' and row.path.endswith('/') else []
         return '-'.join([self._label, *words, *slash]).lower()
 
     def overview(self) -> str:
-        """The first page: what there is."""
+        """Return the page that lists all operations."""
         parts = [rst.NOTICE, rst.heading(self._title), self._about]
         parts += [f'   {self._folder}/{name}\n' for name in self._groups]
         parts.append(_SINCE)
@@ -103,7 +104,7 @@ class Reference:
         return ''.join(parts)
 
     def page(self, name: str) -> str:
-        """One page."""
+        """Return the page of a group of operations."""
         group = self._groups[name]
         parts = [rst.NOTICE, rst.heading(group.title), f'\n{group.about}\n']
         for row in self.rows_of(name):
@@ -177,7 +178,7 @@ def _answer(row: operation.Operation, described: Mapping[str, Any],
 
 
 def _when(field: Field, plain: Collection[str]) -> str:
-    """Whether a key is always there, or only for clients that ask for the extension."""
+    """Return the condition under which a response has a key."""
     if field.place not in plain:
         return f'with {operation.EXTENSION}'
     return 'yes' if field.required else ''
@@ -255,3 +256,10 @@ def _message(lines: list[str], body: Any) -> str:
 def _block(text: str) -> str:
     indented = ''.join(f'   {line}'.rstrip() + '\n' for line in text.splitlines())
     return f'\n.. code-block:: http\n\n{indented}'
+
+
+def print_page(reference: Reference, groups: Iterable[str], description: str | None) -> None:
+    """Print the page of the group that the command line names."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument('group', choices=list(groups))
+    print(reference.page(parser.parse_args().group), end='')

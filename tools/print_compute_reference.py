@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
 """Print the reference of the compute API: a page for each group of operations."""
-import argparse
-import sys
 
 import api_reference
 import compute_api_examples
@@ -66,13 +64,5 @@ REFERENCE = api_reference.Reference(
     'compute-api')
 
 
-def main() -> int:
-    """Print one page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('group', choices=GROUPS)
-    sys.stdout.write(REFERENCE.page(parser.parse_args().group))
-    return 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    api_reference.print_page(REFERENCE, GROUPS, __doc__)
