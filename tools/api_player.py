@@ -27,7 +27,7 @@ _SECRETS = ('adminPass', 'auth_key', 'auth_password', 'auth_username', 'discover
 
 
 class Example(NamedTuple):
-    """One request of an operation and its answer, as clients see them."""
+    """Example request of an operation with its response."""
 
     method: str
     path: str

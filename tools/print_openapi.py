@@ -99,7 +99,10 @@ def _fault() -> dict[str, Any]:
 
 
 def one(path: str, row: operation.Operation, version: operation.V) -> dict[str, Any]:
-    """One operation alone at a version, also where actions share their method and path."""
+    """Return the OpenAPI description of a single operation at a version.
+
+    Actions that share a method and a path are described separately.
+    """
     return _described(path, [row], version)
 
 

@@ -23,7 +23,7 @@ _CHANGES = frozenset((module, name) for module in ('posix', 'fcntl', '_posixsubp
 
 
 class _Scene(NamedTuple):
-    """One verb of a store with its preparation.
+    """Verb of a store with its preparation.
 
     :ivar act: runs the verb; a repeat completes the verb
     :ivar undo: deletes the result; None if the verb creates nothing

@@ -11,7 +11,7 @@ REASON = 'it cannot attach one volume to several hosts'
 
 
 class PoolsTestCase(moves.MovesTestCase):
-    """One backend with multiattach, and one without."""
+    """Deployment of two backends, of which only the first supports multiattach."""
 
     OTHER_TARGET = fake_target.SingleHostTarget
 

@@ -72,12 +72,12 @@ class PageTest(ListTestCase):
             everything = sorted(one['id'] for one in self.list(
                 '?is_public=None', self.http.as_admin, path=path)[noun]) \
                 if noun == 'volume_types' else sorted(self.ids())
-            for key, way in itertools.product(keys, ('asc', 'desc', 'asc,name:desc')):
-                with self.subTest(path, sort=f'{key}:{way}'):
+            for key, direction in itertools.product(keys, ('asc', 'desc', 'asc,name:desc')):
+                with self.subTest(path, sort=f'{key}:{direction}'):
                     scope = 'is_public=None&' if noun == 'volume_types' else ''
                     found, marker = [], ''
                     for _ in everything:
-                        [one] = self.list(f'?{scope}sort={key}:{way}&limit=1{marker}',
+                        [one] = self.list(f'?{scope}sort={key}:{direction}&limit=1{marker}',
                                           self.http.as_admin, path=path)[noun]
                         found.append(one['id'])
                         marker = f'&marker={one["id"]}'
