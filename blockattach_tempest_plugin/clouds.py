@@ -37,7 +37,7 @@ class Cloud:
     reader: client.Client | None = None
     """Of the member's project, with no right to change anything."""
     compute: client.Client | None = None
-    """The member, as a caller of a compute API that runs servers by itself."""
+    """Client of the member for the compute API of this project."""
     plain_type: str | None = None
     multiattach_type: str | None = None
     extension: tuple[int, int] | None = None

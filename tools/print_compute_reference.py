@@ -14,29 +14,31 @@ Group = api_reference.Group
 GROUPS: dict[str, Group] = {
     'servers': Group('Servers', 'Create, list, show, change and delete servers.'),
     'action': Group(
-        'Server actions', 'Run a server, stop it, and move it. They go on after the answer; '
-        'what came of one is among the instance actions.'),
+        'Server actions', 'Start, stop and move servers. Actions continue after the response, and '
+        'the instance actions show their results.'),
     'os-volume_attachments': Group(
-        'Volumes of servers', 'Attach volumes to servers, and detach them. From 2.101 on '
-        'a volume is attached after the answer, which is 202 without a body. A client that asks '
-        f'for ``{operation.EXTENSION} {versions.ATTACH_MODE}`` names modes and is shown them.'),
-    'metadata': Group('Metadata of servers', 'Notes of clients about servers.'),
+        'Volumes of servers', 'Attach volumes to servers, and detach them. From 2.101 on, volumes '
+        'are attached after the response, which is 202 without a body. With '
+        f'``{operation.EXTENSION} {versions.ATTACH_MODE}``, requests and responses have modes.'),
+    'metadata': Group(
+        'Metadata of servers', 'Key and value pairs that clients store with servers.'),
     'os-instance-actions': Group(
-        'Instance actions', 'What was done with a server, and why it failed.'),
+        'Instance actions', 'List actions on a server, and reasons of failures.'),
     'flavors': Group('Flavors', 'Sizes of servers, as ``[compute] flavors`` lists them.'),
-    'os-services': Group('Services', 'The agents.'),
-    'os-server-external-events': Group('External events', 'What block storage tells of volumes.'),
-    'versions': Group('Versions of the compute API', 'Where a client begins.'),
+    'os-services': Group('Services', 'List compute agents.'),
+    'os-server-external-events': Group(
+        'External events', 'Report changes of volumes by block storage.'),
+    'versions': Group('Versions of the compute API', 'Discover API versions.'),
 }
-"""The pages."""
+"""Pages by the first part of the path."""
 
 _BEYOND = f'{operation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
 _OVERVIEW = f"""
-What ``blockattach-compute-api`` (:doc:`/admin/compute`) serves of the Compute API,
-{versions.MINIMUM} to {versions.MAXIMUM}. Every path stands below ``{versions.PREFIX}``. A client
-names the microversion that it speaks in a header,
-``OpenStack-API-Version: {versions.SERVICE} {versions.MAXIMUM}``, and asks for what is beyond Nova
-by a second item, ``{_BEYOND}``. Failures look as those of block storage do
+``blockattach-compute-api`` (:doc:`/admin/compute`) serves this part of the Compute API, in
+microversions {versions.MINIMUM} to {versions.MAXIMUM}. All paths are relative to
+``{versions.PREFIX}``. Clients send the microversion in a header,
+``OpenStack-API-Version: {versions.SERVICE} {versions.MAXIMUM}``, and request extensions of Nova's
+API by a second item, ``{_BEYOND}``. Errors have the same form as those of block storage
 (:doc:`errors`).
 
 .. tip::

@@ -1,4 +1,4 @@
-"""The payloads of notifications about servers. No secret is in them."""
+"""Payloads of notifications about servers, without secrets."""
 from collections.abc import Iterable
 from typing import Self
 
@@ -12,7 +12,7 @@ from blockattach.objects import base
 
 @ovo_base.VersionedObjectRegistry.register
 class BlockDevicePayload(base.BlockattachObject):
-    """A volume of a server."""
+    """Volume of a server in a notification."""
 
     VERSION = '1.0'
 
@@ -33,9 +33,9 @@ class BlockDevicePayload(base.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class ServerActPayload(base.BlockattachObject):
-    """A server with its volumes, in one phase of an act.
+    """Server with its volumes in a phase of an action.
 
-    ``fault`` is why the act failed.
+    ``fault`` is the reason why the action failed.
     """
 
     VERSION = '1.0'

@@ -23,10 +23,10 @@ class BlockattachObject(ovo_base.VersionedObject):
         return cls(**{name: getattr(record, name, None) for name in cls.fields} | values)
 
     def to_body(self) -> dict[str, Any]:
-        """Return the object as a notification has it: fields side by side, with name and version.
+        """Return the body of a notification, with the fields beside name and version.
 
-        What oslo.versionedobjects nests in ``blockattach_object.data`` no reader of the
-        notifications of OpenStack's services would find.
+        Readers of OpenStack notifications do not expect fields nested in
+        ``blockattach_object.data``, as oslo.versionedobjects serializes them.
         """
         return _flat(self.obj_to_primitive())
 

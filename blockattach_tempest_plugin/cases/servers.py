@@ -132,13 +132,13 @@ class ServiceTokens(base.Cases):
 
 
 class MadeTogether(base.Cases):
-    """Servers that one request of the compute API makes, with one volume."""
+    """Servers that one request of the compute API creates with one volume."""
 
     PLAIN, EXTENDED = 'compute 2.100', 'compute 2.100, blockattach 1.0'
     MODES = ('rw', 'ro', 'ro')
 
     def setUp(self) -> None:
-        """Played where the compute API offers it."""
+        """Skip the cases if the compute API does not support them."""
         super().setUp()
         self.compute = self.needs(self.cloud.compute, 'compute API')
         if clouds.EXTENSION not in self.asked('GET', '/').headers:
@@ -146,12 +146,12 @@ class MadeTogether(base.Cases):
 
     def asked(self, method: str, path: str, body: Any = None,
               version: str = EXTENDED) -> client.Answer:
-        """The answer of the compute API."""
+        """Return the response of the compute API."""
         return self.compute.send(method, path, body, None, OpenStack_API_Version=version)
 
     def create(self, name: str, volume: str, version: str = EXTENDED,
                **device: Any) -> client.Answer:
-        """Ask for a server for each mode, with a volume."""
+        """Create a server for each mode with the volume."""
         flavors = self.answered(self.asked('GET', '/flavors'))['flavors']
         self.addCleanup(self.remove, name)
         return self.asked('POST', '/servers', {'server': {
@@ -162,12 +162,12 @@ class MadeTogether(base.Cases):
                 'boot_index': 0, **device}]}}, version)
 
     def servers(self, name: str) -> dict[str, str]:
-        """Servers whose names begin so: ids and statuses."""
+        """Return statuses of the servers with this prefix of the name, by server id."""
         listed = self.answered(self.asked('GET', '/servers/detail'))['servers']
         return {one['id']: one['status'] for one in listed if one['name'].startswith(name)}
 
     def statuses(self, name: str, wanted: list[str]) -> None:
-        """The servers come to have these statuses."""
+        """Wait until the servers have these statuses."""
         found, deadline = None, clock.monotonic() + clouds.SECONDS
         while found != wanted and clock.monotonic() < deadline:
             found = sorted(self.servers(name).values())
@@ -175,7 +175,7 @@ class MadeTogether(base.Cases):
         self.assertEqual(wanted, found)
 
     def remove(self, name: str) -> None:
-        """Servers whose names begin so are gone."""
+        """Delete the servers with this prefix of the name, and wait for it."""
         for server in self.servers(name):
             self.asked('DELETE', f'/servers/{server}')
         self.statuses(name, [])

@@ -18,7 +18,7 @@ class MovesTest(servers.Moves, base.CasesTest):
 
 
 class MadeTogetherTest(servers.MadeTogether, base.CasesTest):
-    """Servers that one request of the compute API makes, with one volume."""
+    """Servers that one request of the compute API creates with one volume."""
 
 
 class ServiceTokensTest(servers.ServiceTokens, base.CasesTest):
