@@ -175,7 +175,6 @@ PARTNERS = (Offer, Deletion, Retype, Reset)
 LEAVES = (Offer, Deletion)
 
 
-@db_base.on_every_database
 class JudgedRequestsTest(base.ApiTestCase):
 
     KIND = database.SQLITE
@@ -292,7 +291,7 @@ class JudgedRequestsTest(base.ApiTestCase):
         self.assert_whole(reply, answered)
 
 
-@db_base.on_every_database
+@db_base.on_sqlite_and_servers_in_turn
 class RetypedMeanwhileTest(base.ApiTestCase):
     """Attach of a volume that was retyped from multiattach after the request was authorized."""
 
@@ -333,10 +332,9 @@ def _add(verb):
     def test(self):
         self.play(verb)
     test.__name__ = f'test_{verb.replace(".", "_")}_meets_each_partner'
-    for case in [value for name, value in list(globals().items())
-                 if name.startswith('JudgedRequestsTest')]:
-        setattr(case, test.__name__, test)
+    setattr(JudgedRequestsTest, test.__name__, test)
 
 
 for _verb in REQUESTS:
     _add(_verb)
+db_base.on_sqlite_and_servers_in_turn(JudgedRequestsTest)

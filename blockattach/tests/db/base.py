@@ -2,16 +2,18 @@
 
 ``BLOCKATTACH_TEST_DATABASES`` (for instance ``sqlite,mysql,postgresql``) says on which every test
 runs. Without it: all on SQLite, and on the servers what differs between them: types, order, rows
-that are counted, races, plans, migrations.
+that are counted, races, plans, migrations; most of that on one server for each test.
 """
 import os
 import random
 import sys
 import threading
 import unittest
+import zlib
 
 from blockattach import errors
 from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import exhaustive
 
 _CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
 
@@ -102,17 +104,34 @@ def on_every_database(case):
     return _on(_CHOSEN or database.KINDS, case)
 
 
+def on_sqlite_and_servers_in_turn(case):
+    """Run the class on SQLite, and each of its tests on one of the servers, each server in its turn.
+
+    With ``BLOCKATTACH_TEST_EXHAUSTIVE``, or databases chosen, the same as `on_every_database`.
+    """
+    if _CHOSEN or exhaustive.wanted():
+        return on_every_database(case)
+    return _on(database.KINDS, case, in_turn=True)
+
+
 def on_every_server(case):
     """Run the class on MariaDB and on PostgreSQL; on SQLite it would have nothing to show."""
     _on([kind for kind in _CHOSEN or database.KINDS if kind != database.SQLITE], case)
 
 
-def _on(kinds, case):
+def _on(kinds, case, in_turn=False):
     """Put one class per kind beside the one that stands in the module."""
     module = sys.modules[case.__module__]
-    for kind in kinds:
-        if kind != database.SQLITE:
-            name = f'{case.__name__}On{kind.capitalize()}'
-            setattr(module, name, type(case)(
-                name, (case,), {'KIND': kind, '__module__': case.__module__}))
+    servers = [kind for kind in kinds if kind != database.SQLITE]
+    tests = unittest.TestLoader().getTestCaseNames(case)
+    # Classes of one test each start at different servers, the same ones in every run.
+    first = zlib.crc32(f'{case.__module__}.{case.__name__}'.encode())
+    for number, kind in enumerate(servers):
+        name = f'{case.__name__}On{kind.capitalize()}'
+        members = {'KIND': kind, '__module__': case.__module__}
+        if in_turn:
+            # A loader takes no test whose attribute cannot be called.
+            members |= {test: None for place, test in enumerate(tests, first)
+                        if place % len(servers) != number}
+        setattr(module, name, type(case)(name, (case,), members))
     return case

@@ -48,7 +48,7 @@ class Case(base.DatabaseTestCase):
         return attachment_queries.get(self.database, row.id)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ReserveTest(Case):
 
     def test_without_a_connector_the_volume_is_reserved(self):
@@ -154,7 +154,7 @@ class ReserveTest(Case):
         self.assertEqual([reserved], attachment_queries.of_volume(self.database, volume.id))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class MoveTest(Case):
 
     def test_every_state_shows_its_word_on_the_volume(self):
@@ -243,7 +243,7 @@ class MoveTest(Case):
         self.assertEqual(('gone', None, None, True), tuple(kept))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OvertakenTest(Case):
     """A snapshot that others changed since: the request is checked against the present rows."""
 

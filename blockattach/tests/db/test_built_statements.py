@@ -22,7 +22,7 @@ ROW = {'name': NAME, 'host': 'host@disks', 'availability_zone': 'nova', 'allocat
        'limit_gb': 21.0, 'thin': True, 'multiattach': False, 'reported_at': NOW}
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class BuiltTest(base.DatabaseTestCase):
 
     def setUp(self):

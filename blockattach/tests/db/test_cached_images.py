@@ -73,7 +73,7 @@ class Case(base.DatabaseTestCase):
                 models.volumes.c.id == volume_id).values(**values))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class BeginTest(Case):
 
     def test_what_is_written(self):
@@ -107,7 +107,7 @@ class BeginTest(Case):
         self.assertIsNotNone(self.begin(image(2), max_count=2, max_gb=2))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class HoldTest(Case):
 
     def test_it_is_the_source_until_the_volume_is_there(self):
@@ -161,7 +161,7 @@ class HoldTest(Case):
                           IMAGE)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RemoveTest(Case):
 
     def test_its_row_goes_with_the_volume(self):

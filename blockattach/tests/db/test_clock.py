@@ -20,7 +20,7 @@ YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class DatabaseTimeTest(base.DatabaseTestCase):
 
     def read(self, *offsets):
@@ -60,7 +60,7 @@ class DatabaseTimeTest(base.DatabaseTestCase):
             manual.advance(0.037001)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class DeadlineTest(base.DatabaseTestCase):
 
     def with_wrong_clocks(self):

@@ -163,7 +163,7 @@ class ModeTest(Case):
         self.assertEqual((), grants.wanted(self.database, []))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class AliasTest(Case):
 
     def test_the_first_has_none_and_later_ones_are_distinguished(self):

@@ -49,7 +49,7 @@ class Case(base.DatabaseTestCase):
         return history.after(self.database, 0)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class HistoryTest(Case):
 
     def test_each_move_is_kept_in_its_order(self):
@@ -115,7 +115,7 @@ class HistoryTest(Case):
                                   for one in (old, new)])
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OrderTest(Case):
 
     def test_positions_go_on_though_all_is_removed(self):

@@ -190,7 +190,7 @@ class OldRowsTest(Case):
                       self.found(initiators={'compute-1': NAME}))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class DatesTest(Case):
 
     def test_date_that_no_driver_reads_refused(self):
@@ -228,7 +228,7 @@ class DatesTest(Case):
             self.database, volume_id).metadata.keys())
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ResumeTest(Case):
 
     def test_row_here_of_another_volume_refused(self):

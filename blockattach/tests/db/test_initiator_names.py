@@ -46,7 +46,7 @@ class Case(base.DatabaseTestCase):
                 if result.name == 'initiator_names']
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class NameTest(Case):
 
     def test_names_that_differ_in_case_share_one_grant(self):
@@ -63,7 +63,7 @@ class NameTest(Case):
         self.assertEqual(SENT, self.attach().connector['initiator'])
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class MigrationTest(Case):
 
     def test_rows_of_an_earlier_release_are_migrated_with_their_grants(self):

@@ -61,7 +61,7 @@ class Case(base.DatabaseTestCase):
         return self.path.read_text().split()
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RotateTest(Case):
 
     def setUp(self):
@@ -128,7 +128,7 @@ class RotateTest(Case):
             key_rotation.rotate(self.database)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class WritersTest(Case):
     """Transactions that were begun with the old key and end after the new one is there."""
 

@@ -42,7 +42,7 @@ class Case(base.DatabaseTestCase):
                     connection.execute(models.leases.select().order_by(models.leases.c.initiator))]
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class PairTest(Case):
 
     def test_one_has_it_at_a_time(self):
@@ -105,7 +105,7 @@ class PairTest(Case):
         self.assertEqual([], self.rows())
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class VolumeTest(Case):
 
     def whole(self, owner, seconds=SECONDS):
@@ -159,7 +159,7 @@ class VolumeTest(Case):
                 grants.desired_state(self.database, self.volume.id, NAME).leased_by)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OwnerTest(Case):
     """Which process instance resumes an attachment."""
 

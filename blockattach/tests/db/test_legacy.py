@@ -136,7 +136,7 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertIs(RW, row.mode)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class MetadataTest(base.DatabaseTestCase):
     """What os-attach leaves on a volume: it comes and goes in an attachment's transaction."""
 

@@ -91,7 +91,7 @@ class ComputeMigrationTest(migrating.MigrationTestCase):
     METADATA = compute_models.metadata
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class BothMigrationsTest(base.DatabaseTestCase):
     """Nothing is confused where one database has both."""
 
@@ -118,7 +118,7 @@ class NextReleaseTestCase(base.DatabaseTestCase):
         return ran.stdout.split()
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class NextReleaseTest(NextReleaseTestCase):
     """Tables and rows of this release, brought to the next one."""
 
@@ -146,7 +146,7 @@ class NextReleaseTest(NextReleaseTestCase):
             'migrate.version', 'compare'))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class EmptyNextReleaseTest(NextReleaseTestCase):
 
     def test_an_empty_database_is_contracted_too(self):

@@ -32,7 +32,7 @@ MIGRATION = online_migrations.Migration('names', 'Every volume has a name.', wit
                                         give_names)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OnlineMigrationsTest(base.DatabaseTestCase):
 
     def setUp(self):
@@ -70,7 +70,7 @@ class OnlineMigrationsTest(base.DatabaseTestCase):
         self.assertEqual((MANY, None), (second.done, second.failure))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OlderServicesTest(base.DatabaseTestCase):
 
     def test_services_of_older_releases_stand_against_a_contraction(self):

@@ -9,7 +9,7 @@ from blockattach.tests.fixtures import make
 
 S = lifecycle.State
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OverviewTest(base.DatabaseTestCase):
 
     def test_an_empty_database(self):

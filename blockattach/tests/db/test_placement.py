@@ -275,7 +275,7 @@ class NoPoolTest(PlacementCase):
         self.assertEqual('error', self.now(asked.id).status)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RaceTest(PlacementCase):
     def together(self, *acts):
         start, failures = threading.Barrier(len(acts)), []

@@ -8,7 +8,7 @@ from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class PlacingFactsTest(base.DatabaseTestCase):
 
     def test_all_of_them(self):

@@ -99,7 +99,7 @@ class ReportTest(PoolCase):
         self.assertEqual(9, self.get().allocated_gb)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ReportRaceTest(PoolCase):
     def test_the_same_report_from_many_at_once(self):
         start, failures = threading.Barrier(6), []

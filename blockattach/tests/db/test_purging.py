@@ -31,7 +31,7 @@ GONE = volume_lifecycle.OwnStatus.GONE
 TABLES = models.metadata.tables
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class PurgeTest(base.DatabaseTestCase):
 
     def setUp(self):
@@ -207,7 +207,7 @@ class Dated(clocks.Clock):
         return self._dates.utcnow()
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class BesideTest(base.DatabaseTestCase):
     """A service goes on attaching while history is removed around what it uses."""
 

@@ -72,7 +72,7 @@ class LifecycleTest(base.DatabaseTestCase):
             yield sent
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RaceTest(test_races.Case):
     """Of concurrent requests one succeeds, and none leaves half of its work."""
 

@@ -41,7 +41,7 @@ class Case(base.DatabaseTestCase):
             self.database, attachment_queries.Filters(**filters), page or paging.Page())
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ChildrenTest(Case):
     """What belongs to the volumes of a page, of whatever length."""
 
@@ -72,7 +72,7 @@ class ChildrenTest(Case):
                     [one.instance_uuid for one in volume.attached] for volume in page])
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class PagingTest(Case):
     """Names: two ties, two NULLs, and two that differ only in case."""
 
@@ -158,7 +158,7 @@ class PagingTest(Case):
         self.assertEqual(newest.id, self.volumes(limit=1)[0].id)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class VolumeFilterTest(Case):
 
     def check(self, expected, **filters):

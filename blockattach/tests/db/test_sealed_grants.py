@@ -37,7 +37,7 @@ class Case(base.DatabaseTestCase):
                 for grant in grants.wanted(self.database, [self.volume.id])}
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RotationTest(Case):
 
     def test_each_says_which_key_sealed_it(self):
@@ -99,7 +99,7 @@ class RotationTest(Case):
             self.assertEqual([0], list(key_rotation.resealed(self.database)))
         self.assertEqual({new: 1}, key_rotation.counts(self.database))
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class LostKeyTest(Case):
 
     def test_a_key_that_is_missing_is_reported(self):

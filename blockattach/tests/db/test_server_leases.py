@@ -16,7 +16,7 @@ LEASE_SECONDS = DOWN_SECONDS = 3600.0
 OVER = 0.0
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ServerLeasesTest(base.DatabaseTestCase):
 
     MIGRATED = False

@@ -57,7 +57,7 @@ class RegisterTest(ServiceCase):
         self.assertEqual(3, len(ids))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RegisterRaceTest(ServiceCase):
 
     def registered(self, hosts):

@@ -13,7 +13,7 @@ _rows = models.attachments
 WRITERS = 8
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class SlotTest(base.DatabaseTestCase):
 
     def setUp(self):

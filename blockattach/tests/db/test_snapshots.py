@@ -94,7 +94,7 @@ class RaceTest(SnapshotCase):
                          snapshot_queries.get(self.database, found.id).metadata.keys())
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class OvertakenTest(SnapshotCase):
 
     def test_who_has_lost_it_changes_nothing(self):

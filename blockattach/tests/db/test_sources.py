@@ -48,7 +48,7 @@ class Case(base.DatabaseTestCase):
             return len(reader.execute(models.volumes.select()).all())
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class CreateTest(Case):
 
     def test_what_its_row_says(self):
@@ -101,7 +101,7 @@ class CreateTest(Case):
         self.assertEqual('', placing_facts.read(self.database, lost.id, False).source_host)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class KeptTest(Case):
 
     def is_copied(self):
@@ -140,7 +140,7 @@ class KeptTest(Case):
             self.assertFalse(sources.is_snapshot_copied(reader, snapshot.snapshot_id))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RaceTest(Case):
 
     def at_once(self, *acts):

@@ -21,7 +21,7 @@ def unlucky(database, times):
     return 'done'
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class TelemetryTest(base.DatabaseTestCase):
 
     def setUp(self):

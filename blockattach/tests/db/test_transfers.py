@@ -92,7 +92,7 @@ class LostCommitTest(test_lost_commits.Case):
                          volume_queries.get(self.database, self.volume.id).project_id)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class QuotaTest(test_quotas.Case):
 
     def offer(self, volume, no_snapshots=False):

@@ -14,7 +14,7 @@ MANY = 8
 BY_NAME = paging.Page(sort=(('name', paging.ASCENDING),))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class AccessTest(base.DatabaseTestCase):
 
     def setUp(self):
@@ -58,7 +58,7 @@ class AccessTest(base.DatabaseTestCase):
              names(None, ONE)])
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class DefaultTest(base.DatabaseTestCase):
 
     def test_the_type_of_a_project_goes_before_the_configured_one(self):
@@ -87,7 +87,7 @@ class DefaultTest(base.DatabaseTestCase):
         volume_types.delete(self.database, second.id)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RaceTest(test_races.Case):
 
     def test_of_many_one_gives_access(self):

@@ -15,7 +15,7 @@ def with_key(key, now):
     return {**now, key: key}
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ChangeTest(base.DatabaseTestCase):
 
     def setUp(self):

@@ -181,7 +181,7 @@ class VolumeTest(base.DatabaseTestCase):
             volumes.create(self.database, self.draft(kind), 60)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RaceTest(test_races.Case):
 
     def encrypt(self, kind):

@@ -29,7 +29,7 @@ class VolumeTypeCase(base.DatabaseTestCase):
         volumes.start_delete(self.db, volume, 60)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class CreateTest(VolumeTypeCase):
     def test_what_was_written_is_read(self):
         made = self.make('gold', 'Fast', False, tier='fast', multiattach='<is> True')
@@ -170,7 +170,7 @@ class UpdateTest(VolumeTypeCase):
             volume_types.update(self.db, 'nowhere', name='x')
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class DeleteTest(VolumeTypeCase):
     def test_in_use_default_and_last_are_refused(self):
         gold = self.make('gold')

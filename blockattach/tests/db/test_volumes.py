@@ -32,7 +32,7 @@ class Case(base.DatabaseTestCase):
                              'a-service')
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class CreateTest(Case):
 
     def test_as_it_was_asked_for(self):
@@ -57,7 +57,7 @@ class CreateTest(Case):
             self.assertRaises(errors.VolumeNotFound, volume_queries.get, self.database, volume_id)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class PlacementTest(Case):
 
     def setUp(self):
@@ -137,7 +137,7 @@ class PlacementTest(Case):
         self.assertRaises(errors.StaleGeneration, self.claim, volume, make.POOL, 3)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class DeleteTest(Case):
 
     def test_what_a_backend_has_is_deleted_there_first(self):

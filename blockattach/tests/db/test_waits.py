@@ -52,7 +52,7 @@ class Case(base.DatabaseTestCase):
                     for row in reader.execute(models.waits.select())}
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class WaitsTest(Case):
 
     def test_only_those_in_a_state_that_waits_are_noted(self):
@@ -157,7 +157,7 @@ class WaitsTest(Case):
         self.assertEqual(2, len(waits.overdue(self.database, HOST, LIMITS, 2)))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class RaceTest(Case):
 
     def at_once(self, *acts):

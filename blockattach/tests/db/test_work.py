@@ -46,7 +46,7 @@ class Case(base.DatabaseTestCase):
             self.database, make.PROJECT, {'resource_uuid': resource_id}, paging.Page())]
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ClaimTest(Case):
 
     def begun(self, generation=1, seconds=SECONDS, host=HOST):
@@ -316,7 +316,7 @@ class NewNounTest(Case):
             recover.cancel(self.database, {}, listed[begun].id)
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class CancelTest(Case):
     """What may be cancelled of volumes."""
 

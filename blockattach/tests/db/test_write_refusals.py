@@ -50,7 +50,7 @@ class RefusalTestCase(base.DatabaseTestCase):
         self.reserve()
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ReadOnlyTest(RefusalTestCase):
 
     def test_it_says_so_until_it_takes_something_again(self):

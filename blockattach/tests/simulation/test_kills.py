@@ -31,7 +31,7 @@ def chosen(places):
         names = {(one.process, one.place), (one.process, one.operation)}
         if not names <= known:
             new[one.operation] += 1
-        first = not names <= known and new[one.operation] % 12 == 1
+        first = not names <= known and new[one.operation] % 24 == 1
         if exhaustive.wanted() or one.operation in ALWAYS or first:
             yield one
         known |= names

@@ -13,7 +13,7 @@ from blockattach.tests.functional.servers import test_late
 class RefusedTest(test_late.LateTest):
     """Block storage and agents refuse it."""
 
-    PART = None
+    PART = exhaustive.Part(0, 2)
     SHIFT = -0.5
 
     def hang(self):
@@ -37,7 +37,7 @@ class RefusedTest(test_late.LateTest):
 class LostAnswerTest(RefusedTest):
     """It is done, and the answer is lost: those of transactions, too."""
 
-    PART = exhaustive.Part(0, 20)
+    PART = exhaustive.Part(0, 40)
     SHIFT = 0.0
 
     def setUp(self):

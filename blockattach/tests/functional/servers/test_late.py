@@ -32,7 +32,7 @@ class TwoApis(cloud.ComputeTestCase):
 class LateTest(TwoApis, test_interruptions.InterruptionTest):
     """It hangs behind each request."""
 
-    PART = exhaustive.Part(0, 21)
+    PART = exhaustive.Part(0, 42)
     SHIFT = 0.0
 
     def hang(self):
@@ -75,14 +75,14 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
 class LaterTest(LateTest):
     """It hangs ahead of each request, which it sends then all the same."""
 
-    PART = exhaustive.Part(7, 21)
+    PART = exhaustive.Part(14, 42)
     SHIFT = -0.5
 
 
 class AheadOfWritesTest(test_interruptions.InterruptionTest):
     """The process ends ahead of each thing that it writes down, too."""
 
-    PART = exhaustive.Part(14, 21)
+    PART = exhaustive.Part(28, 42)
 
     def setUp(self):
         super().setUp()
