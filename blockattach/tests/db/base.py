@@ -105,7 +105,7 @@ def on_every_database(case):
 
 
 def on_sqlite_and_servers_in_turn(case):
-    """Run the class on SQLite, and each of its tests on one of the servers, each server in its turn.
+    """Run the class on SQLite, and each of its tests on one of the servers, in turn.
 
     With ``BLOCKATTACH_TEST_EXHAUSTIVE``, or databases chosen, the same as `on_every_database`.
     """
