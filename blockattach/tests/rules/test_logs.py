@@ -18,7 +18,7 @@ def varying(module):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         is_step = module.imported(node.func) == STEP
-        if not is_step and (node.func.attr not in METHODS or not _is_logger(node.func.value)):
+        if not is_step and (node.func.attr not in METHODS or not is_logger(node.func.value)):
             continue
         sentence = node.args[is_step:]
         first = sentence[0] if sentence else None
@@ -37,7 +37,7 @@ def fields(module):
                 yield keyword.arg, module.at(node)
 
 
-def _is_logger(node):
+def is_logger(node):
     return (isinstance(node, ast.Name) and node.id in ('LOG', 'log', 'logger')
             or isinstance(node, ast.Attribute) and node.attr in ('_log', 'log', 'logger'))
 
