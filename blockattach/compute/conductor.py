@@ -219,17 +219,27 @@ class Conductor(interface.ConductorInterface):
             # If only an agent says so: acts that share the server were taken over, twice.
             self._tools.store.leave(act)
         except Exception as exc:
-            if self._tools.store.generation(act) and (
-                    _is_defect(exc) or self._tools.store.is_waited_for(act)):
-                # Retrying would fail in the same way, or the server is about to be deleted, which
-                # releases everything. A guest that may be running keeps its connections.
-                connections.release_second(doing)
-                self._end([doing], {'vm_state': _V.ERROR.value}, _reason(exc))
-                return
-            LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
-                server_id=act.server_id, work=act.verb, reason=exc),
-                exc_info=not errors.is_known(exc))
-            self._tools.store.leave(act)
+            if not self._is_given_up(doing, exc):
+                LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
+                    server_id=act.server_id, work=act.verb, reason=exc),
+                    exc_info=not errors.is_known(exc))
+                self._tools.store.leave(act)
+
+    def _is_given_up(self, doing: work.Work, reason: Exception) -> bool:
+        """End an act that cannot go on, and return True; return False if it can be retried."""
+        act = doing.act
+        if not self._tools.store.generation(act) or not (
+                _is_defect(reason) or self._tools.store.is_waited_for(act)):
+            return False
+        # Retrying would fail in the same way, or the server is about to be deleted, which releases
+        # everything. A guest that may be running keeps its connections.
+        try:
+            connections.release_second(doing)
+        except Exception as exc:
+            LOG.warning('Failed to release the second attachments of a server%s', log.fields(
+                server_id=act.server_id, work=act.verb, reason=exc))
+        self._end([doing], {'vm_state': _V.ERROR.value}, _reason(reason))
+        return True
 
     def _build(self, host: str | None, acts: Sequence[records.Act],
                caller: context.RequestContext) -> None:

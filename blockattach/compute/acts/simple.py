@@ -72,15 +72,22 @@ def stop(doing: work.Work) -> work.Plan:
             here.run(lambda guest: doing.spawn(host, guest, running=False))
             here.complete()
 
-    return work.Plan(finishing=(work.Step('stop', do), work.Step(
-        'release', lambda: connections.release_second(doing))), refused=_stays)
+    def release() -> None:
+        if doing.server.vm_state is _V.ERROR:
+            # A failed task may have left connections that were never completed.
+            connections.release_unused(doing)
+        else:
+            connections.release_second(doing)
+
+    return work.Plan(finishing=(work.Step('stop', do), work.Step('release', release)),
+                     refused=_stays)
 
 
 def reboot(doing: work.Work) -> work.Plan:
     """Stop and start the guest with all of its volumes.
 
-        A hard reboot does not wait for the guest to shut down.
-        """
+    A hard reboot does not wait for the guest to shut down.
+    """
     here = connections.HostConnections(doing)
 
     def go(guest: Mapping[str, Any]) -> None:
@@ -159,7 +166,12 @@ def detach(doing: work.Work) -> work.Plan:
 
     def stays(_reason: Exception) -> None:
         found = _there(doing, volume_id)
-        if found is not None:
+        if found is None:
+            return
+        if found.attachment_id is None:
+            # The attachment was deleted before the refusal, so the server has lost the volume.
+            doing.store.remove_device(found.id)
+        else:
             doing.store.change_device(found.id, state='attached')
 
     return work.Plan(finishing=(work.Step('unplug', unplug), work.Step('release', release)),
