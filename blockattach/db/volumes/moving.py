@@ -85,8 +85,10 @@ def retype(database: engine.Database, volume: records.Judged, wanted: Retyping,
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
         row = volume_rows.lock_judged(connection, volume)
-        quotas.check_retype(connection, database, limits, row, wanted.kind.id)
+        # Before the first plain read, after which MariaDB shows no commit of others.
+        quotas.lock(connection, row.project_id)
         volume_types.hold(connection, wanted.kind)
+        quotas.check_retype(connection, database, limits, row, wanted.kind.id)
         move_rules.check_retype(connection, row, wanted.kind)
         volume_rows.move(connection, database, row, _Event.RETYPE)
         work.begin(connection, database, act(volume_id, 'retype', row.generation + 1),
