@@ -218,6 +218,16 @@ class DatesTest(Case):
         self.assertTrue(self.importer().survey().left['lost'] or (
             'damaged', 'snapshots', one, 'volume_id') in found)
 
+    def test_bad_row_whose_owner_has_an_accent_ignored(self):
+        """A database that compares without accents finds it, and it belongs to no snapshot."""
+        snapshot_id = self.rows.good('snapshots')
+        owner = f'à{snapshot_id[1:]}'
+        with self.cinder.engine.begin() as connection:
+            connection.execute(sa.text('UPDATE snapshots SET id = :owner WHERE id = :id'), {
+                'owner': f'a{snapshot_id[1:]}', 'id': snapshot_id})
+        self.cinder.add('snapshot_metadata', snapshot_id=owner, key='', value='v')
+        self.assertEqual(set(), self.found())
+
     def test_keys_that_differ_in_trailing_blank_are_two(self):
         volume_id = self.cinder.volume()
         for key in ('k', 'k '):
