@@ -83,7 +83,7 @@ class MigrationTest(migrating.MigrationTestCase):
         self.assertEqual(kind, volume_types.get_by_name(self.database, '__DEFAULT__'))
 
 
-@base.on_every_database
+@base.on_sqlite_and_servers_in_turn
 class ComputeMigrationTest(migrating.MigrationTestCase):
     """The database of servers, which a consumer has."""
 
