@@ -78,7 +78,8 @@ class Reports:
             server = self._store.server(server_id)
         except errors.ServerNotFound:
             return True
-        return host not in (server.host, server.old_host)
+        # The guest of a resized server has left its old host.
+        return host != server.host
 
     def _begin_to_end(self, ctxt: context.RequestContext, host: str, version: str,
                       server_id: str) -> None:

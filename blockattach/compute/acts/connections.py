@@ -93,6 +93,20 @@ class HostConnections:
         release_unused(self._item)
 
 
+def define_lost(item: work.Work) -> bool:
+    """Define the guest of a server that is off, with its volumes, if an earlier task lost it.
+
+    :returns: False if the host has the guest, or if the server has no host
+    """
+    host, server_id = item.server.host, item.act.server_id
+    if host is None or server_id in item.agent(host).servers(item.caller):
+        return False
+    here = HostConnections(item)
+    here.run(lambda guest: item.spawn(host, guest, running=False))
+    here.complete()
+    return True
+
+
 def hold_next(item: work.Work, devices: Iterable[records.BlockDevice] | None = None) -> None:
     """Reserve volumes with additional attachments that have no host.
 

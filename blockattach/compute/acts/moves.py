@@ -193,7 +193,11 @@ def revert_resize(doing: work.Work) -> work.Plan:
 def shelve(doing: work.Work) -> work.Plan:
     """Stop a server, which may be offloaded then."""
     def do() -> None:
-        doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
+        try:
+            doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
+        except errors.HostRefused:
+            if doing.server.vm_state is not _V.STOPPED or not connections.define_lost(doing):
+                raise
 
     return work.Plan(finishing=(work.Step('stop', do), work.Step(
         'release', lambda: connections.release_second(doing))), refused=lambda _reason: None)

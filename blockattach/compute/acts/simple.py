@@ -60,17 +60,12 @@ def stop(doing: work.Work) -> work.Plan:
 
     A guest that an earlier task lost is defined again, stopped.
     """
-    here = connections.HostConnections(doing)
-
     def do() -> None:
-        host, server_id = doing.server.host, doing.act.server_id
         try:
-            doing.agent(host).stop(doing.caller, server_id)
+            doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
         except errors.HostRefused:
-            if host is None or server_id in doing.agent(host).servers(doing.caller):
+            if not connections.define_lost(doing):
                 raise
-            here.run(lambda guest: doing.spawn(host, guest, running=False))
-            here.complete()
 
     def release() -> None:
         if doing.server.vm_state is _V.ERROR:
@@ -127,8 +122,12 @@ def attach(doing: work.Work) -> work.Plan:
         if host is not None:
             found = device()
             disk = doing.disk(found, doing.connect(doing.connector(host), found).info)
-            doing.agent(host).plug(doing.caller, doing.act.server_id,
-                                   interface.disk_values(disk))
+            try:
+                doing.agent(host).plug(doing.caller, doing.act.server_id,
+                                       interface.disk_values(disk))
+            except errors.HostRefused:
+                if doing.server.vm_state is not _V.STOPPED or not connections.define_lost(doing):
+                    raise
 
     def unplug() -> None:
         host = doing.server.host
@@ -189,6 +188,8 @@ def swap(doing: work.Work) -> work.Plan:
     def attach_new() -> None:
         # The attachment that a failed task left is of another volume, or of another host.
         doing.release_leftovers()
+        if doing.server.vm_state is _V.STOPPED:
+            connections.define_lost(doing)
         found = device()
         connector = doing.of_device(doing.connector(doing.server.host), found)
         doing.create(found, connector, found.id, 'next_attachment_id', new_id)
