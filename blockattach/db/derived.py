@@ -82,7 +82,7 @@ def _derive_work(connection: sa.Connection, database: engine.Database, row: Any,
     elif work.find(connection, claim.noun, row.id) is None:
         progress = {'new_size': row.size_gb + (row.claimed_gb or 0)} \
             if row.own_status == _Own.EXTENDING else {}
-        work.begin(connection, database, claim, 0, records.host_of(row.pool),
+        work.begin(connection, database, claim, work.PASSED, records.host_of(row.pool),
                    project_id=row.project_id, progress=progress)
 
 

@@ -33,7 +33,10 @@ Say = Callable[[sa.Connection], None]
 """Writes what the user reads of a failure, in the transaction that ends the work: so no end of the
 process comes between.
 """
-_PASSED = -0.001
+PASSED = -0.001
+"""Seconds until the deadline of work that is due at once. With zero, work would not be due in the
+millisecond in which it was written.
+"""
 _OF_RESOURCE = (_work.c.noun == statements.value('noun'),
                 _work.c.resource_id == statements.value('resource_id'))
 _OWNED = (*_OF_RESOURCE, _work.c.verb == statements.value('verb'),
@@ -232,14 +235,14 @@ def hand_over(database: engine.Database, owner: str) -> int:
     """Let others go on at once with all that a process instance has; returns how many acts."""
     with database.writer() as connection:
         return connection.execute(_work.update().where(_work.c.owner == owner).values(
-            owner=None, deadline=clock.now(_PASSED))).rowcount
+            owner=None, deadline=clock.now(PASSED))).rowcount
 
 
 @engine.retried
 def hasten(database: engine.Database, waiting: records.Claim) -> None:
     """No message was sent of new work: it is found by the next look, not at its deadline."""
     with database.writer() as connection:
-        _update(connection, waiting._replace(owner=None), deadline=clock.now(_PASSED))
+        _update(connection, waiting._replace(owner=None), deadline=clock.now(PASSED))
 
 
 @engine.retried

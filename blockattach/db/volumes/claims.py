@@ -76,7 +76,8 @@ def withdraw(connection: sa.Connection, database: engine.Database, row: Any) -> 
 def leave(connection: sa.Connection, database: engine.Database, volume_id: str,
           pool: str) -> None:
     """Let what may be left of a volume on a pool be removed, as work."""
-    work.replace(connection, database, work.remains(volume_id, pool), 0, records.host_of(pool))
+    work.replace(connection, database, work.remains(volume_id, pool), work.PASSED,
+                 records.host_of(pool))
 
 
 def pool_of(database: engine.Database, volume_id: str) -> str | None:

@@ -119,7 +119,7 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
         using = notify_seconds is not None and volume_queries.servers(connection, volume_id)
         if using:
             work.replace(connection, database, notification(volume_id, held.owner),
-                         notify_seconds or 0, found.host, request_id=found.request_id,
+                         notify_seconds or work.PASSED, found.host, request_id=found.request_id,
                          project_id=row.project_id)
     log.step(LOG, 'Volume is larger', volume_id=volume_id, pool=row.pool)
     return notification(volume_id, held.owner) if using else None

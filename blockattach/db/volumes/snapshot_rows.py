@@ -176,7 +176,7 @@ def derive_work(connection: sa.Connection, database: engine.Database, volume: An
         if verb is None or row.status_reset or volume.own_status == _DELETING:
             work.end(connection, work_on(row.id, row.generation))
         elif work.find(connection, 'snapshot', row.id) is None:
-            work.begin(connection, database, work_on(row.id, row.generation, verb), 0,
+            work.begin(connection, database, work_on(row.id, row.generation, verb), work.PASSED,
                        records.host_of(row.pool), project_id=row.project_id,
                        progress={'was': _Status.ERROR.value})
 
