@@ -66,7 +66,7 @@ def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
     reason = exc.strerror or str(exc)
     if kind is errors.BackendFull:
         return errors.BackendFull(size_gb=f'{size_gb:g}', reason=reason)
-    return kind(reason=f'the file system failed: {reason}')
+    return kind(reason=f'file system error: {reason}')
 
 
 @contextlib.contextmanager
@@ -116,7 +116,7 @@ class Device:
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
         if os.lseek(self._file, 0, os.SEEK_END) < size:
             os.close(self._file)
-            raise OSError(errno.EIO, 'it ends before its size', path)
+            raise OSError(errno.EIO, 'the disk is smaller than the volume', path)
         # What a target has written past this machine's cache is not in what was read before.
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -175,7 +175,7 @@ class Device:
         while len(found) < length:
             part = os.pread(self._file, length - len(found), offset + len(found))
             if not part:
-                raise OSError(errno.EIO, 'it ends before its size')
+                raise OSError(errno.EIO, 'the disk is smaller than the volume')
             found += part
         return found
 

@@ -1,8 +1,9 @@
 """Set-up of logging, and the names of the fields that we log by.
 
 A log line is a constant sentence with identifiers behind it, so that it can be searched for:
-``Attachment has moved attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers
-stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has one name.
+``Attachment state changed attachment_id=... volume_id=...``. As JSON (``use_json``) the
+identifiers stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has
+one name.
 
 The request and the user of a line are put before the sentence by oslo.log (as JSON: under
 ``context``), from the context of the thread that logs.
@@ -34,78 +35,78 @@ LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
 """What a log can be set to while a process runs."""
 
 FIELDS: Mapping[str, str] = {
-    'attachment_id': 'id of an attachment',
-    'backend_seconds': 'of it: stores and targets',
-    'binary': 'name of a service, as ``os-services`` shows it',
-    'check': 'something that the process depends on, as in its health',
-    'code': 'code of an error (:doc:`../user/errors`)',
-    'data_percent': 'how full a thin pool is',
-    'database_seconds': 'of it: transactions of the database',
-    'disabled': 'whether a service is disabled',
-    'event': 'what happened to an attachment (:doc:`../contributor/lifecycle`)',
-    'event_type': 'type of a notification (:doc:`notifications`)',
-    'frozen': 'whether a backend is frozen',
-    'function': 'which expression of a backend',
-    'generation': 'how often a row has moved',
-    'group': 'group of options in a configuration file',
-    'health': 'health of a thin pool, as LVM says it',
+    'attachment_id': 'ID of an attachment',
+    'backend_seconds': 'part of ``seconds``: stores and targets',
+    'binary': 'binary of a service, as ``os-services`` shows it',
+    'check': 'name of a health check',
+    'code': 'error code (:doc:`../user/errors`)',
+    'data_percent': 'data usage of a thin pool in percent',
+    'database_seconds': 'part of ``seconds``: database transactions',
+    'disabled': 'whether the service is disabled',
+    'event': 'lifecycle event of an attachment (:doc:`../contributor/lifecycle`)',
+    'event_type': 'event type of a notification (:doc:`notifications`)',
+    'frozen': 'whether the backend is frozen',
+    'function': 'backend option, ``filter_function`` or ``goodness_function``',
+    'generation': 'number of state changes of a row',
+    'group': 'option group in a configuration file',
+    'health': 'health of a thin pool, as reported by LVM',
     'host': '``host@backend`` of a volume manager, or host of another service',
-    'image_id': 'id of an image in Glance',
-    'initiator': 'name of an initiator (IQN); several are separated by commas',
-    'instance_uuid': 'id of the server that an attachment is for',
+    'image_id': 'ID of an image in Glance',
+    'initiator': 'initiator name (IQN); several names are separated by commas',
+    'instance_uuid': 'ID of the server of an attachment',
     'key': 'key of an extra spec',
-    'keys': 'keys of extra or QoS specs',
-    'length': 'bytes of an answer',
-    'level': 'level of a logger',
+    'keys': 'keys of extra specs or QoS specs, or names of changed fields',
+    'length': 'size of a response body in bytes',
+    'level': 'log level of a logger',
     'logical_volume': 'name of a logical volume',
-    'metadata_percent': 'how full the metadata of a thin pool is',
-    'method': 'method of a request, or of an interface on the bus',
-    'missing': 'physical volumes that are missing',
-    'mode': '``rw`` or ``ro``',
-    'name': 'name of a volume type',
-    'nearest': 'the known name that is spelt most like an unknown one',
+    'metadata_percent': 'metadata usage of a thin pool in percent',
+    'method': 'method of a request, or of an RPC interface',
+    'missing': 'missing physical volumes',
+    'mode': 'attach mode, ``rw`` or ``ro``',
+    'name': 'name of a volume type, QoS specs or online data migration',
+    'nearest': 'known name that is most similar to an unknown name',
     'new': 'state or version after a change',
     'old': 'state or version before a change',
-    'operation': 'operation of the API (:doc:`../user/operations`), or ``none``',
+    'operation': 'API operation (:doc:`../user/operations`), or ``none``',
     'option': 'name of an option',
-    'outcome': 'how it ended, as in :doc:`metrics`',
-    'owner': 'a process instance of a service, as the others of its cluster know it',
-    'path': 'path of a request, or of a file',
-    'pid': 'id of a process',
+    'outcome': 'outcome, as in :doc:`metrics`',
+    'owner': 'process instance of a service that owns the work',
+    'path': 'path of a request or a file',
+    'pid': 'process ID',
     'pool': '``host@backend#pool``',
-    'port': 'port that is listened on',
+    'port': 'port that the process listens on',
     'portals': 'addresses and ports of an iSCSI target',
-    'prefix': 'what the names of loggers begin with',
-    'process': 'name of a process, as its command',
-    'project_id': 'id of a project, where it is not that of the request',
-    'qos_specs_id': 'id of QoS specs',
-    'queue_seconds': 'of it: waiting for a slot',
-    'reading': 'something that is measured on demand',
-    'reason': 'what went wrong, in words',
-    'resource_id': 'id of what work is about',
-    'row': 'which case of the rule for detaching applies (:doc:`detach_rule`)',
-    'rows': 'how many rows of a table',
-    'rpc_seconds': 'of it: sending over the bus, and waiting for answers',
-    'rule': 'name of a policy',
-    'seconds': 'how long it took',
-    'server_id': 'id of a server, as asked of Nova',
+    'prefix': 'prefix of logger names',
+    'process': 'name of a process, the same as the command',
+    'project_id': 'ID of a project, if different from the project of the request',
+    'qos_specs_id': 'ID of QoS specs',
+    'queue_seconds': 'part of ``seconds``: waiting for a slot',
+    'reading': 'metric that is measured on demand',
+    'reason': 'cause of a failure or a decision',
+    'resource_id': 'ID of the resource that work is about',
+    'row': 'row of the detach rule that applies (:doc:`detach_rule`)',
+    'rows': 'number of rows of a table',
+    'rpc_seconds': 'part of ``seconds``: sending RPC messages and waiting for replies',
+    'rule': 'name of a policy rule',
+    'seconds': 'duration in seconds',
+    'server_id': 'ID of a server in Nova',
     'size_gb': 'size in GiB',
-    'snapshot_id': 'id of a snapshot',
-    'source_volid': 'id of the volume that another one is made of',
+    'snapshot_id': 'ID of a snapshot',
+    'source_volid': 'ID of the source volume of a new volume',
     'state': 'state of an attachment',
-    'status': 'status of an answer',
-    'table': 'table of the database',
-    'task': 'work that comes round',
+    'status': 'HTTP status of a response',
+    'table': 'database table',
+    'task': 'name of a periodic task',
     'thin_pool': 'name of a thin pool',
-    'topic': 'topic of the bus',
-    'url': 'address that is served',
+    'topic': 'RPC topic',
+    'url': 'URL that is served',
     'user': 'name of an account',
-    'verb': 'what is asked of an attachment',
+    'verb': 'requested operation on an attachment',
     'volume_group': 'name of a volume group',
-    'volume_id': 'id of a volume',
-    'volume_status': 'status of a volume, after its attachment has moved',
-    'volume_type_id': 'id of a volume type',
-    'work': 'an asynchronous act, for instance ``volume.create``',
+    'volume_id': 'ID of a volume',
+    'volume_status': 'status of the volume after a state change of an attachment',
+    'volume_type_id': 'ID of a volume type',
+    'work': 'asynchronous operation, for instance ``volume.create``',
 }
 """What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
 
@@ -252,7 +253,7 @@ def _is_plain(record: logging.LogRecord) -> bool:
 
 
 def fields(**identifiers: Any) -> Fields:
-    """Identifiers for a constant sentence: ``LOG.info('Volume is created%s', fields(...))``."""
+    """Identifiers for a constant sentence: ``LOG.info('Volume created%s', fields(...))``."""
     return Fields(identifiers)
 
 
@@ -269,7 +270,7 @@ def took(part: str, seconds: float) -> None:
 
 
 def step(logger: logging.Logger, sentence: str, **identifiers: Any) -> None:
-    """Log a state that changed: ``step(LOG, 'Volume is created', volume_id=volume.id)``.
+    """Log a state that changed: ``step(LOG, 'Volume created', volume_id=volume.id)``.
 
     Within a request it is at DEBUG, as the request has a line of its own; else at INFO.
     """

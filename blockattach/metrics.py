@@ -37,23 +37,23 @@ class Outcome(enum.StrEnum):
 
 Step = Literal['reserve', 'intent', 'call', 'export', 'grant', 'revoke', 'record', 'complete']
 STEPS: Mapping[Step, str] = {
-    'reserve': 'The row is made, and the volume reserved.',
-    'intent': 'The row gets the intent.',
-    'call': 'The RPC call to the volume manager, until its answer. Includes the next ones.',
-    'export': 'The store gives the path of the volume.',
+    'reserve': 'The attachment row is created, and the volume is reserved.',
+    'intent': 'The intent is stored in the attachment row.',
+    'call': 'The RPC call to the volume manager, including the following steps.',
+    'export': 'The store exports the path of the volume.',
     'grant': 'The target grants the initiator access.',
     'revoke': "The target revokes the initiator's access.",
-    'record': 'The outcome is written into the row.',
+    'record': 'The result is stored in the attachment row.',
     'complete': 'The consumer completes the attachment.',
 }
 """What attaching and detaching consist of, in this order."""
 
 Drift = Literal['volume', 'attachment', 'abandoned', 'grant', 'stray_export', 'unused_export']
 DRIFTS: Mapping[Drift, str] = {
-    'volume': 'A volume whose work was begun and did not end in time.',
-    'attachment': 'An attachment whose work was begun and did not end in time.',
-    'abandoned': 'An attachment whose consumer never came back.',
-    'grant': 'A grant that is at the target and not wanted, or is missing, or has another mode.',
+    'volume': 'A volume with an operation that did not finish in time.',
+    'attachment': 'An attachment with an operation that did not finish in time.',
+    'abandoned': 'An attachment that expired because its consumer did not continue.',
+    'grant': 'A grant at the target that is not desired, is missing, or has the wrong mode.',
     'stray_export': 'A target exports a deleted volume.',
     'unused_export': 'A target exports a volume without grants.',
 }
@@ -105,88 +105,92 @@ class Metric(NamedTuple):
 
 
 HTTP = Metric('http_request_seconds', Kind.HISTOGRAM, ('operation', 'status'),
-              'Requests to the API, until they were answered.', SLOW,
+              'Duration of API requests.', SLOW,
               Span('{operation}', 'server', begins=True))
 VERB = Metric('control_verb_seconds', Kind.HISTOGRAM, ('verb', 'outcome'),
-              'Verbs of volumes and attachments, asked for over HTTP or the bus.', SLOW,
+              'Duration of operations on volumes and attachments, requested over HTTP or the '
+              'message bus.', SLOW,
               Span('verb {verb}'))
 STEP = Metric('attachment_step_seconds', Kind.HISTOGRAM, ('way', 'step', 'outcome'),
-              'Steps of attaching and detaching.', SLOW, Span('{way}: {step}'))
+              'Duration of the steps of attach and detach operations.', SLOW,
+              Span('{way}: {step}'))
 RPC_CLIENT = Metric('rpc_client_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
-                    'What was sent over the bus: a call until its answer, all else until the '
-                    'broker took it.', SLOW,
+                    'Duration of sent RPC messages: of calls until the reply, of other messages '
+                    'until the broker accepts the message.', SLOW,
                     Span('send {topic}.{method}', 'client'), 'rpc_seconds')
 RPC_SERVER = Metric('rpc_server_seconds', Kind.HISTOGRAM, ('topic', 'method', 'outcome'),
-                    'Requests over the bus that this process has served.', SLOW,
+                    'Duration of RPC requests handled by this process.', SLOW,
                     Span('{topic}.{method}', 'server', begins=True))
 WORK = Metric('background_work_seconds', Kind.HISTOGRAM, ('work', 'outcome'),
-              'Attempts of asynchronous acts.', SLOW, Span('{work} volume', begins=True))
+              'Duration of attempts of asynchronous operations.', SLOW,
+              Span('{work} volume', begins=True))
 TRANSACTION = Metric('database_transaction_seconds', Kind.HISTOGRAM, ('kind', 'outcome'),
-                     'Transactions, from waiting for a connection to the commit. One that a rule '
-                     'of ours took back counts as refused.', FAST,
+                     'Duration of database transactions, from waiting for a connection to the '
+                     'commit. A transaction that is rolled back by a rule of the service has the '
+                     'outcome refused.', FAST,
                      Span('database {kind}', 'client'), 'database_seconds')
 BACKEND = Metric('backend_call_seconds', Kind.HISTOGRAM, ('backend', 'part', 'verb', 'outcome'),
-                 'What stores and targets were asked for.', SLOW,
+                 'Duration of calls to store and target drivers.', SLOW,
                  Span('{part}.{verb}', 'client'), 'backend_seconds')
 PLACING = Metric('scheduler_placing_seconds', Kind.HISTOGRAM, ('outcome',),
-                 'Placing of a volume, until a manager has taken it on or there is no pool for '
-                 'it.', SLOW, Span('place volume'))
+                 'Duration of the placement of a volume, until a volume manager accepts the '
+                 'volume or no pool is left.', SLOW, Span('place volume'))
 QUEUE_WAIT = Metric('queue_wait_seconds', Kind.HISTOGRAM, ('queue', 'outcome'),
-                    'Waits for a work slot or a slot of a backend, where none was free.', SLOW,
+                    'Time that requests waited for a work slot or a backend slot.', SLOW,
                     Span('wait for {queue}'), 'queue_seconds')
 
 DATABASE_RETRIES = Metric('database_retries_total', Kind.COUNTER, ('verb',),
-                          'Transactions that the database threw out, or lost before their commit: '
-                          'a verb is done again up to five times.')
+                          'Database transactions that were aborted or lost before the commit. An '
+                          'operation is retried up to five times.')
 SCHEDULER_RETRIES = Metric('scheduler_retries_total', Kind.COUNTER, ('reason',),
-                           'Pools left for another one after they were chosen.')
+                           'Pools that were replaced with another pool after the selection.')
 SCHEDULER_REFUSALS = Metric('scheduler_refusals_total', Kind.COUNTER, ('filter',),
-                            'Pools refused by a filter.')
+                            'Pools rejected by a filter.')
 DRIFT_FOUND = Metric('drift_found_total', Kind.COUNTER, ('drift',),
-                     'Differences between the rows and the backend: interrupted work, and grants.')
+                     'Differences found between the database and the backend: interrupted '
+                     'operations, and grants.')
 DRIFT_REPAIRED = Metric('drift_repaired_total', Kind.COUNTER, ('drift',),
-                        'Differences that were repaired.')
+                        'Repaired differences between the database and the backend.')
 QUEUE_REFUSED = Metric('queue_refused_total', Kind.COUNTER, ('queue', 'refusal'),
-                       'Requests that were shed: they got no slot in time.')
+                       'Requests that were rejected because they got no slot in time.')
 IMAGE_CACHE = Metric('image_cache_total', Kind.COUNTER, ('backend', 'result'),
-                     'Volumes of images that were cloned from a cached image (hit) or had to be '
-                     'downloaded (miss), and cached images that were removed for others or as of '
-                     'no use (evicted). Only of backends with image_volume_cache_enabled.')
+                     'Volumes that were cloned from a cached image (hit), volumes whose image was '
+                     'downloaded (miss), and cached images that were deleted for other images or '
+                     'as unusable (evicted). Only for backends with image_volume_cache_enabled.')
 BUS_RECONNECTS = Metric('bus_reconnects_total', Kind.COUNTER, (),
-                        'Times that the broker was reached again after it had not been; looked '
-                        'at every [health] interval.')
+                        'Reconnects to the broker, detected at each [health] interval.')
 
 ATTACHMENTS = Metric('attachments', Kind.GAUGE, ('state',),
-                     'Live attachments in the database: each process with a database says the '
-                     'same.')
+                     'Attachments in the database that are not deleted. Each process with a '
+                     'database reports the same value.')
 OLDEST = Metric('attachment_oldest_seconds', Kind.GAUGE, ('state',),
-                'How long the oldest attachment has been in a state in which the service is at '
-                'work on it.')
+                'Age of the oldest attachment in a state in which the service works on the '
+                'attachment.')
 OVERDUE = Metric('overdue_rows', Kind.GAUGE, ('noun',),
-                 'Rows whose deadline has passed.')
+                 'Rows with a passed deadline.')
 UNDER_WAY = Metric('work', Kind.GAUGE, ('noun', 'verb', 'state'),
-                   'Asynchronous acts that have not ended.')
+                   'Asynchronous operations that are not finished.')
 POOL_TOTAL = Metric('pool_total_bytes', Kind.GAUGE, ('pool',),
-                    'Size of a pool, as its backend measured it last.')
+                    'Total capacity of a pool, as last reported by its backend.')
 POOL_FREE = Metric('pool_free_bytes', Kind.GAUGE, ('pool',),
-                   'Free bytes of a pool, as its backend measured it last.')
+                   'Free capacity of a pool, as last reported by its backend.')
 POOL_PROVISIONED = Metric('pool_provisioned_bytes', Kind.GAUGE, ('pool',),
-                          'Sum of the sizes of the volumes in a pool.')
+                          'Total size of the volumes in a pool.')
 THREADS = Metric('threads', Kind.GAUGE, ('threads',),
-                 'Threads that may work at once.')
-THREADS_BUSY = Metric('threads_busy', Kind.GAUGE, ('threads',), 'Threads that work.')
-WAITING = Metric('waiting_work', Kind.GAUGE, ('threads',), 'What waits for a thread.')
+                 'Maximum number of threads of a thread pool.')
+THREADS_BUSY = Metric('threads_busy', Kind.GAUGE, ('threads',), 'Busy threads of a thread pool.')
+WAITING = Metric('waiting_work', Kind.GAUGE, ('threads',), 'Tasks that wait for a thread.')
 QUEUE_SLOTS = Metric('queue_slots', Kind.GAUGE, ('queue',),
-                     'Work slots, or slots of a backend: what may be under way at once.')
-QUEUE_SLOTS_BUSY = Metric('queue_slots_busy', Kind.GAUGE, ('queue',), 'Slots that are taken.')
+                     'Work slots or backend slots, which limit the number of concurrent requests.')
+QUEUE_SLOTS_BUSY = Metric('queue_slots_busy', Kind.GAUGE, ('queue',), 'Slots in use.')
 QUEUE_WAITING = Metric('queue_waiting', Kind.GAUGE, ('queue',),
                        'Requests that wait for a slot.')
 CONNECTIONS = Metric('database_connections', Kind.GAUGE, ('use',),
-                     'Connections to the database that are open.')
+                     'Open database connections.')
 IN_PROGRESS = Metric('in_progress', Kind.GAUGE, ('act',),
-                     'What has begun and not ended, by the metric that its end goes to.')
+                     'Operations in progress, by the name of the histogram that will record them.')
 CHECK = Metric('check_failed', Kind.GAUGE, ('check',),
-               'Whether something that the process depends on is wrong (1) or not (0).')
+               'Whether the health check of a dependency failed (1) or not (0).')
 BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'), 'Always 1.')
 
 READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, UNDER_WAY, POOL_TOTAL, POOL_FREE,
@@ -200,37 +204,39 @@ METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND,
            DRIFT_REPAIRED, QUEUE_REFUSED, *READ)
 
 LABELS = {
-    'act': 'the name of a histogram without its unit, for instance ``http_request``',
-    'backend': 'the name of a backend, from ``[volume] enabled_backends``',
-    'check': '``database``, ``bus``, ``backends`` (whether any is up), or ``backend`` and a name',
+    'act': 'name of a histogram without its unit, such as ``http_request``',
+    'backend': 'name of a backend in ``[volume] enabled_backends``',
+    'check': '``database``, ``bus``, ``backends`` (failed if no backend is up), or ``backend`` '
+             'and a name',
     'drift': ', '.join(f'``{drift}``' for drift in DRIFTS),
-    'filter': 'a name from ``[scheduler] scheduler_default_filters``',
+    'filter': 'name of a filter in ``[scheduler] scheduler_default_filters``',
     'kind': '``read``, ``write``',
-    'method': 'a method of an interface (:doc:`../contributor/interfaces`)',
+    'method': 'method of an RPC interface (:doc:`../contributor/interfaces`)',
     'noun': '``attachment``, ``snapshot``, ``volume``',
-    'operation': 'an operation of the API (:doc:`../user/operations`), or ``none``',
+    'operation': 'operation of the API (:doc:`../user/operations`), or ``none``',
     'outcome': ', '.join(f'``{outcome}``' for outcome in Outcome)
-               + ': done; proved that nothing happened; uncertain; an unforeseen error',
+               + ': success; rejected without effect; unknown whether there was an effect; '
+               'unexpected error',
     'part': '``store``, ``target``',
     'pool': '``host@backend#pool``',
-    'process': 'the name of the program',
-    'queue': '``work``; a backend, ``host@backend``; ``http``: requests for which the '
-             'built-in server has no thread',
-    'reason': '``not_taken_on``: the manager was silent or refused; ``room_taken``: others were '
-              'faster',
+    'process': 'name of the program',
+    'queue': '``work``; ``host@backend`` for a backend; ``http`` for requests that wait for a '
+             'thread of the built-in server',
+    'reason': '``not_taken_on``: the volume manager did not answer or rejected the volume; '
+              '``room_taken``: the space was used by other volumes',
     'refusal': '``queue.timeout``, ``queue.full``, ``queue.backend_busy``, ``queue.abandoned`` '
                '(:doc:`backpressure`)',
     'result': ', '.join(f'``{result}``' for result in get_args(CacheResult)),
-    'state': 'a state of the lifecycle (:doc:`states`); of work ``waiting``, ``running`` or '
+    'state': 'state of the lifecycle (:doc:`states`); for work, ``waiting``, ``running``, or '
              '``overdue``',
     'status': '``2xx``, ``3xx``, ``4xx``, ``5xx``',
     'step': ', '.join(f'``{step}``' for step in STEPS),
-    'threads': '``http``; a server on the bus by its topic and host; ``volume-worker`` and a '
+    'threads': '``http``; topic and host of an RPC server; ``volume-worker`` and the name of a '
                'backend',
-    'topic': 'an interface (:doc:`../contributor/interfaces`)',
+    'topic': 'RPC interface (:doc:`../contributor/interfaces`)',
     'use': '``busy``, ``idle``',
-    'verb': 'a verb of the service, of work, of the database or of a driver',
-    'version': 'of the package',
+    'verb': 'operation of the service, of asynchronous work, of the database, or of a driver',
+    'version': 'version of the package',
     'way': '``attach``, ``detach``',
     'work': '``volume.create``, ``volume.delete``, ``volume.cleanup``',
 }

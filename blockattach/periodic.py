@@ -64,10 +64,10 @@ class Periodic:
                 self._act()
             except errors.BlockattachError as exc:
                 # A database or broker that is away, as a rule.
-                LOG.warning('Cannot complete periodic work now; it is repeated: %s%s', exc,
+                LOG.warning('Periodic task failed, will retry: %s%s', exc,
                             log.fields(task=self._name))
             except Exception:
-                LOG.exception('Cannot complete periodic work; it is repeated%s',
+                LOG.exception('Periodic task failed with an unexpected error, will retry%s',
                               log.fields(task=self._name))
             if self._clock.wait(self._wake, self._seconds):
                 self._wake.clear()

@@ -61,7 +61,7 @@ class UnifiedLimits:
         try:
             limits = self._ask(project_id)
         except _UNREADABLE as exc:
-            LOG.warning('Cannot read limits from Keystone: %s%s', exc,
+            LOG.warning('Failed to read limits from Keystone: %s%s', exc,
                         log.fields(project_id=project_id))
             raise errors.LimitsUnavailable() from exc
         with self._lock:
@@ -77,7 +77,7 @@ class UnifiedLimits:
             found = {**dict(enforcer.get_registered_limits(_ALL_NAMES)),
                      **dict(enforcer.get_project_limits(project_id, _ALL_NAMES))}
         except NotImplementedError as exc:
-            raise ValueError(f'oslo.limit does not know how limits are enforced by the model '
+            raise ValueError(f'oslo.limit does not support the enforcement model '
                              f'{enforcer.model.name}') from exc
         self._enforcer = enforcer
         return found

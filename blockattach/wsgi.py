@@ -42,7 +42,8 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
             _build_once()
         except (errors.ConfigurationError, cfg.Error) as exc:
             environ['wsgi.errors'].write(f'{_NAME}: {" ".join(str(exc).split())}\n')
-            return responses.failure(503, 'The service is not available now.', '1')(
+            return responses.failure(503, 'The service is not available. Repeat the request '
+                                     'later.', '1')(
                 environ, start_response)
     return _built[0](environ, start_response)
 

@@ -65,9 +65,9 @@ class Cloud:
             listed = self.member.get('/volumes', None)
             found = self.member.get(root(self.member), None)
         except requests.RequestException as exc:
-            raise Unusable(f'no answer: {exc}') from exc
+            raise Unusable(f'cannot reach the service: {exc}') from exc
         if listed.status != 200:
-            raise Unusable(f'GET /volumes is answered {listed.status}: {listed.text[:200]}')
+            raise Unusable(f'GET /volumes returned status {listed.status}: {listed.text[:200]}')
         self._versions(found)
         if self.admin is None and is_admin(self.member):
             self.admin = self.member
@@ -89,7 +89,7 @@ class Cloud:
         made = by.send('POST', '/volumes', {'volume': {
             'size': 1, 'name': f'{PREFIX}{uuid.uuid4().hex[:12]}', **fields}})
         if made.status != 202:
-            raise AssertionError(f'no volume is made: {made.status} {made.text[:300]}')
+            raise AssertionError(f'failed to create a volume: {made.status} {made.text[:300]}')
         volume_id = str(made.body['volume']['id'])
         with self._guard:
             self.volumes[volume_id] = by
@@ -109,7 +109,7 @@ class Cloud:
                 break
             clock.pause(TICK)
         if found != status:
-            raise AssertionError(f'the volume {volume_id} is {found}, not {status}')
+            raise AssertionError(f'volume {volume_id} has status {found} instead of {status}')
 
     def discard(self, volume_id: str) -> None:
         """Remove a volume, whatever its attachments are."""
@@ -157,7 +157,7 @@ class Cloud:
                    for one in (found.body or {}).get('versions', ())
                    if re.fullmatch(r'3\.\d+', one.get('version') or '')]
         if not numbers:
-            raise Unusable('it announces no version 3 of the Block Storage API')
+            raise Unusable('the endpoint does not announce version 3 of the Block Storage API')
         version = '.'.join(map(str, min(max(numbers), client.NEWEST)))
         for caller in (self.member, self.other, self.admin, self.service, self.reader):
             if caller is not None:

@@ -197,11 +197,11 @@ class Api:
                 name_or_id, ignore_missing=False, all_projects=all_projects)
         except sdk_exceptions.NotFoundException:
             raise exceptions.CommandError(
-                f'There is no volume {name_or_id!r}. See what there is: "openstack volume list".',
+                f'Volume {name_or_id!r} not found. List the volumes with "openstack volume list".',
             ) from None
         except sdk_exceptions.DuplicateResource:
             raise exceptions.CommandError(
-                f'Several volumes have the name {name_or_id!r}. Give the id of one: '
+                f'More than one volume is named {name_or_id!r}. Specify the ID of the volume, see '
                 '"openstack volume list".') from None
 
     def listed_volumes(self, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -231,8 +231,8 @@ class Api:
             found = self.connection.compute.find_server(name, ignore_missing=False)
         except (sdk_exceptions.SDKException, keystone_exceptions.ClientException):
             raise exceptions.CommandError(
-                f'Compute knows no single server {name!r}, or cannot be asked. Give the id of '
-                'the server: it needs no Compute.') from None
+                f'Cannot find a single server named {name!r} in Compute. Specify the ID of the '
+                'server, which does not require Compute.') from None
         return str(found.id)
 
 

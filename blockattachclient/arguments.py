@@ -15,13 +15,13 @@ def text(value: str) -> str:
     :raises ArgumentTypeError: the argument is empty, or has bytes of another encoding
     """
     if not value.strip():
-        raise argparse.ArgumentTypeError('it must not be empty')
+        raise argparse.ArgumentTypeError('the value must not be empty')
     try:
         value.encode()
     except UnicodeEncodeError:
         # Python represents undecodable bytes as surrogates, which no request can contain.
         raise argparse.ArgumentTypeError(
-            f'{value!r} is not text in the encoding of this locale') from None
+            f'{value!r} is not valid text in the encoding of this locale') from None
     return value
 
 
@@ -45,7 +45,7 @@ def identifier(value: str) -> str:
     """
     if not is_id(value):
         raise argparse.ArgumentTypeError(
-            f'{value!r} is not an attachment ID; see "openstack volume attachment detail list"')
+            f'{value!r} is not an attachment ID, see "openstack volume attachment detail list"')
     return value
 
 
@@ -94,5 +94,5 @@ def all_or_nothing(given: argparse.Namespace, needed: str, others: tuple[str, ..
         for name in others:
             if getattr(given, name):
                 raise exceptions.CommandError(
-                    f'--{name} describes the host to connect: give --{needed} too, or leave '
-                    f'--{name} out to reserve the volume only.')
+                    f'--{name} requires --{needed}. Specify --{needed} as well, or omit --{name} '
+                    'to only reserve the volume.')

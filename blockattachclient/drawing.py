@@ -114,7 +114,7 @@ def explanation(found: dict[str, Any], now: datetime.datetime) -> Node:
         Node(f'record: {_record(record)}', [Node(f'last error: {record["last_error"]}')]
              if record['last_error'] else ()),
         Node(f'target: {_target(found)}'),
-        Node(f'session: shared with {shared}' if shared else 'session: of this attachment only'),
+        Node(f'session: shared with {shared}' if shared else 'session: not shared'),
         Node(_moved(record, now)),
         Node(f'found: {found["found"]}'),
         Node(f'next: {found["next"]}')]
@@ -136,13 +136,13 @@ def _target(found: dict[str, Any]) -> str:
     target = found['target']
     on = f' on {found["backend"]}' if found['backend'] else ''
     if target['reason']:
-        return f'cannot be asked{on} ({target["reason"]})'
+        return f'not queried{on} ({target["reason"]})'
     if target['exported'] is None:
-        return f'nothing to ask about{on}: {NO_HOST}'
+        return f'nothing to query{on}: {NO_HOST}'
     if not target['exported']:
         return f'does not export the volume{on}'
     if target['mode'] is None:
-        return f'exports the volume{on}, grants the host nothing'
+        return f'exports the volume{on}, grants the host no access'
     return f'exports the volume{on}, grants the host {target["mode"]}, sessions: ' \
            f'{target["sessions"]}'
 
@@ -152,12 +152,12 @@ def _moved(record: dict[str, Any], now: datetime.datetime) -> str:
     move = record['last_move']
     is_under_way = record['state'] in UNDER_WAY
     if move is None:
-        return 'under way: unknown since when' if is_under_way else 'under way: nothing'
+        return 'in progress: since an unknown time' if is_under_way else 'in progress: nothing'
     ago = columns.in_words(columns.seconds_since(move['at'], now))
     who = f'by {move["user_id"] or columns.THE_SERVICE}, request {move["request_id"] or "none"}'
     if is_under_way:
-        return f'under way: {move["event"]} since {move["at"]} ({ago}), {who}'
-    return f'under way: nothing; last {move["event"]} at {move["at"]} ({ago} ago), {who}'
+        return f'in progress: {move["event"]} since {move["at"]} ({ago}), {who}'
+    return f'in progress: nothing, last {move["event"]} at {move["at"]} ({ago} ago), {who}'
 
 
 def lines(node: Node, drawn: Branches) -> Iterator[str]:

@@ -5,48 +5,52 @@ from typing import Any
 from osc_lib import exceptions
 
 REMEDIES: Mapping[int, str] = {
-    400: 'Correct the request as the message says.',
-    401: 'Check the credentials, and log in again.',
-    403: 'Ask an administrator, or use an account with the role that the rule requires.',
+    400: 'Correct the request and repeat the command.',
+    401: 'Check the credentials and authenticate again.',
+    403: 'Ask an administrator, or use an account with the required role.',
     404: 'Check the name or ID.',
-    406: 'The service is older than this command: update the service.',
-    409: 'See who uses the volume: "openstack volume attachment tree VOLUME".',
-    413: 'Delete what is not needed, or ask an administrator for a larger quota.',
-    500: 'See the log of the service for the id of the request.',
-    503: 'The condition is temporary: repeat the command, with --wait if it has that option.',
-    504: 'The outcome is unknown: look before you repeat ("openstack volume attachment detail '
-         'list"). A command with the option --wait finds out by itself.',
+    406: 'The service is older than this command. Upgrade the service.',
+    409: 'Show the users of the volume with "openstack volume attachment tree VOLUME".',
+    413: 'Delete unused resources, or ask an administrator for a larger quota.',
+    500: 'Search the log of the service for the request ID.',
+    503: 'The condition is temporary. Repeat the command, with --wait if the command has that '
+         'option.',
+    504: 'The outcome is unknown. Check with "openstack volume attachment detail list" before you '
+         'repeat the command, or use --wait if the command has that option.',
 }
-"""What to do, by the status of the answer."""
+"""Advice by the status of the response."""
 OF_MESSAGES = (
-    (400, 'Invalid volume: ', 'See who uses the volume: "openstack volume attachment tree '
-                              'VOLUME".'),
-    (404, 'Volume attachment ', 'See what there is: "openstack volume attachment detail list".'),
-    (404, 'Volume type ', 'See what there is: "openstack volume type list".'),
-    (404, 'Service cinder-', 'See what there is: "openstack volume service list".'),
-    (404, 'Volume ', 'See what there is: "openstack volume list".'),
+    (400, 'Invalid volume: ', 'Show the users of the volume with "openstack volume attachment '
+                              'tree VOLUME".'),
+    (404, 'Volume attachment ', 'List the attachments with "openstack volume attachment detail '
+                                'list".'),
+    (404, 'Volume type ', 'List the volume types with "openstack volume type list".'),
+    (404, 'Service cinder-', 'List the services with "openstack volume service list".'),
+    (404, 'Volume ', 'List the volumes with "openstack volume list".'),
 )
 """Advice by status and beginning of the message. The first match is used."""
 OF_SERVERS: Mapping[int, str] = {
     **REMEDIES,
-    404: 'See what there is: "openstack server list", "openstack volume list".',
-    409: 'See what is done with the server: "openstack server show SERVER".',
-    503: 'The condition is temporary: repeat the command.',
-    504: 'The outcome is unknown: look before you repeat ("openstack server volume list SERVER").',
+    404: 'List the servers with "openstack server list" and the volumes with "openstack volume '
+         'list".',
+    409: 'Show the state of the server with "openstack server show SERVER".',
+    503: 'The condition is temporary. Repeat the command.',
+    504: 'The outcome is unknown. Check with "openstack server volume list SERVER" before you '
+         'repeat the command.',
 }
-"""The same of answers of Compute."""
+"""Advice by the status of a response of Compute."""
 
 NO_EXTENSION = (
-    'This Block Storage service does not answer with the extension "blockattach": it is another '
-    'service, or something between drops the header OpenStack-API-Version. Use the stock commands '
-    '("openstack volume attachment list").')
-TOO_OLD = ('This needs version %s of the extension "blockattach", which the service does not '
-           'offer: update the service.')
-NO_MODES = ('This Compute service does not know modes of volumes: it is another service. Use the '
-            'stock commands ("openstack server add volume").')
-NO_BACKEND = ('No volume service is up: see "openstack volume service list".')
-NO_ANSWER = ('The service cannot be reached: %s. Check that it is running and that the catalog '
-             'has the right address for it.')
+    'This Block Storage service does not support the extension "blockattach", or a proxy drops '
+    'the header OpenStack-API-Version. Use the stock commands, such as "openstack volume '
+    'attachment list".')
+TOO_OLD = ('This command needs version %s of the extension "blockattach", which the service does '
+           'not support. Upgrade the service.')
+NO_MODES = ('This Compute service does not support access modes of volumes. Use the stock '
+            'commands, such as "openstack server add volume".')
+NO_BACKEND = 'No volume service is up. Check with "openstack volume service list".'
+NO_ANSWER = ('Cannot reach the service: %s. Check that the service is running and that the '
+             'catalog has the right address.')
 
 
 def of_answer(status: int, body: Any, request_id: str | None,

@@ -13,14 +13,14 @@ from osc_lib import exceptions
 
 LOCKS = '/run/lock/os-brick'
 """Where os-brick keeps its locks unless OSLO_LOCK_PATH says so."""
-NOT_ROOT = ('Only root connects volumes to this host: run the command as root, such as '
+NOT_ROOT = ('Only root can connect volumes to this host. Run the command as root, for example '
             '"sudo -E openstack volume host connect VOLUME".')
-NOT_INSTALLED = ('os-brick is not installed, which connects this host: '
-                 "pip install 'blockattach[client,host]', and iscsiadm (package open-iscsi).")
-NO_NAME = ('This host has no iSCSI initiator name: install open-iscsi, which writes '
+NOT_INSTALLED = ('os-brick is not installed. Install os-brick with "pip install '
+                 '\'blockattach[client,host]\'", and iscsiadm with the package open-iscsi.')
+NO_NAME = ('This host has no iSCSI initiator name. Install open-iscsi, which creates '
            '/etc/iscsi/initiatorname.iscsi.')
-IN_USE = ('%s is in use on this host (mounted, or a part of another device): unmount it first, '
-          'then repeat the command.')
+IN_USE = ('%s is in use on this host (mounted, or part of another device). Unmount the device and '
+          'repeat the command.')
 _PROTOCOL = 'ISCSI'
 _NO_HELPER = ''
 _MODULES = ('os_brick', 'os_brick.privileged', 'os_brick.initiator.connector',
@@ -52,7 +52,7 @@ class Initiator:
         :param address: its own IP address; None: it is not said
         :raises CommandError: it has no initiator, or no multipath daemon
         """
-        with _explained('describe this host'):
+        with _explained('read the connector of this host'):
             # Multipath that was asked for must be there.
             found = self._brick.get_connector_properties(_NO_HELPER, address, multipath, multipath)
         if not found.get('initiator'):
@@ -135,5 +135,5 @@ def _explained(act: str, info: Mapping[str, Any] | None = None) -> Iterator[None
         for key in SECRETS:
             if (info or {}).get(key):
                 text = text.replace(str((info or {})[key]), '***')
-        raise exceptions.CommandError(f'os-brick cannot {act}: {text.rstrip(".")}. With -v it '
-                                      'says more.') from None
+        raise exceptions.CommandError(f'os-brick failed to {act}: {text.rstrip(".")}. Use -v for '
+                                      'details.') from None

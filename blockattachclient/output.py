@@ -7,8 +7,8 @@ from typing import ClassVar
 from osc_lib import exceptions
 from osc_lib.command import command
 
-NO_OUTPUT = ('Standard output is closed, so nothing was done: redirect it to /dev/null if the '
-             'output is not needed.')
+NO_OUTPUT = ('Standard output is closed, so the command was not run. Redirect standard output to '
+             '/dev/null if the output is not needed.')
 ESCAPED = 'backslashreplace'
 """Error handler: characters that the encoding lacks are escaped, so that names stay distinct."""
 

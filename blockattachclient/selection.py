@@ -14,17 +14,17 @@ from blockattachclient import sessions as host_sessions
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that lists of attachments have in common."""
     parser.add_argument('--host', metavar='<host>', type=arguments.text,
-                        help='Only attachments of this host')
+                        help='Show only attachments of this host')
     parser.add_argument('--server', metavar='<server>', type=arguments.text,
-                        help='Only attachments of this server: its ID, or its name, for which '
-                             'Compute is asked')
+                        help='Show only attachments of this server: the ID, or the name, which '
+                             'is looked up in Compute')
     parser.add_argument('--state', metavar='<state>', choices=columns.STATES,
-                        help=f'Only attachments in this state: {", ".join(columns.STATES)}')
+                        help=f'Show only attachments in this state: {", ".join(columns.STATES)}')
     parser.add_argument('--stuck', action='store_true',
-                        help='Only attachments that need attention: in an error state, connected '
-                             'but not completed for 10 minutes, or with a last error')
+                        help='Show only attachments that need attention: in an error state, '
+                             'connected but not completed for 10 minutes, or with a last error')
     parser.add_argument('--all-projects', action='store_true',
-                        help='Attachments of all projects (administrators only)')
+                        help='Show attachments of all projects (administrators only)')
 
 
 def client(command: Any) -> api.Api:

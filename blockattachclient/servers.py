@@ -31,7 +31,7 @@ class Servers:
                 path, method, microversion=None, headers={_HEADER: _VERSIONS}, **more)
         except (keystone_exceptions.ClientException, sdk_exceptions.SDKException) as exc:
             raise exceptions.CommandError(
-                f'Compute cannot be asked: {str(exc).rstrip(".")}.') from None
+                f'The request to Compute failed: {str(exc).rstrip(".")}.') from None
         content = api.content(found)
         if found.status_code >= 400:
             raise faults.of_answer(found.status_code, content,
@@ -57,11 +57,11 @@ class Servers:
             found = self._connection.compute.find_server(name_or_id, ignore_missing=True)
         except sdk_exceptions.DuplicateResource:
             raise exceptions.CommandError(
-                f'Several servers have the name {name_or_id!r}. Give the ID of one: '
+                f'More than one server is named {name_or_id!r}. Specify the ID of the server, see '
                 '"openstack server list".') from None
         if found is None:
             raise exceptions.CommandError(
-                f'There is no server {name_or_id!r}. See what there is: "openstack server list".')
+                f'Server {name_or_id!r} not found. List the servers with "openstack server list".')
         return self.show(found.id)
 
     def show(self, server_id: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Servers:
             if name_or_id in (one['id'], one['name']):
                 return str(one['id'])
         raise exceptions.CommandError(
-            f'There is no flavor {name_or_id!r}. See what there is: "openstack flavor list".')
+            f'Flavor {name_or_id!r} not found. List the flavors with "openstack flavor list".')
 
     def of_reservation(self, reservation_id: str) -> list[dict[str, Any]]:
         """The servers of one request."""

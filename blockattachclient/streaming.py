@@ -21,12 +21,12 @@ more often.
 AWAY = (0, 502, 503, 504)
 """Of no answer, and of what stands before a service that is being restarted."""
 NOTES: Mapping[str, str] = {
-    'missed': 'Some moves are not kept any more: list what there is, "openstack volume attachment '
-              'detail list".',
-    'slow': 'The service has cut this stream off, as too much of it was not read yet; it goes on.',
-    'cut': 'The stream was cut off; it goes on.',
+    'missed': 'Some changes are no longer kept and were missed. List the attachments with '
+              '"openstack volume attachment detail list".',
+    'slow': 'The service closed the stream because too much of it was unread. Reconnecting.',
+    'cut': 'The connection was lost. Reconnecting.',
 }
-"""What is said on standard error beside the moves."""
+"""Messages on standard error, besides the changes."""
 
 
 class Event(NamedTuple):

@@ -18,7 +18,7 @@ class Undo:
     def by(self, undone: str, act: Callable[[], None], remedy: str) -> None:
         """What was just done is undone by this.
 
-        :param undone: what is so afterwards
+        :param undone: the rollback as a noun phrase, such as "deletion of attachment ID"
         :param remedy: what a person does where the act fails
         """
         self._acts.append((undone, act, remedy))
@@ -34,6 +34,6 @@ class Undo:
             try:
                 act()
             except Exception as exc:
-                self._said.write(f'Not undone: {undone}. {exc} {remedy}\n')
+                self._said.write(f'Rollback failed: {undone}. {exc} {remedy}\n')
             else:
-                self._said.write(f'Undone: {undone}.\n')
+                self._said.write(f'Rollback completed: {undone}.\n')

@@ -20,11 +20,11 @@ SECONDS = 300
 def add_options(parser: argparse.ArgumentParser) -> None:
     """``--wait`` and ``--timeout``."""
     parser.add_argument('--wait', action='store_true',
-                        help='Wait for the outcome, and repeat what failed for the moment only; '
-                             'progress is printed on standard error')
+                        help='Wait for the outcome and retry temporary failures, printing the '
+                             'progress to standard error')
     parser.add_argument('--timeout', metavar='<seconds>', type=arguments.positive,
                         default=SECONDS,
-                        help=f'How long to wait at most (default: {SECONDS})')
+                        help=f'Maximum time to wait in seconds (default: {SECONDS})')
 
 
 class Waiter:
@@ -57,7 +57,7 @@ class Waiter:
             if again is None or not self._waits:
                 return answer
             reason = faults.sentence(answer.body) or answer.text or f'HTTP {answer.status}'
-            self.say(subject, f'not yet ({reason})')
+            self.say(subject, f'waiting ({reason})')
             if not self._pause(max(again, TICK)):
                 return answer
 
@@ -70,8 +70,9 @@ class Waiter:
             self.say(subject, state)
             if not self._pause(TICK):
                 raise exceptions.CommandError(
-                    f'{subject} is still {state} after {self._seconds} s. The service goes on: '
-                    'see "openstack volume attachment tree", or wait longer with --timeout.')
+                    f'{subject} is still {state} after {self._seconds} s. The service continues '
+                    'the operation. Check with "openstack volume attachment tree", or set a '
+                    'longer --timeout.')
 
     def _pause(self, seconds: float) -> bool:
         """Pause; False: the time is over."""

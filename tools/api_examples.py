@@ -41,9 +41,11 @@ _BETWEEN_SECONDS = 60.0
 REFUSED = {
     'PUT /os-services/failover_host': 'no backend is replicated',
     'PUT /os-services/failover': 'no backend is replicated',
-    'POST /volumes/{id}/action (os-extend_volume_completion)': 'no extension waits for it',
-    'POST /volumes/{id}/action (os-migrate_volume)': 'there is one backend here',
-    'POST /volumes/{id}/action (os-migrate_volume_completion)': 'no migration waits for it',
+    'POST /volumes/{id}/action (os-extend_volume_completion)':
+        'no extend operation waits for completion',
+    'POST /volumes/{id}/action (os-migrate_volume)': 'the example has only one backend',
+    'POST /volumes/{id}/action (os-migrate_volume_completion)':
+        'no migration waits for completion',
     **{row.name: '' for row in not_offered.OPERATIONS if row.answer is None},
 }
 """Operations whose example is answered with a failure, and why unless its summary says."""

@@ -25,10 +25,10 @@ _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')
 # Said once, on the first page.
 _EVERYWHERE = tuple(f'#/components/parameters/{name}' for name in ('project_id', 'version'))
-_BOUNDS = (('minimum', 'at least {}'), ('maximum', 'at most {}'),
-           ('minLength', 'length from {}'), ('maxLength', 'length up to {}'))
+_BOUNDS = (('minimum', 'minimum {}'), ('maximum', 'maximum {}'),
+           ('minLength', 'minimum length {}'), ('maxLength', 'maximum length {}'))
 _SINCE = """
-*Since* is the microversion from which on an operation exists.
+*Since* is the first microversion that supports an operation.
 """
 
 
@@ -98,7 +98,7 @@ class Reference:
         parts.append(_SINCE)
         for name, group in self._groups.items():
             parts.append(rst.heading(group.title, '-'))
-            parts.append(rst.table(('operation', 'since', 'what it does'), [
+            parts.append(rst.table(('Operation', 'Since', 'Description'), [
                 (f':ref:`{_title(row)} <{self.label(row)}>`', _versions(row), row.summary)
                 for row in self.rows_of(name)], (40, 20, 40)))
         return ''.join(parts)
@@ -122,7 +122,7 @@ class Reference:
 
     def _refusal(self, row: operation.Operation) -> str:
         reason = self._refused.get(row.name)
-        return f'\nThe example is refused: {reason}.\n' if reason else ''
+        return f'\nThe example request is rejected because {reason}.\n' if reason else ''
 
 
 def _title(row: operation.Operation) -> str:
@@ -136,13 +136,15 @@ def _versions(row: operation.Operation) -> str:
 
 
 def _facts(path: str, row: operation.Operation) -> str:
-    added = [*(row.extended or ()), *(row.parameters or ())]
-    rights = rst.literal(row.policy or '') or ('no token is needed' if row.public else 'any token')
+    added = {*(row.extended or ()), *(row.parameters or ())} - {row.extension}
+    rights = rst.literal(row.policy or '') or (
+        'none (no token required)' if row.public else 'none (any valid token)')
     lines = [f':path: ``{row.method} {path}``',
              f':since: {_versions(row)}' + (
-                 f'; more with {operation.EXTENSION} {min(added)}' if added else ''),
+                 f', extended in {operation.EXTENSION} {min(added)}' if added else ''),
              f':policy: {rights}', f':success: {row.status}' + (
-                 ' with an ``ETag``; 304 without a body for who has it' if row.facts else '')]
+                 ' with an ``ETag`` header, or 304 if the ``If-None-Match`` header matches'
+                 if row.facts else '')]
     return '\n' + '\n'.join(lines) + '\n'
 
 
@@ -154,7 +156,7 @@ def _request(row: operation.Operation, described: Mapping[str, Any],
     if body:
         found += [(one.place, 'body', one.kind, one.required, one.text)
                   for one in _fields(body['content'][_JSON]['schema'])]
-    table = rst.table(('name', 'in', 'type', 'required', 'meaning'), [
+    table = rst.table(('Name', 'In', 'Type', 'Required', 'Description'), [
         (rst.literal(name), place, kind, 'yes' if required else '', text)
         for name, place, kind, required, text in found], (28, 9, 32, 11, 20)) if found else ''
     return f'\n.. rubric:: Request\n{table}{_block(_asked(row, asked))}'
@@ -173,8 +175,8 @@ def _answer(row: operation.Operation, described: Mapping[str, Any],
     schema = content[_JSON]['schema'] if content else {}
     plain = {one.place for one in _fields(schema['anyOf'][0] if row.extended else schema)}
     found = [(rst.literal(one.place), one.kind, _when(one, plain)) for one in _fields(schema)]
-    table = rst.table(('name', 'type', 'always'), found, (42, 42, 16)) if found else ''
-    return f'\n.. rubric:: Answer\n{table}{_block(_answered(answered))}'
+    table = rst.table(('Name', 'Type', 'Always present'), found, (42, 42, 16)) if found else ''
+    return f'\n.. rubric:: Response\n{table}{_block(_answered(answered))}'
 
 
 def _when(field: Field, plain: Collection[str]) -> str:
@@ -191,8 +193,8 @@ def _failures(row: operation.Operation) -> str:
         named.setdefault(status, []).append(rst.literal(error.code))
     rows = [(str(code), print_openapi.REASONS[code], ', '.join(sorted(named.get(code, ()))))
             for code in print_api.codes(row)]
-    return '\n.. rubric:: Failures\n' + rst.table(
-        ('status', 'because', ':doc:`codes </user/errors>` of this operation'), rows, (10, 50, 40))
+    return '\n.. rubric:: Errors\n' + rst.table(
+        ('Status', 'Description', ':doc:`Error codes </user/errors>`'), rows, (10, 50, 40))
 
 
 def _fields(schema: Mapping[str, Any]) -> Iterable[Field]:

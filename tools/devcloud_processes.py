@@ -84,7 +84,7 @@ def sweep(mark: str, clock: clocks.Clock) -> None:
             if not found:
                 return
             _end(found, clock)
-    raise records.Refused(f'processes that carry {VARIABLE}={mark} cannot be ended')
+    raise records.Refused(f'failed to end the processes with {VARIABLE}={mark}')
 
 
 def _boot() -> str:

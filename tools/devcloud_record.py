@@ -111,13 +111,13 @@ class StateDirectory:
         try:
             if self.path.is_dir() and not (self.path / _LOCK).exists() and any(
                     self.path.iterdir()):
-                raise Refused(f'{self.path} holds something else; name another folder: '
-                              '--state-dir')
+                raise Refused(f'{self.path} contains other files. Specify another directory '
+                              'with --state-dir')
             self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR, _FILE_MODE)
         except OSError as exc:
-            raise Refused(f'cannot use {self.path}: {exc.strerror}; name another folder: '
-                          '--state-dir') from exc
+            raise Refused(f'cannot use {self.path}: {exc.strerror}. Specify another directory '
+                          'with --state-dir') from exc
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The process that had the lock may have removed the file.
@@ -126,7 +126,7 @@ class StateDirectory:
         except (BlockingIOError, FileNotFoundError):
             pass
         os.close(lock)
-        raise Refused(f'another tools/devcloud is at work on {self.path}')
+        raise Refused(f'another tools/devcloud is using {self.path}')
 
     def load(self) -> Record | None:
         """What is there; None: nothing.

@@ -33,14 +33,14 @@ STATE_DIR = pathlib.Path(__file__).resolve().parents[1] / '.devcloud'
 OPENRC = 'openrc'
 MEMBER_OPENRC = 'demo-openrc'
 COLUMNS = ('PROCESS', 'PID', 'ADDRESS', 'STATE', 'HEALTH', 'SINCE (UTC)')
-FOUND = 'not ours'
+FOUND = 'external'
 
 HOW_TO_GO_ON = """
 As a member of the project:
 
   . {member_openrc}
   openstack volume create --type {volume_type} --size 1 v1
-  openstack --os-interface internal volume list        # asks the other API
+  openstack --os-interface internal volume list        # uses the other API
 
 As administrator, in another shell:
 
@@ -73,19 +73,19 @@ class Devcloud:
         with self._state.alone():
             record = self._state.load()
             if record is not None and not self._stands(record):
-                commands.say('Removing what is left of an earlier cloud, which '
-                             + ('has lost a server' if record.complete else 'was cut off'))
+                commands.say('Removing an earlier cloud, which '
+                             + ('lost a server' if record.complete else 'is incomplete'))
                 self._remove(record)
                 record = None
             if record is None:
                 self._make(cloud, images, broker)
             else:
                 if images and not record.images:
-                    raise records.Refused('the cloud that is up has no Glance: run tools/devcloud '
+                    raise records.Refused('the running cloud has no Glance. Run tools/devcloud '
                                           'down first')
                 if broker != record.broker:
-                    raise records.Refused('the cloud that is up has '
-                                          f'{"a" if record.broker else "no"} broker: run '
+                    raise records.Refused('the running cloud has '
+                                          f'{"a" if record.broker else "no"} broker. Run '
                                           'tools/devcloud down first')
                 self._restart(record)
         self._tell()
@@ -96,13 +96,13 @@ class Devcloud:
         :raises Refused: something cannot be removed; the next time goes on with it
         """
         if not self._state.path.exists():
-            commands.say('Nothing is up')
+            commands.say('No cloud is running')
             return
         with self._state.alone():
             record = self._state.load()
             if record is not None:
                 self._remove(record)
-        commands.say('Everything is down')
+        commands.say('Cloud removed')
 
     def rows(self) -> list[Row]:
         """How everything is: servers, then our processes; empty where there is nothing."""
@@ -135,8 +135,9 @@ class Devcloud:
             health = foundation.health_of(kind, url)
             if health != foundation.READY:
                 raise records.Refused(
-                    f'{kind} at {foundation.place_of(url)}, which is used and not ours: {health}. '
-                    f'Start it again; or forget this cloud by removing {self._state.path}')
+                    f'external server {kind} at {foundation.place_of(url)} is not ready: '
+                    f'{health}. Start the server again, or remove {self._state.path} to discard '
+                    'the cloud')
         return all(processes.is_alive(one) for one in _apart(record)[0]
                    if one.name != foundation.MEMCACHED)
 
@@ -156,7 +157,7 @@ class Devcloud:
             self._state.save(record)
         except BaseException:
             _hear_no_more()
-            commands.say('Taking back what was begun')
+            commands.say('Removing the incomplete cloud')
             self._remove(record)
             raise
 
@@ -191,7 +192,7 @@ class Devcloud:
         gone = [service for service in services.SERVICES if not how[service].good]
         for service in gone:
             if how[service].state == services.RUNNING:
-                commands.say(f'Ending {service.name}, which cannot work: {how[service].health}')
+                commands.say(f'Stopping {service.name}, which is unhealthy: {how[service].health}')
         processes.end((record.processes[service.name] for service in gone), self._clock)
         cache = record.processes.get(foundation.MEMCACHED)
         try:
@@ -208,7 +209,7 @@ class Devcloud:
                               capture_output=True, text=True, check=False, timeout=SYNC_SECONDS,
                               env=processes.environment(record.mark))
         if done.returncode:
-            raise records.Refused('the tables cannot be made: ' + _line(done.stderr, last=True))
+            raise records.Refused('failed to create the tables: ' + _line(done.stderr, last=True))
 
     def _start(self, record: records.Record, wanted: Sequence[services.Service]) -> None:
         """Start these, and wait until they can work."""
@@ -225,7 +226,7 @@ class Devcloud:
                 return
             for service in waiting:
                 if how[service].state == services.ENDED:
-                    raise records.Refused(f'{service.name} has ended: '
+                    raise records.Refused(f'{service.name} ended: '
                                           f'{services.last_words(self._state, service)}')
                 if self._clock.monotonic() > deadline:
                     raise records.Refused(f'{service.name} is not ready after '
@@ -248,8 +249,9 @@ class Devcloud:
         processes.sweep(record.mark, self._clock)
         if left:
             raise records.Refused(
-                f'what is ours cannot be removed from {"; ".join(left)}. Start it again, then run '
-                f'tools/devcloud down; or forget it by removing {self._state.path}')
+                f'failed to remove the resources of the cloud from {"; ".join(left)}. Start the '
+                'server again and run tools/devcloud down, or remove '
+                f'{self._state.path} to discard the cloud')
         self._state.remove(record)
 
     def _tell(self) -> None:
@@ -292,7 +294,7 @@ def _make_volume_types(identity: identities.Identity) -> None:
 def _line(text: str, last: bool = False) -> str:
     """The first line of what a program has said, or the last."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1 if last else 0] if lines else 'nothing was said'
+    return lines[-1 if last else 0] if lines else 'no output'
 
 
 def _hear_no_more() -> None:
@@ -305,7 +307,7 @@ def show(devcloud: Devcloud) -> int:
     """Print the table; 0 if all is up."""
     rows = devcloud.rows()
     if not rows:
-        commands.say('Nothing is up')
+        commands.say('No cloud is running')
         return 1
     for line in table(rows):
         commands.say(line)
@@ -348,7 +350,7 @@ def main() -> int:
         return 1
     except (openstack_errors.SDKException, keystone_errors.ClientException,
             sa.exc.SQLAlchemyError) as exc:
-        print(f'tools/devcloud: a server refuses: {_line(str(exc))}', file=sys.stderr)
+        print(f'tools/devcloud: a request failed: {_line(str(exc))}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print('Interrupted', file=sys.stderr)

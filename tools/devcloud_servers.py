@@ -84,9 +84,9 @@ def health(kind: str, host: str, port: int) -> str:
     try:
         with socket.create_connection((host, port), timeout=_ANSWER_SECONDS) as connection:
             connection.sendall(_GREETINGS[kind])
-            return READY if connection.recv(1) else 'hangs up'
+            return READY if connection.recv(1) else 'closes the connection'
     except TimeoutError:
-        return 'does not answer'
+        return 'does not respond'
     except OSError as exc:
         return (exc.strerror or str(exc)).lower()
 

@@ -167,9 +167,9 @@ def _health(process: records.Process, now: datetime.datetime) -> str:
     except FileNotFoundError:
         return 'starting'
     except (OSError, ValueError) as exc:
-        return f'cannot be read: {exc}'
+        return f'unreadable health file: {exc}'
     if said.age(now) > said.interval * report.MISSED_INTERVALS:
-        return f'silent for {said.age(now):.0f} seconds'
+        return f'no report for {said.age(now):.0f} seconds'
     if said.state is report.State.READY:
         return READY
     return '; '.join(said.wrong.values()) or said.state
@@ -178,7 +178,7 @@ def _health(process: records.Process, now: datetime.datetime) -> str:
 def last_words(state: records.StateDirectory, service: Service) -> str:
     """The last line that it has written: why it ended."""
     said = (state.path / service.log).read_text('utf-8', 'replace')[-_END_OF_A_LOG:].split('\n')
-    return next((line for line in reversed(said) if line.strip()), 'it has said nothing')
+    return next((line for line in reversed(said) if line.strip()), 'no output')
 
 
 def _common(state: records.StateDirectory, name: str,

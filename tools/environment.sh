@@ -52,7 +52,7 @@ if [ ! -e "$policy" ]; then
     chmod 755 "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq || echo "Cannot refresh the list of packages; trying with the old one" >&2
+apt-get update -qq || echo "Failed to update the package lists" >&2
 apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 '
 
@@ -71,7 +71,7 @@ ensure_system_packages() {
     local -a wanted=() missing=()
     mapfile -t wanted < <(wanted_packages "$@")
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-        say "Cannot check system packages here: this is not Debian. Needed: ${wanted[*]}"
+        say "Cannot check system packages on this system. Required packages: ${wanted[*]}"
         return 0
     fi
     for name in "${wanted[@]}"; do
@@ -82,7 +82,7 @@ ensure_system_packages() {
     if install_packages "${missing[@]}"; then
         return 0
     fi
-    say "Cannot install system packages. What needs them is skipped. To have them:"
+    say "Failed to install system packages. Skipping what needs them. To install them, run:"
     say "    apt-get install --no-install-recommends ${missing[*]}"
     return 1
 }
@@ -97,7 +97,7 @@ find_python() {
             return 0
         fi
     done
-    say "Cannot find Python 3.11 or newer. Install it, or name it: PYTHON=/path/to/python3.11"
+    say "Cannot find Python 3.11 or newer. Install Python, or set PYTHON=/path/to/python3.11"
     return 1
 }
 
@@ -108,11 +108,11 @@ make_venv() {
         ensure_system_packages venv || true
     fi
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        say "Cannot make a virtual environment: $python lacks venv. Install python3-venv, or name"
-        say "another Python: PYTHON=/path/to/python3"
+        say "Cannot create a virtual environment: $python lacks venv. Install python3-venv, or set"
+        say "PYTHON=/path/to/python3"
         return 1
     fi
-    say "Making a virtual environment in ${BLOCKATTACH_VENV##*/}"
+    say "Creating a virtual environment in ${BLOCKATTACH_VENV##*/}"
     rm -rf "$BLOCKATTACH_VENV"
     "$python" -m venv "$BLOCKATTACH_VENV"
 }
@@ -145,7 +145,7 @@ ensure_venv() {
             install --disable-pip-version-check --no-compile "${wanted[@]}" -e "$BLOCKATTACH_ROOT" \
             </dev/null >"$log" 2>&1; then
         tail -n 25 "$log" >&2
-        say "Cannot install Python packages; all of pip's output is in .venv/pip.log"
+        say "Failed to install Python packages. The output of pip is in .venv/pip.log"
         return 1
     fi
     printf '%s\n' "$sum" >"$stamp"
@@ -177,7 +177,7 @@ ensure_cinder_venv() {
     say "Installing Cinder into .venv-cinder"
     if ! "$BLOCKATTACH_VENV/bin/python" -m pip install --disable-pip-version-check \
             -r "$wanted" </dev/null >"$BLOCKATTACH_VENV/pip.log" 2>&1; then
-        say "Cannot install Cinder; what needs it is skipped. See .venv-cinder/pip.log"
+        say "Failed to install Cinder, skipping what needs it. See .venv-cinder/pip.log"
         # A half of it would be taken for the whole.
         rm -f "$BLOCKATTACH_VENV/bin/cinder-manage"
         return 1

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Play what the gate does not, in parts; what was not played for longest comes first.
+"""Run the tests and simulations that the gate leaves out, in units. Units that have not been run
+for the longest time come first.
 
-Ends with a table of the layers, and for each find the command that shows it again; with 1 if
-anything was found. What was played when, and what a part that found something has printed, is kept
-in .explore. Ctrl-C ends it early.
+At the end, a table of the layers is printed and, for each finding, the command that reproduces the
+finding. The exit status is 1 if there are findings. The times of the last runs, and the output of
+units with findings, are kept in .explore. Press Ctrl-C to stop early.
 """
 import argparse
 import contextlib
@@ -63,7 +64,7 @@ class Explorer:
         begun = self._clock.monotonic()
         for number, unit in enumerate(explore_units.in_order(units, self._remembered()), 1):
             if minutes is not None and self._clock.monotonic() - begun >= minutes * 60:
-                print(f'No new unit is begun after {minutes:g} minutes')
+                print(f'Not starting another unit after {minutes:g} minutes')
                 break
             print(f'[{number}/{len(units)}] {unit.command}', flush=True)
             self._play(unit)
@@ -84,10 +85,10 @@ class Explorer:
         self.finds += found
         self._remember(unit)
         if found:
-            print(f'    {len(found)} found, {seconds:.0f} s: {output}', flush=True)
+            print(f'    {len(found)} findings, {seconds:.0f} s: {output}', flush=True)
         else:
             output.unlink()
-            print(f'    nothing found, {seconds:.0f} s: {last}', flush=True)
+            print(f'    no findings, {seconds:.0f} s: {last}', flush=True)
 
     def _remembered(self) -> dict[str, str]:
         if not self._memory.exists():
@@ -190,14 +191,17 @@ def main(arguments: Sequence[str] | None = None,
     by_name = {layer.name: layer for layer in layers}
     parser = argparse.ArgumentParser(prog='tools/explore', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--minutes', type=float, help='begin no new unit after so many')
-    parser.add_argument('--seed', type=int, help='what all random seeds follow from')
-    parser.add_argument('layers', nargs='*', metavar='LAYER', help=f'of: {", ".join(by_name)}')
+    parser.add_argument('--minutes', type=float,
+                        help='do not start another unit after this many minutes')
+    parser.add_argument('--seed', type=int,
+                        help='seed from which all other seeds are derived (default: random)')
+    parser.add_argument('layers', nargs='*', metavar='LAYER',
+                        help=f'layers to run, of {", ".join(by_name)} (default: all)')
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.layers if name not in by_name]
     if unknown:
-        parser.error(f'there is no layer called {", ".join(unknown)}; '
-                     f'there are: {", ".join(by_name)}')
+        parser.error(f'unknown layers: {", ".join(unknown)} '
+                     f'(choose from {", ".join(by_name)})')
     seed = secrets.randbelow(2 ** 32) if asked.seed is None else asked.seed
     print(f'tools/explore --seed {seed}', flush=True)
     chosen = [layer for layer in layers if layer.name in (asked.layers or by_name)]

@@ -167,9 +167,9 @@ def finds(unit: Unit, status: int | None, output: str) -> list[Find]:
         key = match.groupdict().get('shows', match['what'])
         found.setdefault(key, Find(unit.layer.name, match['what'], again))
     if status is None:
-        found[''] = Find(unit.layer.name, f'{unit.name} did not end', unit.command)
+        found[''] = Find(unit.layer.name, f'{unit.name} timed out', unit.command)
     elif status and not found:
-        return [Find(unit.layer.name, f'{unit.name} ended with {status}', unit.command)]
+        return [Find(unit.layer.name, f'{unit.name} exited with status {status}', unit.command)]
     return list(found.values())
 
 
@@ -182,7 +182,7 @@ def table(known: Iterable[Unit], played: Mapping[Unit, float],
     known, found = list(known), list(found)
     names = list(dict.fromkeys(unit.layer.name for unit in known))
     width = max(map(len, (*names, 'layer')))
-    lines = [f'{"layer":{width}}  units  played  found  seconds']
+    lines = [f'{"layer":{width}}  units     run  found  seconds']
     for name in names:
         counts = (sum(unit.layer.name == name for unit in known),
                   sum(unit.layer.name == name for unit in played),

@@ -10,12 +10,13 @@ from blockattach.http import responses
 _WITHOUT_RIGHT = {True: 404, False: 403}
 
 _VERSIONS = """
-A client names the version that it speaks in a header, ``OpenStack-API-Version: volume 3.44``; one
-that names none speaks the first. What goes beyond the Block Storage API is an item of its own in
-the same header: ``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
+Clients select a microversion with the header ``OpenStack-API-Version: volume 3.44``. Requests
+without the header use the first microversion. The extension of the Block Storage API has versions
+of its own. Clients select them with a second item in the header, such as
+``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
 
-*Not served* are versions that bring nothing here, since what they are about is not offered:
-backups and groups. A client may speak them all the same.
+Microversions marked *no effect* concern features that the service does not offer, such as backups
+and groups. Clients may use these microversions.
 """
 
 # By the minor number.
@@ -50,8 +51,8 @@ def history() -> str:
     for title, rows in (('volume', versions.HISTORY), ('blockattach', versions.EXTENSION_HISTORY)):
         parts.append(rst.heading(title, '-'))
         unserved = _NOT_SERVED if rows is versions.HISTORY else ()
-        parts.append(rst.table(('version', 'what came with it', 'here'), [
-            (str(number), text, 'not served' if number.minor in unserved else '')
+        parts.append(rst.table(('Version', 'Change', 'Support'), [
+            (str(number), text, 'no effect' if number.minor in unserved else '')
             for number, text in rows], (10, 60, 14)))
     return ''.join(parts)
 

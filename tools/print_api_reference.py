@@ -19,40 +19,47 @@ _ACTIONS = 'volume_actions'
 _NOT_OFFERED = 'not_offered'
 Group = api_reference.Group
 _NAMED = {
-    'volumes': Group('Volumes', 'Create, list, show, change and delete volumes.'),
+    'volumes': Group('Volumes', 'Create, list, show, update and delete volumes.'),
     'attachments': Group(
-        'Attachments', 'Give hosts access to volumes, and take it away again. How the requests '
-        'follow each other: :doc:`/user/attaching`.'),
+        'Attachments', 'Attach volumes to hosts, and detach volumes. See :doc:`/user/attaching` '
+        'for the order of the requests.'),
     _ACTIONS: Group(
-        'Volume actions', 'Attaching as clients do it that know of no attachments (before 3.27), '
-        'and what an administrator does to a volume.'),
-    'snapshots': Group('Snapshots', 'Keep what volumes were at one moment. More: '
+        'Volume actions', 'Run actions on volumes, including administrative actions and the '
+        'actions with which clients attach volumes before microversion 3.27.'),
+    'snapshots': Group('Snapshots', 'Create, list, show, update and delete snapshots. See '
                        ':doc:`/user/snapshots`.'),
-    'types': Group('Volume types', 'What volumes are like, and who may use them: '
-                   ':doc:`/admin/volume_types`. Their meaning for placing: '
-                   ':doc:`/admin/scheduling`; for encryption: :doc:`/admin/encryption`.'),
-    'default-types': Group('Default types', 'The types of volumes that name none, by project: '
+    'types': Group('Volume types', 'Manage volume types, their extra specs, access and '
+                   'encryption. See :doc:`/admin/volume_types`, :doc:`/admin/scheduling` and '
+                   ':doc:`/admin/encryption`.'),
+    'default-types': Group('Default types', 'Manage the default volume types of projects. See '
                            ':doc:`/admin/volume_types`.'),
-    'qos-specs': Group('QoS specs', 'Limits that volume types bring: :doc:`/admin/qos`.'),
-    'limits': Group('Limits', 'Quotas of a project, and how much of them is used.'),
-    'os-quota-sets': Group('Quota sets', 'How much a project may have: :doc:`/admin/quotas`.'),
-    'os-quota-class-sets': Group('Quota class sets', 'How much projects may have that were given '
-                                 'no limits: :doc:`/admin/quotas`.'),
-    'messages': Group('Messages', 'What went wrong after a request was answered.'),
-    'os-services': Group('Services', 'The processes behind the API: :doc:`/admin/processes`.'),
-    'scheduler-stats': Group('Pools', 'What the pools of the backends have reported.'),
-    'resource_filters': Group('Resource filters', 'By what users may filter lists: '
-                              ':doc:`/user/metadata`.'),
-    'capabilities': Group('Capabilities', 'What a backend can do.'),
-    'clusters': Group('Clusters', 'Volume services that keep a backend together: '
+    'qos-specs': Group('QoS specs', 'Manage QoS specs, and associate QoS specs with volume types. '
+                       'See :doc:`/admin/qos`.'),
+    'limits': Group('Limits', 'Show the limits of a project, and their usage.'),
+    'os-quota-sets': Group('Quota sets', 'Manage the quotas of projects. See '
+                           ':doc:`/admin/quotas`.'),
+    'os-quota-class-sets': Group('Quota class sets', 'Manage the default quotas, which apply to '
+                                 'projects without quotas of their own. See '
+                                 ':doc:`/admin/quotas`.'),
+    'messages': Group('Messages', 'List, show and delete user messages. A user message reports an '
+                      'error that occurred after the response to a request.'),
+    'os-services': Group('Services', 'Manage the services behind the API. See '
+                         ':doc:`/admin/processes`.'),
+    'scheduler-stats': Group('Back-end storage pools', 'List the storage pools that backends '
+                             'report, and explain pool selection.'),
+    'resource_filters': Group('Resource filters', 'List the filters that users can apply to '
+                              'lists. See :doc:`/user/metadata`.'),
+    'capabilities': Group('Capabilities', 'Show the capabilities of a backend.'),
+    'clusters': Group('Clusters', 'Manage clusters of volume services that share a backend. See '
                       ':doc:`/admin/clusters`.'),
-    'os-hosts': Group('Hosts', 'Services by their hosts, and what is on a backend.'),
-    'os-availability-zone': Group('Availability zones', 'Where volumes can be.'),
-    'workers': Group('Workers', 'Work that services have left: :doc:`/admin/services`.'),
-    'extensions': Group('Extensions', 'Parts of the API, as clients look for them.'),
-    _NOT_OFFERED: Group('Not offered', 'What there is none of: :doc:`/user/not_offered`.'),
-    'versions': Group('Versions of the API', 'Where a client begins. The microversions: '
-                      ':doc:`/user/versions`.'),
+    'os-hosts': Group('Hosts', 'List the hosts of services, and show the resources on a backend.'),
+    'os-availability-zone': Group('Availability zones', 'List the availability zones of volumes.'),
+    'workers': Group('Workers', 'List services with unfinished work. See :doc:`/admin/services`.'),
+    'extensions': Group('Extensions', 'List the extensions that the API supports.'),
+    _NOT_OFFERED: Group('Features that are not offered', 'Lists of these resources are empty, and '
+                        'other requests are rejected. See :doc:`/user/not_offered`.'),
+    'versions': Group('API versions', 'Discover API versions. See :doc:`/user/versions` for the '
+                      'microversions.'),
 }
 
 
@@ -81,15 +88,15 @@ GROUPS: dict[str, Group] = _NAMED | {
 """The pages, those with a text of their own first."""
 
 _OVERVIEW = """
-Every path stands below ``/v3`` and, for clients that put it there, below ``/v3/{project_id}``. A
-client names the :doc:`microversion <versions>` that it speaks in a header; what it gets beyond the
-Block Storage API is in :doc:`extension`, and what failures look like in :doc:`errors`.
+All paths are relative to ``/v3`` or ``/v3/{project_id}``. Clients select the
+:doc:`microversion <versions>` with a header. See :doc:`extension` for the features beyond the
+Block Storage API, and :doc:`errors` for the format and the codes of errors.
 
 .. tip::
 
-   The same as an OpenAPI 3.1 document, for generators of clients and for tools that test:
-   :download:`openapi.json`. The requests and answers of these pages:
-   :download:`api_examples.json`. A test plays them anew and compares.
+   The reference is also available as an OpenAPI 3.1 document for client generators and test tools:
+   :download:`openapi.json`. The example requests and responses are available in
+   :download:`api_examples.json`. A test repeats the requests and compares the responses.
 
 .. toctree::
    :maxdepth: 1

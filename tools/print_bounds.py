@@ -25,39 +25,41 @@ NOT_OFFERED = ('*/backups*', '*/groups*', '*/group_snapshots*', '*/group_types*'
 
 # Requests whose first microversion differs.
 FIRST_VERSIONS = {
-    'GET /types/default': 'Cinder reads it as the type of the id "default"',
-    'POST /groups/action': 'groups are not offered: one row for all actions',
-    'PUT /os-services/failover': 'of earlier releases of Cinder; rejected, like failover_host',
+    'GET /types/default': 'Cinder treats "default" as the ID of a volume type',
+    'POST /groups/action': 'groups are not offered, and one operation covers all actions',
+    'PUT /os-services/failover': 'only in earlier Cinder releases, rejected like failover_host',
 }
 
 REASONS: tuple[tuple[str, str, str], ...] = (
     ('*', '*connector.*', 'stored in columns of 255 characters'),
-    ('*', 'os-reset_status.*', 'Cinder compares with a list of words'),
-    ('*', 'os-update_snapshot_status.*', 'Cinder compares with a list of words, and a percentage'),
-    ('*', '*_id', 'no id is longer, so Cinder finds nothing'),
-    ('*/action os-retype', '*.new_type', 'no type has a longer name, so Cinder finds nothing'),
+    ('*', 'os-reset_status.*', 'Cinder checks the values against lists, outside the schema'),
+    ('*', 'os-update_snapshot_status.*', 'Cinder checks the values outside the schema'),
+    ('*', '*_id', 'no ID is longer, so that Cinder finds nothing'),
+    ('*/action os-retype', '*.new_type', 'no volume type has a longer name, so that '
+                                             'Cinder finds nothing'),
     ('*/action os-attach', '*.host_name', 'no host has an empty name'),
     ('*/action os-set_image_metadata', '*.metadata.*', 'Cinder counts bytes, outside the '
                                                        'schema'),
     ('*', '*.auth_key', 'no key is longer'),
-    ('*', '*.no_snapshots', 'both paths behave alike here'),
+    ('*', '*.no_snapshots', 'both paths behave the same'),
     ('*/qos-specs*', 'qos_specs*', 'Cinder checks names and values outside the schema; numbers '
                                    'are accepted in each request'),
-    ('*/snapshots/{}/metadata*', '', 'as with the metadata of volumes'),
-    ('POST /types', 'volume_type.extra_specs', 'null is accepted and means no specs'),
+    ('*/snapshots/{}/metadata*', '', 'same bounds as the metadata of volumes'),
+    ('POST /types', 'volume_type.extra_specs', 'null is accepted and means no extra specs'),
     ('*/types*', '*extra_specs.\\*', 'a spec without a value cannot be compared'),
     ('*/types*extra_specs*', '\\*', 'a spec without a value cannot be compared'),
     ('PUT /types/{}', 'volume_type.name', "rejected as well, with Cinder's message"),
     ('*', 'volume.ref', "null is rejected as well, with Cinder's message"),
     ('POST *', '*.name', 'Cinder checks the length outside the schema'),
-    ('PUT /default-types/{}', '', 'the field is required, and others would be ignored'),
-    ('*/os-quota*', '*', 'Cinder checks numbers outside the schema, or all names alike; here '
-                         'each quota is checked outside the schema'),
-    ('PUT /os-services/*', 'cluster', 'a cluster is not ignored if a host is expected'),
-    ('PUT /os-services/*', '*host', 'null does not mean a missing host'),
+    ('PUT /default-types/{}', '', 'the field is required, and other fields are rejected '
+                                   'because they have no effect'),
+    ('*/os-quota*', '*', 'Cinder checks numbers outside the schema, or checks all names in the '
+                         'same way. This service checks each quota outside the schema'),
+    ('PUT /os-services/*', 'cluster', 'a cluster is rejected where a host is expected'),
+    ('PUT /os-services/*', '*host', 'null is not the same as a missing host'),
     ('PUT /os-services/disable-log-reason', '', 'a reason is the purpose of the request'),
     ('PUT /os-services/*', '', 'Cinder rejects the same values outside the schema'),
-    ('PUT /os-services/?et-log', 'binary', 'null is accepted and means all'),
+    ('PUT /os-services/?et-log', 'binary', 'null is accepted and means all services'),
     ('PUT /os-services/set-log', 'level', 'Cinder rejects null outside the schema'),
     ('PUT /clusters/*', 'disabled_reason', 'Cinder checks the length outside the schema'),
 )
@@ -139,37 +141,39 @@ def shown(field: Mapping[str, Any] | None) -> str:
     """Return the bounds as text."""
     if field is None:
         return ''
-    parts = [', '.join(field['types']) if field['types'] != bounds.ANY else 'any']
+    parts = [' or '.join(field['types']) if field['types'] != bounds.ANY else 'any']
     for least, most, noun in (('minLength', 'maxLength', 'characters'),
                               ('minimum', 'maximum', ''), ('minItems', 'maxItems', 'items'),
                               ('minProperties', 'maxProperties', 'properties')):
-        limits = [f'{word} {field[key]}' for word, key in (('from', least), ('to', most))
-                  if key in field]
-        if limits:
-            parts.append(' '.join([*limits, noun]).strip())
+        if least in field and most in field:
+            parts.append(f'{field[least]} to {field[most]} {noun}'.strip())
+        else:
+            parts += [f'{word} {field[key]} {noun}'.strip()
+                      for word, key in (('at least', least), ('at most', most)) if key in field]
     if field.get('required'):
-        parts.append('needs ' + ', '.join(field['required']))
+        parts.append('requires ' + ' and '.join(field['required']))
     if field.get('others') == 'taken':
-        parts.append('others are taken')
-    return '. '.join(parts)
+        parts.append('other properties are accepted')
+    return ', '.join(parts)
 
 
 _INTRODUCTION = """
-This page lists the values that the body of each request accepts, here and in Cinder 29: types,
+This page lists the values that request bodies accept in blockattach and in Cinder 29: types,
 lengths in characters, minimum and maximum values, required properties, and whether properties
-with other names are accepted. ``*`` is a property with any name or with a given pattern, and
-``[]`` is an item of a list. The last column gives the reason of a difference. Requests for
-features that this service does not offer (:doc:`not_offered`) are rejected whatever their body is.
+with other names are accepted. ``*`` is a property with any name or with a name that matches a
+pattern, and ``[]`` is an item of a list. The last column gives the reason for a difference.
+Requests for features that the service does not offer (:doc:`not_offered`) are rejected regardless
+of the body.
 """
 
 
 def document() -> str:
     """Return the page."""
-    lines = [(rst.literal(row.request), rst.literal(row.field) or 'the body', str(row.since),
+    lines = [(rst.literal(row.request), rst.literal(row.field) or 'body', str(row.since),
               shown(row.ours), *((shown(row.peers) or 'not in the schema', row.reason)
-                                 if row.differs else ('the same', ''))) for row in rows()]
-    return ''.join((rst.NOTICE, rst.heading('Bodies of requests'), _INTRODUCTION, rst.table(
-        ('request', 'field', 'since', 'here', 'Cinder', 'why'), lines,
+                                 if row.differs else ('same', ''))) for row in rows()]
+    return ''.join((rst.NOTICE, rst.heading('Request body bounds'), _INTRODUCTION, rst.table(
+        ('Request', 'Field', 'Since', 'blockattach', 'Cinder', 'Reason'), lines,
         (20, 20, 6, 22, 16, 16))))
 
 

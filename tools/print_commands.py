@@ -43,52 +43,51 @@ NAMES = (*SERVICES, manage.NAME, status.NAME)
 
 _CONFIGURED = """
 ``--config-file FILE``
-    Configuration file; may be given several times, later ones go before earlier ones. Default: see
-    Files.
+    Configuration file. Can be repeated: later files override earlier ones. Default: see Files.
 
 ``--config-dir DIR``
-    Folder whose ``*.conf`` files are read after the files, in the order of their names.
+    Directory whose ``*.conf`` files are read after the configuration files, sorted by name.
 
 ``--shell_completion {bash,zsh}``
-    Print a script that a shell reads to complete the words of this command.
+    Print a completion script for the shell.
 
 ``--version``
     Print the version.
 
 ``-h``, ``--help``
-    Print all options, last of all those of oslo.log (``--debug``, ``--log-file FILE``, ...).
+    Print all options, including those of oslo.log (``--debug``, ``--log-file FILE``, ...).
 """
 
 _FILES = """
 Without ``--config-file``, ``blockattach.conf`` and ``{name}.conf`` are read, each from the first
-of ``~/.blockattach``, ``~``, ``/etc/blockattach`` and ``/etc`` that has it; so are the folders
-``blockattach.conf.d`` and ``{name}.conf.d`` without ``--config-dir``. An option can also be set in
-the environment: ``OS_<GROUP>__<OPTION>``.
+of ``~/.blockattach``, ``~``, ``/etc/blockattach`` and ``/etc`` that contains the file. Without
+``--config-dir``, the directories ``blockattach.conf.d`` and ``{name}.conf.d`` are read in the same
+way. Options can also be set in the environment as ``OS_<GROUP>__<OPTION>``.
 """
 
 _SIGNALS = {
-    'SIGTERM, SIGINT': 'Take no new work, finish what runs, and end. The second one ends the '
-                       'process at once.',
-    'SIGHUP': 'Read the configuration files again; what may change while it runs holds from then '
-              'on.',
+    'SIGTERM, SIGINT': 'Accept no new work, finish the running work, and exit. A second signal '
+                       'ends the process at once.',
+    'SIGHUP': 'Reload the configuration files. Options that can change at run time take effect.',
     'SIGUSR2': 'Write a report of the state of the process to standard error, or to a file in '
                '``[oslo_reports] log_dir``.'}
 
 _SERVICE_STATUSES = {
-    '0': 'It was stopped by a signal, and what ran is finished.',
-    '1': 'It cannot start (standard error says why, in a line), or it was cut off after '
-         '``graceful_shutdown_timeout`` seconds.',
-    '2': 'The command line is wrong.',
-    '130, 143': 'It was stopped by SIGINT or SIGTERM before it served, or by a second signal.'}
+    '0': 'The process was stopped by a signal and finished the running work.',
+    '1': 'The process cannot start (standard error contains the reason in one line), or the '
+         'shutdown exceeded ``graceful_shutdown_timeout`` seconds.',
+    '2': 'The command line is invalid.',
+    '130, 143': 'The process was stopped by SIGINT or SIGTERM before it was serving, or by a '
+                'second signal.'}
 
 _MANAGE_INTRODUCTION = """
 ::
 
     blockattach-manage [--config-file FILE] [--config-dir DIR] NOUN [VERB] [ARGUMENT...]
 
-It runs on any host that has the configuration which the processes read. Exit status 0 is success,
-1 what cannot be done (standard error says why, in a line), 2 a wrong command line; where a command
-has others it says so.
+The command runs on any host with the configuration of the processes. The exit status is 0 on
+success, 1 on failure (standard error contains the reason in one line), and 2 if the command line
+is invalid. Other exit statuses are described with the commands.
 """
 
 _STATUS_INTRODUCTION = """
@@ -176,7 +175,7 @@ def _command(words: str, command: manage.Command, underline: str) -> str:
               for one in (*command.arguments, *command.one_of)]
     if command.one_of:
         names = ', '.join(rst.literal(one.name) for one in command.one_of)
-        parts.append(f'\nAt most one of {names} is given.\n')
+        parts.append(f'\nSpecify at most one of {names}.\n')
     return ''.join(parts)
 
 

@@ -12,39 +12,40 @@ EXAMPLES = 'doc/source/user/compute_api_examples.json'
 Group = api_reference.Group
 
 GROUPS: dict[str, Group] = {
-    'servers': Group('Servers', 'Create, list, show, change and delete servers.'),
+    'servers': Group('Servers', 'Create, list, show, update and delete servers.'),
     'action': Group(
-        'Server actions', 'Start, stop and move servers. Actions continue after the response, and '
-        'the instance actions show their results.'),
+        'Server actions', 'Start, stop and move servers. Actions continue after the response. The '
+        'results are available as instance actions.'),
     'os-volume_attachments': Group(
-        'Volumes of servers', 'Attach volumes to servers, and detach them. From 2.101 on, volumes '
-        'are attached after the response, which is 202 without a body. With '
-        f'``{operation.EXTENSION} {versions.ATTACH_MODE}``, requests and responses have modes.'),
+        'Volume attachments of servers', 'Attach volumes to servers, and detach volumes. Since '
+        '2.101, volumes are attached after the response, which is 202 without a body. With '
+        f'``{operation.EXTENSION} {versions.ATTACH_MODE}``, requests and responses contain the '
+        'attach mode.'),
     'metadata': Group(
-        'Metadata of servers', 'Key and value pairs that clients store with servers.'),
+        'Server metadata', 'Manage the key and value pairs that clients store with servers.'),
     'os-instance-actions': Group(
-        'Instance actions', 'List actions on a server, and reasons of failures.'),
-    'flavors': Group('Flavors', 'Sizes of servers, as ``[compute] flavors`` lists them.'),
-    'os-services': Group('Services', 'List compute agents.'),
+        'Instance actions', 'List the actions on a server, and the reasons of failures.'),
+    'flavors': Group('Flavors', 'List and show the flavors in ``[compute] flavors``.'),
+    'os-services': Group('Services', 'List compute services.'),
     'os-server-external-events': Group(
-        'External events', 'Report changes of volumes by block storage.'),
-    'versions': Group('Versions of the compute API', 'Discover API versions.'),
+        'External events', 'Receive events of volumes from the block storage service.'),
+    'versions': Group('Compute API versions', 'Discover API versions.'),
 }
 """Pages by the first part of the path."""
 
 _BEYOND = f'{operation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
 _OVERVIEW = f"""
-``blockattach-compute-api`` (:doc:`/admin/compute`) serves this part of the Compute API, in
+``blockattach-compute-api`` (:doc:`/admin/compute`) implements this part of the Compute API, in
 microversions {versions.MINIMUM} to {versions.MAXIMUM}. All paths are relative to
-``{versions.PREFIX}``. Clients send the microversion in a header,
-``OpenStack-API-Version: {versions.SERVICE} {versions.MAXIMUM}``, and request extensions of Nova's
-API by a second item, ``{_BEYOND}``. Errors have the same form as those of block storage
+``{versions.PREFIX}``. Clients select the microversion with the header
+``OpenStack-API-Version: {versions.SERVICE} {versions.MAXIMUM}``, and extensions of Nova's API with
+a second item in the header, ``{_BEYOND}``. Errors have the same format as in the Block Storage API
 (:doc:`errors`).
 
 .. tip::
 
-   The requests and answers of these pages: :download:`compute_api_examples.json`. A test plays
-   them anew and compares.
+   The example requests and responses are available in :download:`compute_api_examples.json`. A
+   test repeats the requests and compares the responses.
 
 .. toctree::
    :maxdepth: 1

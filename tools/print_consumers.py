@@ -52,7 +52,7 @@ def document() -> str:
     parts = [rst.NOTICE]
     for consumer in CONSUMERS:
         parts += [rst.heading(consumer.name, '-'), f'\nVersion {consumer.source}.\n',
-                  rst.table(('by', 'asks', 'version', 'is answered'), _rows(consumer),
+                  rst.table(('consumer code', 'request', 'version', 'response'), _rows(consumer),
                             (24, 44, 8, 24))]
     return ''.join(parts)
 

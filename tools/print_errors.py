@@ -8,11 +8,15 @@ from blockattach import errors
 from blockattach.http import responses
 
 _INTRODUCTION = """
-Each error has a stable code, which programs may rely on; its text may change. *Final* means that
-nothing happened, so that a repeat is a new request. *Uncertain* means that the act may have
-happened: the service finds out and finishes it by itself, and a repeat is safe. *Again* says that
-the condition is temporary: repeat the request after the number of seconds in the header
-``Retry-After``. (That of quotas says 0, as clients expect of status 413.)
+Each error has a stable code that programs can rely on. The message may change.
+
+The outcome is *final* if the request had no effect, so that a repeated request is a new request.
+The outcome is *uncertain* if the request may have taken effect. The service determines the outcome
+and finishes the operation automatically, and repeating the request is safe.
+
+A value in the column *Retry-After* marks a temporary condition. Repeat the request after the
+number of seconds in the header ``Retry-After``. Quota errors have the value 0, because clients
+expect the header with status 413.
 """
 
 
@@ -38,8 +42,8 @@ def document() -> str:
     """The page."""
     rows = [row(error) for error in classes(errors.BlockattachError)]
     return ''.join((rst.NOTICE, rst.heading('Errors'), _INTRODUCTION,
-                    rst.table(('code', 'class', 'text', 'proves', 'HTTP', 'again'), rows,
-                              (22, 20, 40, 10, 6, 6))))
+                    rst.table(('Code', 'Class', 'Message', 'Outcome', 'Status', 'Retry-After'),
+                              rows, (22, 20, 40, 10, 6, 6))))
 
 
 if __name__ == '__main__':

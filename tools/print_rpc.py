@@ -28,7 +28,7 @@ _OPTIONS = {
 def timeout_option(method: contract.Method) -> str:
     """For how long a message of the method is worth something."""
     if method.timeout is None:
-        return 'any time'
+        return 'unlimited'
     option = _OPTIONS[method.timeout]
     return f'{getattr(rpc_conf.RpcSettings(), option)} s ({rst.literal(option)})'
 
@@ -45,7 +45,7 @@ def methods(interface: type[contract.Interface]) -> str:
         said = summary(getattr(interface, name))
         rows.append([rst.literal(name), method.since, method.kind.value,
                      timeout_option(method), said])
-    return rst.table(('method', 'since', 'sent as', 'worth something for', 'what it does'), rows,
+    return rst.table(('method', 'since', 'kind', 'timeout', 'description'), rows,
                      (16, 7, 9, 24, 44))
 
 
@@ -57,17 +57,17 @@ def consumer_methods() -> str:
 def interfaces() -> str:
     """The page of all interfaces and of their history."""
     parts = [rst.NOTICE, rst.heading('RPC interfaces'), """
-Each interface is a class in ``blockattach/rpc``, or, of the consumer, in
-``blockattach/compute/interface.py``; its servers and its clients inherit it. A method
-that was released never changes. A *call* is answered by one server, a *cast* is done by one and
-answered by nobody, a *fanout* is heard by all. Seconds are the defaults of ``[rpc]``.
+Each interface is a class in ``blockattach/rpc`` (for compute, in
+``blockattach/compute/interface.py``). Its servers and clients are subclasses. A released method
+never changes. A *call* is handled by one server, which replies. A *cast* is handled by one server,
+without a reply. A *fanout* is received by all servers. Timeouts are the defaults of ``[rpc]``.
 """]
     for interface in INTERFACES:
         parts += [rst.heading(interface.TOPIC, '-'), f'\n{summary(interface)}\n',
                   methods(interface)]
     parts += [rst.heading('Releases', '-'), """
-The versions of interfaces and objects that each release speaks. ``[rpc] release`` names one of
-them while processes of two releases share the bus.
+Versions of the interfaces and objects of each release. Set ``[rpc] release`` to one of these
+releases while processes of two releases share the message bus.
 """, releases()]
     return ''.join(parts)
 
@@ -85,16 +85,16 @@ def call_ends() -> str:
     """What ends a call without an answer."""
     values = rpc_conf.RpcSettings()
     return rst.NOTICE + rst.table((
-        'what happens', 'when', 'before that', 'its caller gets', 'work'), [
+        'cause', 'limits', 'before the error', 'error code', 'work'), [
         [end.when, ', '.join(f'{rst.literal(option)} ({getattr(values, option)})'
-                             for option in end.limits) or 'at once',
+                             for option in end.limits) or 'none',
          end.then, rst.literal(end.error.code), end.work.value]
         for end in ends.ENDS], (30, 18, 22, 18, 12))
 
 
 def rabbit_defaults() -> str:
     """Where we differ from the driver's defaults."""
-    return rst.NOTICE + rst.table(('option', 'default', 'why'), [
+    return rst.NOTICE + rst.table(('option', 'default', 'reason'), [
         [rst.literal(option.name), str(option.value), option.reason]
         for option in rabbit.DEFAULTS], (34, 10, 56))
 

@@ -53,7 +53,7 @@ SERVED = (
         '3.0 GET /volumes/{id}/encryption', '3.0 GET /volumes/{id}/encryption/{key}')),
     Part('Volumes', EXPECTED, (
         '3.12 GET /volumes/summary', '3.33 GET /resource_filters')),
-    Part('Metadata of volumes', EXPECTED, (
+    Part('Volume metadata', EXPECTED, (
         '3.0 GET /volumes/{id}/metadata', '3.0 POST /volumes/{id}/metadata',
         '3.0 PUT /volumes/{id}/metadata', '3.0 GET /volumes/{id}/metadata/{key}',
         '3.0 PUT /volumes/{id}/metadata/{key}', '3.0 DELETE /volumes/{id}/metadata/{key}')),
@@ -61,7 +61,7 @@ SERVED = (
         '3.27 GET /attachments', '3.27 GET /attachments/detail', '3.27 GET /attachments/{id}',
         '3.27 POST /attachments', '3.27 PUT /attachments/{id}', '3.27 DELETE /attachments/{id}',
         '3.44 POST /attachments/{id}/action (os-complete)')),
-    Part('Attaching before 3.27', NEEDED, (
+    Part('Attaching (before 3.27)', NEEDED, (
         '3.0 POST /volumes/{id}/action (os-reserve)',
         '3.0 POST /volumes/{id}/action (os-unreserve)',
         '3.0 POST /volumes/{id}/action (os-initialize_connection)',
@@ -71,7 +71,7 @@ SERVED = (
         '3.0 POST /volumes/{id}/action (os-force_detach)',
         '3.0 POST /volumes/{id}/action (os-begin_detaching)',
         '3.0 POST /volumes/{id}/action (os-roll_detaching)')),
-    Part('What is done to a volume', NEEDED, (
+    Part('Volume actions', NEEDED, (
         '3.0 POST /volumes/{id}/action (os-extend)',
         '3.0 POST /volumes/{id}/action (os-retype)',
         '3.0 POST /volumes/{id}/action (os-reset_status)',
@@ -82,24 +82,24 @@ SERVED = (
         '3.0 POST /volumes/{id}/action (os-set_image_metadata)',
         '3.0 POST /volumes/{id}/action (os-unset_image_metadata)',
         '3.68 POST /volumes/{id}/action (os-reimage)')),
-    Part('What is done to a volume', EXPECTED, (
+    Part('Volume actions', EXPECTED, (
         '3.0 POST /volumes/{id}/action (os-volume_upload_image)',
         '3.0 POST /volumes/{id}/action (os-migrate_volume)',
         '3.40 POST /volumes/{id}/action (revert)')),
-    Part('What a consumer completes', EXPECTED, (
+    Part('Completion by a consumer', EXPECTED, (
         '3.0 POST /volumes/{id}/action (os-extend_volume_completion)',
         '3.0 POST /volumes/{id}/action (os-migrate_volume_completion)'),
-        refused='nothing here waits for its consumer'),
+        refused='no operation waits for a consumer'),
     Part('Volume types', NEEDED, (
         '3.0 GET /types', '3.0 GET /types/default', '3.0 GET /types/{id}', '3.0 POST /types',
         '3.0 PUT /types/{id}', '3.0 DELETE /types/{id}', '3.0 GET /types/{id}/extra_specs',
         '3.0 POST /types/{id}/extra_specs', '3.0 GET /types/{id}/extra_specs/{key}',
         '3.0 PUT /types/{id}/extra_specs/{key}', '3.0 DELETE /types/{id}/extra_specs/{key}')),
-    Part('Access to volume types', EXPECTED, (
+    Part('Volume type access', EXPECTED, (
         '3.0 GET /types/{id}/os-volume-type-access',
         '3.0 POST /types/{id}/action (addProjectAccess)',
         '3.0 POST /types/{id}/action (removeProjectAccess)')),
-    Part('Encryption of volume types', EXPECTED, (
+    Part('Volume type encryption', EXPECTED, (
         '3.0 GET /types/{id}/encryption', '3.0 POST /types/{id}/encryption',
         '3.0 GET /types/{id}/encryption/{key}', '3.0 PUT /types/{id}/encryption/{encryption_id}',
         '3.0 DELETE /types/{id}/encryption/{encryption_id}')),
@@ -122,7 +122,7 @@ SERVED = (
         '3.0 PUT /os-services/disable-log-reason', '3.0 PUT /os-services/freeze',
         '3.0 PUT /os-services/thaw', '3.32 PUT /os-services/get-log',
         '3.32 PUT /os-services/set-log')),
-    Part('Failing over', NEEDED, (
+    Part('Failover', NEEDED, (
         '3.0 PUT /os-services/failover_host', '3.26 PUT /os-services/failover'),
         refused='no backend is replicated'),
     Part('Pools, backends and zones', NEEDED, (
@@ -138,7 +138,7 @@ SERVED = (
         '3.0 POST /snapshots/{id}/action (os-reset_status)',
         '3.0 POST /snapshots/{id}/action (os-force_delete)',
         '3.0 POST /snapshots/{id}/action (os-update_snapshot_status)')),
-    Part('Metadata of snapshots', EXPECTED, (
+    Part('Snapshot metadata', EXPECTED, (
         '3.0 GET /snapshots/{id}/metadata', '3.0 POST /snapshots/{id}/metadata',
         '3.0 PUT /snapshots/{id}/metadata', '3.0 GET /snapshots/{id}/metadata/{key}',
         '3.0 PUT /snapshots/{id}/metadata/{key}', '3.0 DELETE /snapshots/{id}/metadata/{key}')),
@@ -151,7 +151,7 @@ SERVED = (
         '3.0 POST /volume-transfers/{id}/accept', '3.0 DELETE /volume-transfers/{id}')),
     Part('Messages', NEEDED, (
         '3.3 GET /messages', '3.3 GET /messages/{id}', '3.3 DELETE /messages/{id}')),
-    Part('What lies on a backend already', RARE, (
+    Part('Existing volumes and snapshots', RARE, (
         '3.8 GET /manageable_volumes', '3.8 GET /manageable_volumes/detail',
         '3.8 POST /manageable_volumes', '3.0 GET /os-volume-manage',
         '3.0 GET /os-volume-manage/detail', '3.0 POST /os-volume-manage',
@@ -171,7 +171,7 @@ LEFT = (
         '400 3.0 POST /backups/import_record',
         '404 3.0 POST /backups/{id}/action (os-reset_status)',
         '404 3.0 POST /backups/{id}/action (os-force_delete)'),
-        'not built yet'),
+        'not implemented yet'),
     Left('Groups', RARE, (
         '200 3.13 GET /groups', '200 3.13 GET /groups/detail', '400 3.13 POST /groups',
         '404 3.13 GET /groups/{id}', '404 3.13 PUT /groups/{id}',
@@ -182,7 +182,7 @@ LEFT = (
         '404 3.38 POST /groups/{id}/action (disable_replication)',
         '404 3.38 POST /groups/{id}/action (failover_replication)',
         '404 3.38 POST /groups/{id}/action (list_replication_targets)'),
-        'not built: no backend here acts on several volumes at one moment'),
+        'not implemented: no backend supports consistent operations on several volumes'),
     Left('Group types', RARE, (
         '200 3.11 GET /group_types', '400 3.11 POST /group_types',
         '404 3.11 GET /group_types/{id}', '404 3.11 PUT /group_types/{id}',
@@ -191,23 +191,23 @@ LEFT = (
         '404 3.11 GET /group_types/{id}/group_specs/{key}',
         '404 3.11 PUT /group_types/{id}/group_specs/{key}',
         '404 3.11 DELETE /group_types/{id}/group_specs/{key}'),
-        'there are no groups'),
+        'groups are not supported'),
     Left('Group snapshots', RARE, (
         '200 3.14 GET /group_snapshots', '200 3.14 GET /group_snapshots/detail',
         '400 3.14 POST /group_snapshots', '404 3.14 GET /group_snapshots/{id}',
         '404 3.14 PUT /group_snapshots/{id}', '404 3.14 DELETE /group_snapshots/{id}',
         '404 3.19 POST /group_snapshots/{id}/action (reset_status)'),
-        'there are no groups'),
-    Left('Consistency groups, which groups have replaced', RARE, (
+        'groups are not supported'),
+    Left('Consistency groups (replaced by groups)', RARE, (
         '200 3.0 GET /consistencygroups', '200 3.0 GET /consistencygroups/detail',
         '400 3.0 POST /consistencygroups', '400 3.0 POST /consistencygroups/create_from_src',
         '404 3.0 GET /consistencygroups/{id}', '404 3.0 PUT /consistencygroups/{id}/update',
         '404 3.0 POST /consistencygroups/{id}/delete',
         '200 3.0 GET /cgsnapshots', '200 3.0 GET /cgsnapshots/detail', '400 3.0 POST /cgsnapshots',
         '404 3.0 GET /cgsnapshots/{id}', '404 3.0 DELETE /cgsnapshots/{id}'),
-        'there are no groups'),
+        'groups are not supported'),
     Left('Hosts', RARE, ('404 3.0 PUT /os-hosts/{host}',),
-         '``PUT /os-services/enable`` and ``disable`` do the same'),
+         'use ``PUT /os-services/enable`` and ``disable`` instead'),
 )
 """Every operation that does not, and what it is answered with: a list is empty."""
 
@@ -240,15 +240,15 @@ def document() -> str:
     offered, others = list(delivered()), list(left())
     acting = sum(not part.refused for part, _, _ in offered)
     return ''.join((
-        rst.NOTICE, f'\n{acting} operations are served, {len(offered) - acting} are there and '
-        f'always refused, {len(others)} are not offered.\n',
-        rst.heading('Served', '-'),
-        rst.table(('operation', 'since', 'of what', 'importance', 'here'), [
+        rst.NOTICE, f'\n{acting} operations are supported, {len(offered) - acting} exist but '
+        f'are always rejected, and {len(others)} are not supported.\n',
+        rst.heading('Supported operations', '-'),
+        rst.table(('operation', 'since', 'group', 'importance', 'status'), [
             (_named(name, rows), since, part.title, part.importance,
-             f'refused (400): {part.refused}' if part.refused else 'served')
+             f'rejected (400): {part.refused}' if part.refused else 'supported')
             for part, since, name in offered], (40, 8, 22, 12, 18)),
-        rst.heading('Left out', '-'),
-        rst.table(('operation', 'since', 'importance', 'is answered', 'why'), [
+        rst.heading('Unsupported operations', '-'),
+        rst.table(('operation', 'since', 'importance', 'response', 'reason'), [
             (_named(name, rows), since, part.importance,
              'an empty list' if status < 400 else str(status), part.why)
             for part, status, since, name in others], (40, 8, 12, 14, 26)),

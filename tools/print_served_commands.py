@@ -33,7 +33,7 @@ PROJECT = '00000000000000000000000000000002'
 CLIENTS = {'openstack': 'python-openstackclient', 'cinder': 'python-cinderclient'}
 # Nothing is there behind the path, under this method, or in this action.
 UNROUTED = (b'"The resource could not be found."', b'There is no such action',
-            b'are not offered by this service')
+            b'are not supported by this service')
 # Nothing is ever there: what fails beside such a request is about what is not offered.
 NOT_OFFERED = tuple(f'/v3/{noun.key}' for noun in not_offered.NOUNS)
 NO_METHOD = (405, 501)
@@ -271,9 +271,9 @@ def table(found: dict[str, str]) -> str:
                          for name in CLIENTS.values())
     count = sum(how == 'yes' for how in found.values())
     lines = ['.. Written by tools/print_served_commands.py', '',
-             f'Seen with {versions}: of {len(found)} commands {count} are served.', '',
+             f'Tested with {versions}: {count} of {len(found)} commands are supported.', '',
              '.. list-table::', '   :header-rows: 1', '   :widths: 60 40', '',
-             '   * - command', '     - served']
+             '   * - command', '     - supported']
     for command, how in sorted(found.items()):
         lines += [f'   * - ``{command}``', f'     - {how}']
     return '\n'.join(lines) + '\n'

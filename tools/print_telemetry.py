@@ -10,7 +10,7 @@ from blockattach import metrics
 
 
 def _names(texts: Mapping[Any, str], heading: str) -> str:
-    return rst.table((heading, 'says'), [[rst.literal(name), text]
+    return rst.table((heading, 'description'), [[rst.literal(name), text]
                                          for name, text in texts.items()], (20, 80))
 
 
@@ -20,16 +20,16 @@ def metrics_tables() -> str:
              ', '.join(rst.literal(label) for label in row.labels), row.text]
             for row in metrics.METRICS]
     return ''.join((
-        rst.NOTICE, rst.table(('name', 'kind', 'labels', 'measures'), rows, (34, 10, 20, 36)),
+        rst.NOTICE, rst.table(('name', 'kind', 'labels', 'description'), rows, (34, 10, 20, 36)),
         '\nLabels:\n', _names(metrics.LABELS, 'label'),
-        '\nSteps of attaching and detaching:\n', _names(metrics.STEPS, 'step'),
-        '\nWhat may differ from the rows:\n', _names(metrics.DRIFTS, 'drift')))
+        '\nSteps of attach and detach operations:\n', _names(metrics.STEPS, 'step'),
+        '\nDifferences between the database and the backend:\n', _names(metrics.DRIFTS, 'drift')))
 
 
 def spans() -> str:
     """The acts that appear in a trace."""
     return rst.NOTICE + rst.table(
-        ('span', 'kind', 'is', 'may begin a trace'),
+        ('span', 'kind', 'description', 'can start a trace'),
         [[rst.literal(row.span.name), row.span.side, row.text, 'yes' if row.span.begins else '']
          for row in metrics.METRICS if row.span], (24, 10, 52, 14))
 

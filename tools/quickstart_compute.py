@@ -84,7 +84,7 @@ class Cloud(contextlib.ExitStack):
         for host in HOSTS:
             self.agents[host] = self._process('compute', host)
         quickstart_story.expect(clocks.Clock().until(self._listens, SECONDS, POLL_SECONDS),
-                                'the compute API does not begin')
+                                'the compute API did not start')
 
     def _listens(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(
@@ -134,12 +134,12 @@ class Story:
         self._volume = ''
         self._writer = self._one = self._two = ''
         self.steps: tuple[tuple[str, Callable[[], str]], ...] = (
-            ('Create a volume that servers may share', self._create),
-            ('Boot three guests in one request: one may write, two may read', self._boot),
-            ('The writer writes, the readers read', self._write),
-            ('A reader tries to write', self._try_to_write),
-            ('The writer moves to another host while it writes', self._migrate),
-            ('The agent of a host is killed; its guest is evacuated', self._evacuate),
+            ('Create a multiattach volume', self._create),
+            ('Boot three guests in one request, one read-write and two read-only', self._boot),
+            ('Write on the first guest, read on the others', self._write),
+            ('Try to write on a read-only guest', self._try_to_write),
+            ('Live-migrate the first guest while it is writing', self._migrate),
+            ('Kill the agent of a host and evacuate its guest', self._evacuate),
             ('Delete the servers and the volume', self._delete),
         )
 
@@ -179,7 +179,7 @@ class Story:
             quickstart_story.expect(shown['status'] != 'ERROR', str(shown.get('fault')))
             return (shown['status'], shown['OS-EXT-STS:task_state']) == (status, None)
 
-        self._until(is_so, f'server {server_id} does not become {status}')
+        self._until(is_so, f'server {server_id} did not reach status {status}')
 
     def _modes(self, server_id: str) -> dict[str, str]:
         return {one['volumeId']: one['attach_mode'] for one in self._ask(
@@ -195,7 +195,7 @@ class Story:
                         if self._volume.startswith(disk.serial)]
             return bool(found)
 
-        self._until(is_seen, f'the guest of {server_id} does not see the volume')
+        self._until(is_seen, f'the guest of server {server_id} does not show the volume')
         return console, found[0]
 
     def _create(self) -> str:
@@ -203,12 +203,12 @@ class Story:
             'size': 1, 'name': 'shared', 'volume_type': quickstart_story.TYPE}},
             storage=True)['volume']['id']
         self._until(lambda: self._ask('GET', f'/volumes/{self._volume}', storage=True)[
-            'volume']['status'] == 'available', 'the volume does not become available')
+            'volume']['status'] == 'available', 'the volume did not reach status available')
         return '1 GiB, available'
 
     def _boot(self) -> str:
         self._until(lambda: len(self._ask('GET', '/os-services')['services']) == len(HOSTS),
-                    'the agents do not report')
+                    'the agents did not report')
         reservation = self._ask('POST', '/servers', {'server': {
             'name': 'guest', 'imageRef': 'kernel', 'flavorRef': '1', 'networks': 'none',
             'min_count': 3, 'max_count': 3, 'return_reservation_id': True,
@@ -223,9 +223,9 @@ class Story:
             found, key=lambda one: str(one['name'])))
         quickstart_story.expect(
             [self._modes(one) for one in (self._writer, self._one, self._two)]
-            == [{self._volume: mode} for mode in ('rw', 'ro', 'ro')], 'the modes are others')
+            == [{self._volume: mode} for mode in ('rw', 'ro', 'ro')], 'the access modes are wrong')
         hosts = ', '.join(self._host(one['id']) for one in found)
-        return f'three guests see the volume, on {hosts}'
+        return f'three guests with the volume on {hosts}'
 
     def _attached(self) -> int:
         return sum(one['status'] == 'attached' for one in self._ask(
@@ -233,17 +233,18 @@ class Story:
 
     def _write(self) -> str:
         console, disk = self._disk(self._writer)
-        quickstart_story.expect(console.write(disk, FIRST), 'the writer cannot write')
+        quickstart_story.expect(console.write(disk, FIRST), 'the write failed')
         for reader in (self._one, self._two):
             console, disk = self._disk(reader)
-            quickstart_story.expect(console.read(disk) == FIRST, 'a reader reads something else')
-        return 'both read what it wrote'
+            quickstart_story.expect(console.read(disk) == FIRST,
+                                    'a read-only guest read different data')
+        return 'both read-only guests read the data'
 
     def _try_to_write(self) -> str:
         console, disk = self._disk(self._one)
-        quickstart_story.expect(not console.write(disk, b'overwritten'), 'a reader has written')
-        quickstart_story.expect(console.read(disk) == FIRST, 'the bytes have changed')
-        return 'refused; the bytes are as they were'
+        quickstart_story.expect(not console.write(disk, b'overwritten'), 'the write succeeded')
+        quickstart_story.expect(console.read(disk) == FIRST, 'the data changed')
+        return 'rejected, data unchanged'
 
     def _migrate(self) -> str:
         source = self._host(self._writer)
@@ -255,38 +256,42 @@ class Story:
             self._settled(self._writer)
             wrote.further()
         destination = self._host(self._writer)
-        quickstart_story.expect(destination != source, 'it is where it was')
+        quickstart_story.expect(destination != source, 'the guest was not migrated')
         console, disk = self._disk(self._one)
         quickstart_story.expect(console.read(disk).startswith(SECOND),
-                                'a reader reads something else')
-        return f'from {source} to {destination}; it wrote {wrote.count} times'
+                                'a read-only guest read different data')
+        return f'migrated from {source} to {destination}, {wrote.count} writes'
 
     def _evacuate(self) -> str:
         source = self._host(self._two)
         self._cloud.agents[source].kill()
         self._until(lambda: any(
             one['host'] == source and one['state'] == 'down'
-            for one in self._ask('GET', '/os-services')['services']), 'the agent is not down')
+            for one in self._ask('GET', '/os-services')['services']),
+            'the agent is not reported as down')
         self._ask('POST', f'/servers/{self._two}/action', {'evacuate': {'host': None}})
         self._settled(self._two)
         destination = self._host(self._two)
         self._cloud.console(destination, self._two).wait()
         console, disk = self._disk(self._two)
-        quickstart_story.expect(console.read(disk).startswith(SECOND), 'it reads something else')
+        quickstart_story.expect(console.read(disk).startswith(SECOND),
+                                'the evacuated guest read different data')
         self._cloud.agents[source] = self._cloud._process('compute', source)
         self._until(lambda: not (self._cloud.folder / 'compute' / source / self._two).exists(),
-                    'the old guest is not ended')
-        return f'from {source} to {destination}; the old guest ended when its agent returned'
+                    'the old guest was not destroyed')
+        return (f'evacuated from {source} to {destination}, old guest destroyed when the agent '
+                'returned')
 
     def _delete(self) -> str:
         for server_id in (self._writer, self._one, self._two):
             self._ask('DELETE', f'/servers/{server_id}')
-        self._until(lambda: not self._ask('GET', '/servers')['servers'], 'servers stay')
-        self._until(lambda: self._attached() == 0, 'attachments stay')
+        self._until(lambda: not self._ask('GET', '/servers')['servers'],
+                    'the servers were not deleted')
+        self._until(lambda: self._attached() == 0, 'the attachments were not deleted')
         self._ask('DELETE', f'/volumes/{self._volume}', storage=True)
         self._until(lambda: not self._ask('GET', '/volumes', storage=True)['volumes'],
-                    'the volume stays')
-        return 'gone'
+                    'the volume was not deleted')
+        return 'servers and volume deleted'
 
 
 class _Writing:
@@ -311,7 +316,7 @@ class _Writing:
         wanted = self.count + 3
         quickstart_story.expect(
             clocks.Clock().until(lambda: self.count >= wanted, SECONDS, POLL_SECONDS),
-            f'the writer stands still after {self.count} times')
+            f'the writing guest stopped after {self.count} writes')
 
     def _write(self) -> None:
         found = None
@@ -367,8 +372,8 @@ def serve(options: argparse.Namespace) -> int:
             quickstart_run.say(line)
         if not options.exit:
             quickstart_run.say(
-                f'\nThe compute API serves at http://{ports.LOOPBACK}:{cloud.port}/v2.1, '
-                f'block storage at {cloud.storage.endpoint}. Ctrl-C ends all.')
+                f'\nThe compute API is serving at http://{ports.LOOPBACK}:{cloud.port}/v2.1, '
+                f'block storage at {cloud.storage.endpoint}. Ctrl-C stops all processes.')
             signal.pause()
     return 0
 

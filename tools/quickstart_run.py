@@ -28,9 +28,9 @@ PROGRAMS = {'tgtd': 'tgt', 'qemu-io': 'qemu-utils and qemu-block-extra'}
 SEARCH = os.pathsep.join((os.environ.get('PATH', os.defpath), '/usr/local/sbin', '/usr/sbin'))
 
 HOW_TO_GO_ON = """
-blockattach serves at {endpoint}
-  state in  {state_dir}
-  log in    {log_path}
+blockattach is serving at {endpoint}
+  state  {state_dir}
+  log    {log_path}
 
 From another terminal:
 
@@ -41,7 +41,7 @@ From another terminal:
       --initiator iqn.2026-01.org.example:host-a
   openstack volume attachment tree
 
-Ctrl-C stops the service and its tgtd. What is stored stays for the next start."""
+Ctrl-C stops the service and its tgtd. The data is kept for the next start."""
 
 
 class CannotStart(Exception):
@@ -65,7 +65,7 @@ def check_programs() -> None:
     missing = [f'{program} (Debian: {packages})' for program, packages in PROGRAMS.items()
                if shutil.which(program, path=SEARCH) is None]
     if missing:
-        raise CannotStart(f'not installed: {", ".join(missing)}')
+        raise CannotStart(f'missing programs: {", ".join(missing)}')
 
 
 def free_port() -> int:
@@ -79,7 +79,7 @@ def free_port() -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((ADDRESS, port))
             return port
-    raise CannotStart(f'no port is free from {PORT} on; name one: --port')
+    raise CannotStart(f'no free port from {PORT} on. Specify a port with --port')
 
 
 def make_stack(options: argparse.Namespace) -> stack.Stack:
@@ -94,8 +94,8 @@ def make_stack(options: argparse.Namespace) -> stack.Stack:
         with open(log_path, 'a', encoding='utf-8'):
             pass
     except OSError as exc:
-        raise CannotStart(f'cannot use {state_dir}: {exc.strerror}; name another folder: '
-                          f'--state-dir') from exc
+        raise CannotStart(f'cannot use {state_dir}: {exc.strerror}. Specify another directory '
+                          'with --state-dir') from exc
     return stack.Stack('file', state_dir=state_dir, log_path=log_path,
                        port=free_port() if options.port is None else options.port)
 
@@ -112,17 +112,17 @@ def start(service: stack.Stack, options: argparse.Namespace) -> None:
         raise CannotStart(refusal(exc.words, service.log_path)) from exc
     port = int(service.url.rpartition(':')[2])
     if options.port is None and port != PORT:
-        say(f'Port {PORT} is in use; taking {port}')
+        say(f'Port {PORT} is in use, using port {port}')
 
 
 def refusal(words: str, log_path: str) -> str:
     """Why the service did not start, and what to do about it."""
     own = [line.removeprefix(REFUSES) for line in words.splitlines() if line.startswith(REFUSES)]
-    reason = (own or words.splitlines() or ['it has not said why'])[-1]
+    reason = (own or words.splitlines() or ['unknown reason'])[-1]
     reason = reason.removeprefix('cannot start: ')
     if IN_USE in reason:
-        return f'{reason}\nUse that one, stop it, or name another folder: --state-dir'
-    return f'{reason}\nAll that it said is in {log_path}'
+        return f'{reason}\nUse or stop that service, or specify another directory with --state-dir'
+    return f'{reason}\nSee the log {log_path}'
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -135,7 +135,7 @@ def serve(options: argparse.Namespace) -> int:
         say('')
         for line in quickstart_story.table(shown):
             say(line)
-        say(f'\nThe story took {clock.Clock().monotonic() - begin:.1f} s.')
+        say(f'\nThe demonstration took {clock.Clock().monotonic() - begin:.1f} s.')
         if options.exit:
             return 0
         return wait(service)
@@ -156,7 +156,7 @@ def wait(service: stack.Stack) -> int:
         signal.signal(number, lambda *_: over.set())
     while not clock.Clock().wait(over, LOOK_SECONDS):
         if not service.running():
-            print(f'Cannot go on: blockattach-all has ended. Its log is {service.log_path}',
+            print(f'blockattach-all ended unexpectedly. See the log {service.log_path}',
                   file=sys.stderr)
             return 1
     say('\nStopping blockattach-all and its tgtd')
@@ -190,7 +190,7 @@ def status(act: Callable[[], int], refusals: tuple[type[Exception], ...]) -> int
     except refusals as exc:
         print(f'Cannot start: {exc}', file=sys.stderr)
     except quickstart_story.StoryFailed as exc:
-        print(f'The story failed at: {exc}', file=sys.stderr)
+        print(f'The demonstration failed at: {exc}', file=sys.stderr)
     except KeyboardInterrupt:
         print('Interrupted', file=sys.stderr)
         return 130

@@ -111,9 +111,9 @@ class GoesOn:
             self._changed.wait_for(lambda: self.count >= wanted or self._failure is not None,
                                    GOES_ON_SECONDS)
             if self._failure is not None:
-                raise StoryFailed(f'it met an error: {self._failure}')
+                raise StoryFailed(f'background I/O failed: {self._failure}')
             if self.count < wanted:
-                raise StoryFailed(f'it stands still after {self.count} times')
+                raise StoryFailed(f'background I/O stopped after {self.count} operations')
 
     def _repeat(self) -> None:
         while not self._over:
@@ -139,14 +139,14 @@ class Story:
         self._volume: Any = None
         self._a, self._b, self._c = Host('host-a'), Host('host-b'), Host('host-c')
         self.steps: tuple[tuple[str, Callable[[], str]], ...] = (
-            ('Create a volume that hosts may share', self._create),
-            ('Attach host A to write and host B to read', self._attach),
-            ('A writes over iSCSI', self._write),
-            ('B reads what A wrote', self._read),
-            ('B tries to write', self._try_to_write),
-            ('Host C joins while A writes on', self._join),
-            ('A is detached while B reads on', self._leave),
-            ('Detach all', self._detach_all),
+            ('Create a multiattach volume', self._create),
+            ('Attach host A read-write, host B read-only', self._attach),
+            ('Write on A over iSCSI', self._write),
+            ('Read the data on B', self._read),
+            ('Try to write on B', self._try_to_write),
+            ('Attach host C while A is writing', self._join),
+            ('Detach A while B is reading', self._leave),
+            ('Detach all hosts', self._detach_all),
             ('Delete the volume', self._delete),
         )
 
@@ -174,8 +174,8 @@ class Story:
     def _attach(self) -> str:
         modes = (self._attach_host(self._a, 'rw'), self._attach_host(self._b, 'ro'))
         status = self._storage.get_volume(self._volume.id).status
-        expect(status == 'in-use', f'the volume is {status}')
-        return f'A is granted {modes[0]}, B {modes[1]}; the volume is {status}'
+        expect(status == 'in-use', f'the volume status is {status}')
+        return f'mode of A: {modes[0]}, mode of B: {modes[1]}, volume status: {status}'
 
     def _attach_host(self, host: Host, mode: str) -> str:
         host.attachment = self._storage.create_attachment(
@@ -183,7 +183,8 @@ class Story:
             instance=str(uuid.uuid4()))
         self._storage.complete_attachment(host.attachment)
         shown = self._storage.get_attachment(host.attachment.id)
-        expect(shown.status == 'attached', f'the attachment of {host.name} is {shown.status}')
+        expect(shown.status == 'attached',
+               f'the status of the attachment of {host.name} is {shown.status}')
         access = str(shown.connection_info['access_mode'])
         expect(access == mode, f'the access mode of {host.name} is {access}')
         return access
@@ -193,8 +194,8 @@ class Story:
         return f'{FIRST[1] // MIB} MiB written'
 
     def _read(self) -> str:
-        expect(self._b.log_in(read_only=True).read(*FIRST), 'B reads something else')
-        return f'{FIRST[1] // MIB} MiB read, the same bytes'
+        expect(self._b.log_in(read_only=True).read(*FIRST), 'B read different data')
+        return f'{FIRST[1] // MIB} MiB read, identical data'
 
     def _try_to_write(self) -> str:
         """With a session of its own that does not even claim to be read-only."""
@@ -204,11 +205,11 @@ class Story:
         except initiator.WriteRefused:
             pass
         else:
-            raise StoryFailed('B has written')
+            raise StoryFailed('the write on B succeeded')
         finally:
             self._b.log_out()
-        expect(self._b.log_in(read_only=True).read(*FIRST), 'the bytes of A have changed')
-        return 'refused by the target; the bytes of A are as they were'
+        expect(self._b.log_in(read_only=True).read(*FIRST), 'the data of A changed')
+        return 'rejected by the target, data of A unchanged'
 
     def _join(self) -> str:
         writer = self._a.session
@@ -216,15 +217,15 @@ class Story:
             writing.further()
             self._attach_host(self._c, 'rw')
             session = self._c.log_in()
-            expect(session.read(*FIRST), 'C reads something else than A wrote before')
-            expect(session.read(*_ongoing(0)), 'C reads something else than A writes')
+            expect(session.read(*FIRST), 'C read different data than A wrote before the attach')
+            expect(session.read(*_ongoing(0)), 'C read different data than A is writing')
             writing.further()
-        return f'C reads the same bytes; A wrote {writing.count} times without an error'
+        return f'C read identical data, A wrote {writing.count} times without errors'
 
     def _leave(self) -> str:
         reader, old = self._b.session, self._a.attachment
         with GoesOn(lambda number: expect(
-                reader.read(*_ongoing(0)), 'B reads something else')) as reading:
+                reader.read(*_ongoing(0)), 'B read different data')) as reading:
             reading.further()
             self._storage.delete_attachment(old.id, ignore_missing=False)
             self._a.log_out()
@@ -233,10 +234,10 @@ class Story:
             except initiator.LoginRefused:
                 pass
             else:
-                raise StoryFailed('A has logged in after it was detached')
+                raise StoryFailed('A logged in after the detach')
             reading.further()
         self._a.attachment = None
-        return f'A cannot log in any more; B read {reading.count} times without an error'
+        return f'login of A rejected, B read {reading.count} times without errors'
 
     def _detach_all(self) -> str:
         for host in (self._b, self._c):
@@ -244,14 +245,14 @@ class Story:
             self._storage.delete_attachment(host.attachment.id, ignore_missing=False)
             host.attachment = None
         status = self._storage.get_volume(self._volume.id).status
-        expect(status == 'available', f'the volume is {status}')
-        return f'the volume is {status}'
+        expect(status == 'available', f'the volume status is {status}')
+        return f'volume status: {status}'
 
     def _delete(self) -> str:
         self._storage.delete_volume(self._volume)
         self._storage.wait_for_delete(self._volume, interval=POLL_SECONDS, wait=STATUS_SECONDS)
         self._volume = None
-        return 'gone'
+        return 'volume deleted'
 
 
 def play(story: Story, say: Callable[[str], None]) -> list[Shown]:
@@ -283,7 +284,7 @@ def table(shown: list[Shown]) -> Iterator[str]:
     first = max(len(row.title) for row in shown)
     second = max(len(row.text) for row in shown)
     rule = f'{"-" * first}  {"-" * second}  {"-" * 7}'
-    yield from (f'{"step":<{first}}  {"what it showed":<{second}}  seconds', rule)
+    yield from (f'{"step":<{first}}  {"result":<{second}}  seconds', rule)
     for row in shown:
         yield f'{row.title:<{first}}  {row.text:<{second}}  {row.seconds:7.2f}'
     yield rule

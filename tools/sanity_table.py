@@ -13,7 +13,7 @@ from typing import Any
 
 DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / 'doc/source/user/sanity.txt'
 WORDS = {'passed': 'yes', 'failed': 'NO', 'differs': 'no', 'skipped': '-'}
-LEGEND = 'yes: it is so. no: only blockattach promises it. NO: it should be. -: not tried there.'
+LEGEND = 'yes: conforms. no: guaranteed by blockattach only. NO: does not conform. -: not run.'
 
 
 def table(columns: dict[str, list[dict[str, Any]]]) -> str:

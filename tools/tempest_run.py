@@ -180,7 +180,7 @@ def refused(found: list[Outcome]) -> Iterator[str]:
         if one.status == 'skip':
             text = f'{one.name}: {one.reason}'
             if not any(pattern.search(text) for pattern in known):
-                yield f'{one.name} is skipped: {one.reason}'
+                yield f'{one.name} skipped: {one.reason}'
         elif one.status not in ('success', 'xfail'):
             yield one.name
 

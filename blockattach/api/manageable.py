@@ -72,9 +72,10 @@ class Noun:
             body=self.body, answer=self.answer, extended=self.extended,
             faults=(errors.VolumeTypeNotFound, errors.VolumeTypeChanged, errors.VolumeNotFound,
                     errors.QuotaExceeded),
-            summary=f'Make a {self.name} of what lies on a backend already.')]
+            summary=f'Manage an existing {self.name}. The {self.name} stays in place on the '
+                    f'backend.')]
         for end, handler, more in (('', self.index, ''),
-                                   ('/detail', self.detail, ', with all that is known of it')):
+                                   ('/detail', self.detail, ', with details')):
             keys = {**_KEYS[self.name], **(_MORE if end else {})}
             rows.append(operation.Operation(
                 'GET', f'{path}{end}', handler, since=since, policy=self.list_rule,
@@ -82,7 +83,7 @@ class Noun:
                     f'manageable-{self.name}s', schema.array(answers.whole(keys)))},
                 faults=(errors.BackendRefused, errors.BackendUncertain,
                         errors.ServiceUnreachable),
-                summary=f'List what lies on a backend that could be a {self.name}{more}.'))
+                summary=f'List {self.name}s on a backend that are available to manage{more}.'))
         return tuple(rows)
 
 
@@ -109,8 +110,8 @@ def reference(asked: Any) -> str:
     name = asked.get(_NAME_KEY) if isinstance(asked, Mapping) else None
     if not isinstance(name, str) or not name or len(name) > 255:
         raise errors.InvalidInput(
-            f'Invalid input received: ref must be an object with the key {_NAME_KEY}: what is to '
-            f'be managed is known by its name on the backend.')
+            f'Invalid input received: ref must be an object whose key {_NAME_KEY} contains the '
+            f'name of the existing volume or snapshot on the backend.')
     return name
 
 
@@ -182,5 +183,5 @@ def _number(call: operation.Call, name: str, default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise errors.InvalidInput(f'{name} param must be an integer of 0 or more')
+        raise errors.InvalidInput(f'{name} param must be a non-negative integer')
     return int(text)

@@ -62,21 +62,22 @@ class Noun:
         answer = {operation.BASE: schema.wrapped('metadata', answers.TEXTS_BY_KEY)}
         item = {operation.BASE: schema.wrapped('meta', answers.TEXTS_BY_KEY)}
         changing = (errors.PreconditionFailed,)
+        owner = self.path.split('/')[1].removesuffix('s')
         return (
             row('GET', everything, self._list, policy=self.get, answer=answer,
-                summary='List the metadata.'),
+                summary=f'Show the metadata of a {owner}.'),
             row('POST', everything, self._merge, policy=self.create, body=body, answer=answer,
-                summary='Add metadata to what there is.', faults=changing),
+                summary=f'Create or update metadata items of a {owner}.', faults=changing),
             row('PUT', everything, self._replace, policy=self.update, body=body, answer=answer,
-                summary='Replace all metadata.', faults=changing),
+                summary=f'Replace the metadata of a {owner}.', faults=changing),
             row('GET', one, self._show, policy=self.get, answer=item,
-                summary='Show one item of the metadata.'),
+                summary=f'Show a metadata item of a {owner}.'),
             row('PUT', one, self._set, policy=self.update, answer=item,
                 body={operation.BASE: schema.wrapped('meta', _ONE)},
-                summary='Set one item of the metadata.', faults=changing),
+                summary=f'Create or update a metadata item of a {owner}.', faults=changing),
             row('DELETE', one, self._remove, policy=self.delete,
                 answer={operation.BASE: answers.EMPTY},
-                summary='Remove one item of the metadata.', faults=changing),
+                summary=f'Delete a metadata item of a {owner}.', faults=changing),
         )
 
     def _list(self, services: api_services.ApiServices, call: operation.Call) -> Any:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from blockattach.wiring import processes
 
 NAME = 'blockattach-all'
-TEXT = 'Run the whole service in one process, for a laptop, a lab or a single host.'
+TEXT = 'Run all services in one process, for a laptop, a lab or a single host.'
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ import sys
 from blockattach.cmd import process
 
 NAME = 'blockattach-compute'
-TEXT = 'Run servers on this host, as the compute API asks for it.'
+TEXT = 'Run the compute agent, which runs servers on this host for the compute API.'
 load = functools.partial(process.load_outside, NAME, 'compute_agent')
 
 

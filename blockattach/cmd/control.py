@@ -5,7 +5,7 @@ import sys
 from blockattach.cmd import process
 
 NAME = 'blockattach-control'
-TEXT = 'Serve consumers of attachments that call over the message bus.'
+TEXT = 'Serve the attachment methods that consumers call over the message bus.'
 load = functools.partial(process.load_services, NAME, 'control')
 
 

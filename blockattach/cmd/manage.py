@@ -8,7 +8,7 @@ from typing import NamedTuple
 from blockattach.cmd import process
 
 NAME = 'blockattach-manage'
-TEXT = 'Maintain an installation: database, attachments, targets, keys, services.'
+TEXT = 'Manage the database, attachments, targets, sealing keys and services.'
 
 _NUMBER = {'type': int}
 _YES = {'action': 'store_true'}
@@ -66,107 +66,116 @@ def main() -> int:
 
 
 NOUNS = {
-    'attachments': Noun('Find and repair rows about attachments that contradict each other.', {
+    'attachments': Noun('Check attachments for inconsistencies and repair them.', {
         'check': Command(
-            'Compare the rows with each other and with the targets, and print each contradiction '
-            'with the command that repairs it. Exit status 0: there is none; 1: there is none, '
-            'but a target does not answer; 3: there are some.', 'manage_attachments.check', (
-                Argument('--volume-id', 'Report only what concerns this volume.'),
+            'Compare the rows of attachments with each other and with the targets, and print each '
+            'violation with the command that repairs it. Exit status: 0 if there are no '
+            'violations, 1 if there are no violations but a target did not respond, 3 if there '
+            'are violations.', 'manage_attachments.check', (
+                Argument('--volume-id', 'Report only violations of this volume.'),
                 Argument('--format', 'Output format. Default: text.', _FORMAT))),
         'derive': Command(
-            'Compute the status of a volume anew from its attachments, or the counts of pools and '
+            'Recompute the status of a volume from its attachments, or the counts of pools and '
             'projects from their rows.', 'manage_attachments.derive', (
-                Argument('volume_id', 'Id of the volume whose status is computed.',
+                Argument('volume_id', 'ID of the volume whose status is recomputed.',
                          {'nargs': '?'}),
-                Argument('--counts', 'Compute the counts of all pools and projects.', _YES)))}),
-    'compute_db': Noun('Create and upgrade the database of servers, which the compute API has.', {
-        'sync': Command('Bring the schema to what this release needs.', 'manage_compute_db.sync'),
-        'version': Command('Print the revision that the schema is at.',
+                Argument('--counts', 'Recompute the counts of all pools and projects.', _YES)))}),
+    'compute_db': Noun('Create and upgrade the database of the compute API.', {
+        'sync': Command('Upgrade the schema to this release.', 'manage_compute_db.sync'),
+        'version': Command('Print the current revision of the schema.',
                            'manage_compute_db.version')}),
-    'db': Noun('Create, upgrade and clean up the database.', {
+    'db': Noun('Create, upgrade and purge the database.', {
         'sync': Command(
-            'Bring the schema to what this release needs: expand it, and contract it unless '
-            'services of an older release are running.', 'manage_db.sync', one_of=(
-                Argument('--expand', 'Only add what this release needs; older releases can go on '
-                                     'with it.', _YES),
+            'Upgrade the schema to this release: expand it, and contract it unless services of an '
+            'older release are running.', 'manage_db.sync', one_of=(
+                Argument('--expand', 'Only add what this release needs. Older releases continue '
+                                     'to work with the expanded schema.', _YES),
                 Argument('--contract', 'Only remove what older releases need.', _YES))),
-        'version': Command('Print the revisions that the schema is at.', 'manage_db.version'),
+        'version': Command('Print the current revisions of the schema.', 'manage_db.version'),
         'online_data_migrations': Command(
-            'Bring rows to what this release writes, while all processes run. Exit status 0: '
-            'nothing is left; 1: there may be more; 2: it failed; 127: a wrong number.',
-            'manage_db.online_data_migrations', (
-                Argument('--max-count', 'How many rows to migrate at most.'),)),
-        'purge': Command('Remove rows of what was deleted long ago.', 'manage_db.purge', (
-            Argument('age_in_days', 'Remove rows of what was deleted at least so many days ago.',
+            'Migrate rows to the format of this release while all processes are running. Exit '
+            'status: 0 if no rows remain, 1 if rows may remain, 2 if a migration failed, 127 if '
+            '--max-count is invalid.', 'manage_db.online_data_migrations', (
+                Argument('--max-count', 'Maximum number of rows to migrate. Default: no '
+                                        'limit.'),)),
+        'purge': Command('Purge the rows of resources that were deleted long ago.',
+                         'manage_db.purge', (
+            Argument('age_in_days', 'Purge rows of resources that were deleted at least this many '
+                                    'days ago.', _NUMBER),
+            Argument('--max-rows', 'Maximum number of rows to purge. Default: no limit.',
                      _NUMBER),
-            Argument('--max-rows', 'How many rows to remove at most.', _NUMBER),
-            Argument('--batch', 'How many rows to remove in a transaction. Default: 200.',
+            Argument('--batch', 'Number of rows to purge per transaction. Default: 200.',
                      {'type': int, 'default': 200, 'metavar': 'ROWS'}),
-            Argument('--dry-run', 'Only print how many rows would be removed.', _YES)))}),
-    'import': Noun('Take over what another block storage service has.', {
+            Argument('--dry-run', 'Print the number of rows that would be purged, without '
+                                  'purging them.', _YES)))}),
+    'import': Noun('Import the resources of another block storage service.', {
         'cinder': Command(
-            'Read a Cinder database and write its volumes, types, snapshots, limits and live '
-            'attachments here. Nothing is written while anything is refused. Safe to repeat: what '
-            'is here is left alone. Exit status 0: everything is here, or could be; 3: something '
-            'is refused.', 'manage_import.cinder', (
-                Argument('--connection', 'URL of the Cinder database, which is only read. "-": it '
-                                         'comes by standard input, as its password is a secret.',
+            'Import the volumes, types, snapshots, limits and live attachments of a Cinder '
+            'database. Nothing is written while any resource is refused. The command can be '
+            'repeated: existing resources are skipped. Exit status: 0 if all resources are '
+            'imported or can be imported, 3 if a resource is refused.', 'manage_import.cinder', (
+                Argument('--connection', 'URL of the Cinder database, which is only read. Set to '
+                                         '"-" to read the URL from standard input, which hides '
+                                         'the password from other users of the machine.',
                          {'required': True, 'metavar': 'URL'}),
-                Argument('--dry-run', 'Only print what would be taken, changed and refused.',
-                         _YES),
-                Argument('--leave-refused', 'Take the rest, and leave there what is refused, with '
-                                            'all of its volume.', _YES),
-                Argument('--initiator', 'The name by which a host logs in whose connector Cinder '
-                                        'has not kept. Instead of the host: the id of the server '
-                                        'that uses the volume.', {
+                Argument('--dry-run', 'Print the resources that would be imported, changed and '
+                                      'refused, without importing them.', _YES),
+                Argument('--leave-refused', 'Skip refused resources, with everything that belongs '
+                                            'to the same volume, and import the others.', _YES),
+                Argument('--initiator', 'Initiator name of a host whose connector Cinder did not '
+                                        'store. HOST can be the ID of the server that uses the '
+                                        'volume instead. Can be repeated.', {
                     'action': 'append', 'default': [], 'metavar': 'HOST=NAME'}),
-                Argument('--pool', 'Where the volumes lie that Cinder has on a host (or in a '
-                                   'cluster), if that is called otherwise here.', {
-                    'action': 'append', 'default': [], 'metavar': 'HOST=POOL'}),
+                Argument('--pool', 'Pool of the volumes that Cinder has on a host or in a '
+                                   'cluster, if the pool has another name here. Can be repeated.',
+                         {'action': 'append', 'default': [], 'metavar': 'HOST=POOL'}),
                 Argument('--format', 'Output format. Default: text.', _FORMAT)))}),
     'reconcile': Noun('', {}, Command(
-        'Finish interrupted operations and make each target match the database; safe while the '
-        'service is running. Exit status 0: nothing is left to be done; 3: something is.',
-        'manage_reconcile.run', (
+        'Finish interrupted operations and make each target match the database. The command can '
+        'run while the service is running. Exit status: 0 if no differences remain, 3 if '
+        'differences remain.', 'manage_reconcile.run', (
             Argument('backend', 'Name of the backend, as in [volume] enabled_backends. Default: '
-                                'all backends that are configured here.', {'nargs': '?'}),
-            Argument('--dry-run', 'Only print what would be done.', _YES),
+                                'all configured backends.', {'nargs': '?'}),
+            Argument('--dry-run', 'Print the planned actions without performing them.', _YES),
             Argument('--format', 'Output format. Default: text.', _FORMAT)))),
-    'secrets': Noun('Check the sealed CHAP credentials, and rotate the keys that seal them.', {
+    'secrets': Noun('Check the sealed CHAP credentials and rotate the keys that seal them.', {
         'check': Command(
-            'Count the credentials by key, and list those that cannot be opened. Exit status 0: '
-            'all can be opened; 3: some cannot.', 'manage_secrets.check', (
-                Argument('--forget', 'Replace those that cannot be opened by new ones.', _YES),)),
-        'rotate': Command('Create a new key and seal all credentials with it: at once, or in the '
-                          'four steps below.', 'manage_secrets.rotate', one_of=(
-            Argument('--prepare', 'Add a key that only opens.', _YES),
+            'Count the credentials per key, and list the credentials that cannot be decrypted. '
+            'Exit status: 0 if all credentials can be decrypted, 3 otherwise.',
+            'manage_secrets.check', (
+                Argument('--forget', 'Replace the credentials that cannot be decrypted with new '
+                                     'ones.', _YES),)),
+        'rotate': Command('Create a new key and seal all credentials with it, in one step or with '
+                          'the four options below.', 'manage_secrets.rotate', one_of=(
+            Argument('--prepare', 'Add a key that is only used for decryption.', _YES),
             Argument('--promote', 'Seal new credentials with the added key.', _YES),
-            Argument('--reseal', 'Seal with it what other keys have sealed.', _YES),
-            Argument('--finish', 'Remove all keys but the one that seals.', _YES)))}),
-    'service': Noun('List the running services, and remove those that will not come back.', {
-        'list': Command('List the services, whether they are up, and whether their backends are.',
+            Argument('--reseal', 'Reseal the credentials of other keys with this key.', _YES),
+            Argument('--finish', 'Remove all keys except the sealing key.', _YES)))}),
+    'service': Noun('List the services, and remove decommissioned services.', {
+        'list': Command('List the services with their state and the state of their backends.',
                         'manage_service.print_all'),
-        'remove': Command('Remove a service that will not come back, and its pools.',
+        'remove': Command('Remove a decommissioned service and its pools.',
                           'manage_service.remove', (
-            Argument('binary', 'Name of the service, for instance cinder-volume.'),
-            Argument('host', 'Host of the service, for instance storage-1@disks.')))}),
-    'target': Noun('End the tgtd that the volume manager of this host has started.', {
+            Argument('binary', 'Binary of the service, for example cinder-volume.'),
+            Argument('host', 'Host of the service, for example storage-1@disks.')))}),
+    'target': Noun('Stop the tgtd that the volume manager of this host started.', {
         'stop': Command(
-            'End it, unless hosts are logged in: it outlives the volume manager. One that a '
-            'volume manager uses is started again at once, and its hosts log in again.',
-            'manage_reconcile.stop_target', (
-                Argument('--force', 'Also while hosts are logged in, or if it hangs.', _YES),))}),
-    'work': Noun('List the work in the background that has not ended, and cancel some.', {
+            'Stop tgtd unless hosts are logged in. tgtd keeps running when the volume manager '
+            'stops. A running volume manager that uses tgtd starts it again at once, and the '
+            'hosts log in again.', 'manage_reconcile.stop_target', (
+                Argument('--force', 'Stop tgtd even if hosts are logged in or tgtd does not '
+                                    'respond.', _YES),))}),
+    'work': Noun('List unfinished background work, and cancel work items.', {
         'list': Command(
-            'List all work that has not ended, the oldest first.', 'manage_work.print_all', (
-                Argument('--host', 'Only that of one volume manager, for instance '
+            'List all unfinished work items, oldest first.', 'manage_work.print_all', (
+                Argument('--host', 'List only the work items of this volume manager, for example '
                                    'storage-1@disks.'),
                 Argument('--format', 'Output format. Default: text.', _FORMAT))),
         'cancel': Command(
-            'End work that no process is at: a volume that waits for a pool ends in error, one '
-            'that is to be deleted stays, what may be left of one on a pool is left there.',
-            'manage_work.cancel', (
-                Argument('work_id', 'Id of the work, as listed.'),))}),
+            'Cancel a work item that no process is running. A volume that waits for a pool gets '
+            'the status error, a volume that was to be deleted is kept, and data that may remain '
+            'on a pool is left there.', 'manage_work.cancel', (
+                Argument('work_id', 'ID of the work item, as listed.'),))}),
 }
 
 

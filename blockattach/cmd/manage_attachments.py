@@ -40,7 +40,7 @@ def derive(conf: cfg.ConfigOpts) -> None:
     """
     noun = conf.noun
     if (noun.volume_id is None) != noun.counts:
-        raise errors.ConfigurationError(reason='name a volume, or say --counts')
+        raise errors.ConfigurationError(reason='specify either a volume or --counts')
     database = dependencies.open_database(conf)
     if noun.counts:
         derived.counts(database)
@@ -53,14 +53,15 @@ def derive(conf: cfg.ConfigOpts) -> None:
 
 def _print(built: one_shot.Checking, found: list[observed.Violation]) -> None:
     for host in built.unseen:
-        print(f'The target of {host} is in the memory of its service: it is not asked.')
+        print(f'Skipping the target of {host}, which is in the memory of its service.')
     for host, reason in built.checker.silent.items():
-        print(f'The target of {host} does not answer, its rows are compared without it: {reason}')
+        print(f'The target of {host} does not respond, its rows are compared without the target: '
+              f'{reason}')
     if not built.seen and not built.unseen:
-        print('No backend is configured here: the rows are compared with each other only.')
+        print('No backend is configured. The rows are compared with each other only.')
     for one in found:
         of = one.attachment_id or one.volume_id
         print(f'{one.promise} {one.invariant} ({one.severity}): '
               f'{f"{of} " if of else ""}{one.said}')
         print(f'    repair with: {one.repair}')
-    print(f'{len(found)} violations' if found else 'No violation.')
+    print(f'{len(found)} violations' if found else 'No violations.')

@@ -35,7 +35,7 @@ def sync(conf: cfg.ConfigOpts) -> None:
         migrate.upgrade(opened)
         if migrate.version(opened) != migrate.expected():
             for hindrance in dependencies.finish_upgrade(conf, dependencies.open_database(conf)):
-                print(f'The schema is expanded, and not contracted: {hindrance}.')
+                print(f'The schema was expanded but not contracted: {hindrance}.')
 
 
 def _contract(conf: cfg.ConfigOpts) -> None:
@@ -67,7 +67,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
                 [(one.name, one.found, one.done, one.remaining) for one in results])
     for one in results:
         if one.failure is not None:
-            _failed(f'cannot go on with {one.name}: see the log', FAILED)
+            _failed(f'migration {one.name} failed, see the log', FAILED)
     done = sum(one.done for one in results)
     if any(one.failure for one in results) and (most is None or not done):
         return FAILED
@@ -87,7 +87,7 @@ def purge(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigurationError(
             reason=f'age_in_days must be at least 0, and less than {epoch.days}')
     found = purging.purge(database, datetime.timedelta(days=days), most, conf.noun.dry_run, batch)
-    print_table(('TABLE', 'WOULD GO' if conf.noun.dry_run else 'GONE'), found)
+    print_table(('TABLE', 'WOULD BE PURGED' if conf.noun.dry_run else 'PURGED'), found)
 
 
 def print_table(head: tuple[str, ...], rows: list[Any]) -> None:

@@ -65,7 +65,7 @@ def _print(found: report.Report, form: str, wrote: bool) -> None:
             'changed': [one._asdict() for one in found.changed],
             'refused': [one._asdict() for one in found.refused]}, indent=2))
         return
-    manage_db.print_table(('TABLE', 'FOUND', 'THERE', 'TAKEN'), [
+    manage_db.print_table(('TABLE', 'FOUND', 'EXISTING', 'IMPORTED'), [
         (name, count, found.there[name], found.taken[name])
         for name, count in found.found.items()])
     for head, table, findings in (('changed', importing.CHANGED, found.changed),
@@ -73,7 +73,7 @@ def _print(found: report.Report, form: str, wrote: bool) -> None:
         _print_findings(head, table, findings)
     for code, count in sorted(found.left.items()):
         if count:
-            print(f'left ({count}): {importing.LEFT[code].text}')
+            print(f'not imported ({count}): {importing.LEFT[code].text}')
     if not wrote:
         print('Nothing was written.')
 

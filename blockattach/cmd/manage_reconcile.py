@@ -28,7 +28,7 @@ def run(conf: cfg.ConfigOpts) -> int:
                     found += backend.run(noun.dry_run)
                 except errors.BackendError as exc:
                     raise errors.ConfigurationError(
-                        reason=f'cannot ask the target of {host}: {exc}') from exc
+                        reason=f'cannot query the target of {host}: {exc}') from exc
     if noun.format == 'json':
         print(json.dumps({'dry_run': noun.dry_run, 'backends': list(opened.backends),
                           'backends_not_asked': opened.unseen,
@@ -40,14 +40,14 @@ def run(conf: cfg.ConfigOpts) -> int:
 
 def _print(opened: wiring.OneShots, found: list[repair.Finding]) -> None:
     for host in opened.unseen:
-        print(f'The target of {host} is in the memory of its service: it is not asked.')
+        print(f'Skipping the target of {host}, which is in the memory of its service.')
     if not opened.backends and not opened.unseen:
-        print('No backend is configured here.')
+        print('No backend is configured.')
     for one in found:
         of = ' '.join(filter(None, (one.volume_id, one.attachment_id, one.initiator)))
         print(f'{one.host} {one.drift} {of}: {one.said}')
         print(f'    {one.remedy}: {one.outcome}')
-    print(f'{len(found)} differences' if found else 'No difference.')
+    print(f'{len(found)} differences' if found else 'No differences.')
 
 
 def stop_target(conf: cfg.ConfigOpts) -> None:
@@ -56,4 +56,4 @@ def stop_target(conf: cfg.ConfigOpts) -> None:
     :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
     """
     pid = volume.stop_tgtd(conf, conf.noun.force)
-    print('No tgtd runs.' if pid is None else f'tgtd (process {pid}) is stopped.')
+    print('No tgtd is running.' if pid is None else f'tgtd (process {pid}) stopped.')

@@ -59,16 +59,16 @@ def _refuse_other_hosts(conf: cfg.ConfigOpts, database: engine.Database) -> None
     others.discard(settings.host)
     if others:
         raise errors.ConfigurationError(
-            reason='cannot rotate in one step: services of other hosts are up '
-                   f'({", ".join(sorted(others))}): go by --prepare, --promote, --reseal and '
-                   '--finish, and bring the key file to each host after each step')
+            reason='cannot rotate the keys in one step while services of other hosts are up '
+                   f'({", ".join(sorted(others))}). Run --prepare, --promote, --reseal and '
+                   '--finish, and copy the key file to each host after each step')
 
 
 def _print_keys(database: engine.Database) -> None:
     counts = key_rotation.counts(database)
     ours = [key.id for key in database.sealer.ring()]
-    others = sorted(str(key_id or 'not noted') for key_id in counts.keys() - set(ours))
-    named = {key_id or 'not noted': number for key_id, number in counts.items()}
+    others = sorted(str(key_id or 'unknown') for key_id in counts.keys() - set(ours))
+    named = {key_id or 'unknown': number for key_id, number in counts.items()}
     manage_db.print_table(
         ('KEY', 'USE', 'CREDENTIALS'),
         [(key_id, 'seals' if [key_id] == ours[:1] else 'opens' if key_id in ours else '',

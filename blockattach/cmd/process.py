@@ -138,8 +138,9 @@ class Signals:
 
     def _cut_off(self, _number: int, _frame: FrameType | None) -> None:
         # What is interrupted may be a line on its way to the log.
-        os.write(_STANDARD_ERROR, f'{self._name}: cut off after {self.shutdown_timeout} seconds: '
-                 'what still ran is left to others, or to its deadlines\n'.encode())
+        os.write(_STANDARD_ERROR, f'{self._name}: shutdown timed out after '
+                 f'{self.shutdown_timeout} seconds, unfinished work is left to other processes or '
+                 'expires\n'.encode())
         # In a thread: what this one holds it may wait for, as for a database that hangs.
         leaving = threading.Thread(target=self.abandon, daemon=True)
         leaving.start()

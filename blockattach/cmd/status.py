@@ -13,9 +13,10 @@ from blockattach.health import report
 
 NAME = 'blockattach-status'
 HEALTH = 'health'
-TEXT = 'Report how a process is, or what is left to do of an upgrade.'
-_HEALTH_TEXT = ('Print whether a process works, from the file that it writes. Exit status 0: it '
-                'does; 1: it does not, or its file is too old or cannot be read.')
+TEXT = 'Report the health of a process, or the state of an upgrade.'
+_HEALTH_TEXT = ('Report the health of a process from its health file. Exit status: 0 if the '
+                'process is healthy, 1 if the process is unhealthy, or if the file is too old or '
+                'cannot be read.')
 
 
 def main() -> int:
@@ -38,12 +39,11 @@ def add_health(subparsers: Any) -> None:
 
 def _health_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--file', required=True, metavar='FILE',
-                        help='File that [health] file names, with the name of the process in '
-                             'it.')
+                        help='Health file of the process, as [health] file names it.')
     parser.add_argument('--max-age', type=float, metavar='SECONDS',
-                        help='How old the file may be. Default: three intervals of its writer.')
+                        help='Maximum age of the file. Default: three intervals of its writer.')
     parser.add_argument('--live', action='store_true',
-                        help='Check only that the process runs, not that it can work.')
+                        help='Check only that the process is alive, not that it is ready.')
     parser.set_defaults(ask=_health)
 
 
@@ -57,7 +57,7 @@ def _health(arguments: argparse.Namespace) -> int:
     oldest = (found.interval * report.MISSED_INTERVALS if arguments.max_age is None
               else arguments.max_age)
     if age > oldest:
-        print(f'{found.process} is silent: {arguments.file} is {age:.0f} seconds old')
+        print(f'{found.process} stopped reporting: {arguments.file} is {age:.0f} seconds old')
         return 1
     for name, wrong in found.wrong.items():
         print(f'{name}: {wrong}')

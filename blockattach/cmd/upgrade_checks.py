@@ -35,8 +35,8 @@ _WIDTH = 60
 """Width of a line of details, as in oslo.upgradecheck."""
 
 _TEXT = 'Check the installation before, during and after an upgrade.'
-_CHECK_TEXT = ('Check the installation. Exit status 0: nothing is left; 1: warnings; 2: failures; '
-               '255: it could not be found out.')
+_CHECK_TEXT = ('Check the installation. Exit status: 0 if all checks succeed, 1 if there are '
+               'warnings, 2 if there are failures, 255 if the checks cannot run.')
 
 _IN_PROCESS = ('inproc', 'fake')
 
@@ -61,13 +61,15 @@ def pin(at: database_checks.Installation) -> Result:
         return Result(Code.FAILURE, f'{exc}.')
     behind = at.expanded and at.behind()
     if spoken is history.RELEASES[-1]:
-        return Result(Code.FAILURE, 'Services of an older release run, and [rpc] release does not '
-                                    'name it: they would be sent what they do not know.'
+        return Result(Code.FAILURE, 'Services of an older release are running, but [rpc] release '
+                                    'does not name that release, so they would receive messages '
+                                    'that they do not support.'
                       ) if behind else database_checks.ok()
     if behind:
-        return Result(Code.SUCCESS, f'[rpc] release = {named}, as long as an older release runs.')
-    return Result(Code.WARNING, f'[rpc] release = {named}: if no process of that release is left, '
-                                'not even an API, set it to auto and restart the processes.')
+        return Result(Code.SUCCESS, f'[rpc] release = {named}, while an older release is running.')
+    return Result(Code.WARNING, f'[rpc] release = {named}. If no process of that release is left, '
+                                'including APIs, set the option to auto and restart the '
+                                'processes.')
 
 
 def bus(at: database_checks.Installation) -> Result:
@@ -75,19 +77,21 @@ def bus(at: database_checks.Installation) -> Result:
     settings = rpc_conf.settings(at.conf)
     url = oslo_messaging.TransportURL.parse(at.conf)
     if url.transport in _IN_PROCESS:
-        return Result(Code.FAILURE, 'transport_url leads nowhere but into the own process, while '
-                                    'the database is shared: separate processes need a broker.'
+        return Result(Code.FAILURE, 'transport_url only connects services of the same process, '
+                                    'but the database is shared. Separate processes need a '
+                                    'message broker.'
                       ) if at.engine.dialect.name != 'sqlite' else database_checks.ok()
     if settings.second_transport_url:
-        return Result(Code.WARNING, '[rpc] second_transport_url is still set: once every process '
-                                    'sends to transport_url, remove it.')
+        return Result(Code.WARNING, '[rpc] second_transport_url is still set. Remove the option '
+                                    'once every process sends to transport_url.')
     if url.transport == rpc_conf.HTTP:
         return database_checks.ok()
     classic = [name for name in ('rabbit_quorum_queue', 'rabbit_transient_quorum_queue')
                if not strutils.bool_from_string(url.query.get(name, at.conf[rabbit.GROUP][name]))]
-    return Result(Code.WARNING, f'{", ".join(classic)}: off. Such queues do not outlive their '
-                                'node; see "From classic to quorum queues" in the guide of '
-                                'upgrades.') if classic else database_checks.ok()
+    return Result(Code.WARNING, f'Disabled options: {", ".join(classic)}. Classic queues do not '
+                                'survive the loss of their node. See "From classic to quorum '
+                                'queues" in the upgrade guide.'
+                  ) if classic else database_checks.ok()
 
 
 def options(at: database_checks.Installation) -> Result:
@@ -124,16 +128,16 @@ Check = Callable[[database_checks.Installation], Result]
 # In the order in which an upgrade goes.
 CHECKS: tuple[tuple[str, Check], ...] = (
     ('Schema', database_checks.schema),
-    ('Schema of servers', database_checks.schema_of_servers),
-    ('Text in the database', database_checks.text),
+    ('Compute schema', database_checks.schema_of_servers),
+    ('Database character set', database_checks.text),
     ('Sealing keys', database_checks.keys),
-    ('Names of options', options),
+    ('Option names', options),
     ('Policy file', policy),
     ('Message bus', bus),
     ('Services of older releases', database_checks.services),
-    ('Release that is spoken', pin),
-    ('Rows', database_checks.rows),
-    ('What only older releases need', database_checks.contraction),
+    ('RPC release', pin),
+    ('Online data migrations', database_checks.rows),
+    ('Schema contraction', database_checks.contraction),
 )
 
 
@@ -181,7 +185,7 @@ def add_upgrade(subparsers: Any) -> None:
     verbs = upgrade.add_subparsers(dest='verb', required=True)
     check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)
     process.name_choices(verbs, verbs.choices)
-    check.add_argument('--json', action='store_true', help='Print JSON, not a table.')
+    check.add_argument('--json', action='store_true', help='Print JSON instead of a table.')
     check.set_defaults(ask=_check)
 
 

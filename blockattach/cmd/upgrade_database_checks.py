@@ -55,7 +55,7 @@ def ok() -> Result:
 
 
 def _later() -> Result:
-    return Result(Code.WARNING, 'This can be checked once the schema is expanded.')
+    return Result(Code.WARNING, 'This check requires the expanded schema.')
 
 
 def schema(at: Installation) -> Result:
@@ -64,12 +64,12 @@ def schema(at: Installation) -> Result:
         return ok()
     known = {step.revision for step in migrate.scripts().walk_revisions()}
     if at.found.expand is not None and at.found.expand not in known:
-        return Result(Code.FAILURE, f'The database is of a newer release: it is at revision '
-                                    f'{at.found.expand}, this release ends at '
+        return Result(Code.FAILURE, f'The database is at revision {at.found.expand} of a newer '
+                                    f'release. The latest revision of this release is '
                                     f'{at.expected.expand}.')
-    return Result(Code.FAILURE, f'The database is at revision {at.found.expand} and not at '
-                                f'{at.expected.expand}: run blockattach-manage db sync --expand '
-                                'before the first process of this release starts.')
+    return Result(Code.FAILURE, f'The database is at revision {at.found.expand}, but this release '
+                                f'requires {at.expected.expand}. Run blockattach-manage db sync '
+                                '--expand before the first process of this release starts.')
 
 
 def schema_of_servers(at: Installation) -> Result:
@@ -88,7 +88,7 @@ def text(at: Installation) -> Result:
         if kind == 'postgresql':
             found = str(connection.scalar(sa.text('SHOW server_encoding')))
             return ok() if found == 'UTF8' else Result(
-                Code.WARNING, f'The database is encoded in {found}: make one in UTF8.')
+                Code.WARNING, f'The database encoding is {found}. Create a database with UTF8.')
         if kind != 'mysql':
             return ok()
         others = connection.execute(sa.text(
@@ -96,7 +96,7 @@ def text(at: Installation) -> Result:
             "WHERE table_schema = DATABASE() AND table_name <> 'alembic_version' "
             'ORDER BY table_name')).all()
     wrong = [name for name, collation in others if not str(collation).startswith(_TEXT)]
-    return Result(Code.WARNING, f'Tables are not in {_TEXT}: {", ".join(wrong)}. Convert them '
+    return Result(Code.WARNING, f'Tables do not use {_TEXT}: {", ".join(wrong)}. Convert them '
                                 'with ALTER TABLE ... CONVERT TO.') if wrong else ok()
 
 
@@ -106,15 +106,16 @@ def rows(at: Installation) -> Result:
         return _later()
     left = online_migrations.remaining(at.database)
     listed = ', '.join(f'{number} for {name}' for name, number in left.items())
-    return Result(Code.WARNING, f'Rows are left to be migrated: {listed}. Run blockattach-manage '
+    return Result(Code.WARNING, f'Rows must be migrated: {listed}. Run blockattach-manage '
                                 'db online_data_migrations.') if left else ok()
 
 
 def services(at: Installation) -> Result:
     """Whether the last process of an older release has ended."""
     behind = at.behind() if at.expanded else []
-    return Result(Code.WARNING, f'Of an older release: {", ".join(behind)}. Replace them; look at '
-                                'the APIs too, which are not in the list of services.'
+    return Result(Code.WARNING, f'Services of an older release: {", ".join(behind)}. Upgrade '
+                                'them, and the API processes, which are not in the list of '
+                                'services.'
                   ) if behind else ok()
 
 
@@ -122,9 +123,9 @@ def contraction(at: Installation) -> Result:
     """Whether what only older releases need has gone."""
     if not at.expanded or at.found.contract == at.expected.contract:
         return ok() if at.expanded else _later()
-    return Result(Code.WARNING, 'The schema still holds what only older releases need: run '
+    return Result(Code.WARNING, 'The schema still contains what only older releases need. Run '
                                 'blockattach-manage db sync --contract when the last of their '
-                                'processes has ended.')
+                                'processes has stopped.')
 
 
 def keys(at: Installation) -> Result:
@@ -132,8 +133,9 @@ def keys(at: Installation) -> Result:
     if not at.expanded:
         return _later()
     if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):
-        return Result(Code.FAILURE, f'{at.core.seal_key_file} is not there: copy it from a host '
-                                    'that has it.') if key_rotation.counts(at.database) else ok()
+        return Result(Code.FAILURE, f'{at.core.seal_key_file} does not exist. Copy the file '
+                                    'from a host that has it.'
+                      ) if key_rotation.counts(at.database) else ok()
     sealer = dependencies.open_sealer(at.conf, at.core, at.engine)
     try:
         key_rotation.check(engine.Database(at.engine, sealer, at.database.clock))

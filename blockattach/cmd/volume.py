@@ -5,7 +5,7 @@ import sys
 from blockattach.cmd import process
 
 NAME = 'blockattach-volume'
-TEXT = 'Run the backends of this host: create volumes and export them to consumers.'
+TEXT = 'Run the volume manager, which creates and exports the volumes of the backends of a host.'
 load = functools.partial(process.load_services, NAME, 'volume')
 
 

@@ -83,7 +83,7 @@ class AgentEndpoint(interface.AgentInterface):
                arguments: Sequence[Any]) -> Any:
         """Do another one by a lease."""
         if name not in _FENCED:
-            raise errors.InvalidInput(reason=f'cannot do {name} by a lease')
+            raise errors.InvalidInput(reason=f'method {name} does not accept a lease')
         # What an older one has begun comes to its end first.
         with self._lock(server_id):
             self._fence.admit(server_id, generation)
@@ -185,8 +185,8 @@ class AgentEndpoint(interface.AgentInterface):
         """Run one call on a server. `_foreseen` translates its errors."""
         with self._lock(server_id), _foreseen(act, server_id, volume_id):
             yield
-        log.step(LOG, 'Server has changed on its host', server_id=server_id, volume_id=volume_id,
-                 work=act)
+        log.step(LOG, 'Server operation completed on host', server_id=server_id,
+                 volume_id=volume_id, work=act)
 
 
 @contextlib.contextmanager
@@ -202,7 +202,7 @@ def _foreseen(act: str, server_id: str | None = None,
     except errors.BlockattachError:
         raise
     except Exception as exc:
-        LOG.exception('Failed to run call on the host%s', log.fields(
+        LOG.exception('Failed to run operation on host%s', log.fields(
             server_id=server_id, volume_id=volume_id))
         if errors.is_defect(exc):
             raise errors.HostDefect(act=act, error=type(exc).__name__) from exc
@@ -230,4 +230,4 @@ class Reporter:
             self._conductor.report(
                 context.admin_context(), self._name, self._kind, self._version, self._servers())
         except errors.ServiceUnreachable as exc:
-            LOG.warning('Cannot report to the compute API%s', log.fields(reason=exc))
+            LOG.warning('Failed to report to the compute API%s', log.fields(reason=exc))

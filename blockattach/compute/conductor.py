@@ -159,7 +159,7 @@ class Conductor(interface.ConductorInterface):
         """Take up acts that nobody is at; how many."""
         taken = self._tools.store.take_over(self._owner, self._lease_seconds)
         for act in taken:
-            LOG.warning('Act was interrupted and is taken up%s', log.fields(
+            LOG.warning('Taking over interrupted server action%s', log.fields(
                 server_id=act.server_id, work=act.verb))
             self._submit(self._take_up, act, _caller(act))
         self._reports.look()
@@ -211,16 +211,16 @@ class Conductor(interface.ConductorInterface):
         try:
             go_on(doing, _fenced(doing, self._plans[act.verb](doing)))
         except errors.ServerNotFound:
-            LOG.info('Server is gone meanwhile%s', log.fields(server_id=act.server_id))
+            LOG.info('Server deleted during the action%s', log.fields(server_id=act.server_id))
             self._tools.store.drop(act)
         except errors.ActTakenOver as exc:
-            LOG.warning('Act is left to the process that has taken it over%s', log.fields(
+            LOG.warning('Server action taken over by another process%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
             # If only an agent says so: acts that share the server were taken over, twice.
             self._tools.store.leave(act)
         except Exception as exc:
             if not self._is_given_up(doing, exc):
-                LOG.error('Cannot go on with an act now; it is taken up again%s', log.fields(
+                LOG.error('Failed to continue server action, will retry%s', log.fields(
                     server_id=act.server_id, work=act.verb, reason=exc),
                     exc_info=not errors.is_known(exc))
                 self._tools.store.leave(act)
@@ -254,7 +254,7 @@ class Conductor(interface.ConductorInterface):
         for act in acts:
             exc = failed.get(act.server_id)
             if exc is not None:
-                LOG.warning('Cannot build a server%s', log.fields(
+                LOG.warning('Failed to build server%s', log.fields(
                     server_id=act.server_id, reason=exc), exc_info=(
                         None if errors.is_known(exc) else exc))
                 self._guarded(act, caller, functools.partial(self._undo, reason=_reason(exc)))
@@ -271,7 +271,7 @@ class Conductor(interface.ConductorInterface):
         self._finish(doing, plan)
 
     def _undo(self, doing: work.Work, plan: work.Plan,
-              reason: str = 'the compute API was cut off in the middle of it') -> None:
+              reason: str = 'the compute API was interrupted during the action') -> None:
         failed = plan.failed
         for step in reversed(plan.undoable):
             try:
@@ -303,7 +303,7 @@ class Conductor(interface.ConductorInterface):
         if lifecycle.VERBS[doing.act.verb].becomes is _V.DELETED:
             self._notify(doing, notices.END)
             self._tools.store.remove(doing.act)
-            log.step(LOG, 'Server is deleted', server_id=doing.act.server_id)
+            log.step(LOG, 'Server deleted', server_id=doing.act.server_id)
         else:
             self._succeed([doing], plan)
 
@@ -326,14 +326,14 @@ class Conductor(interface.ConductorInterface):
         for doing in doings:
             act = doing.act
             if act not in ended:
-                LOG.warning('Act is left to the process that has taken it over%s', log.fields(
+                LOG.warning('Server action taken over by another process%s', log.fields(
                     server_id=act.server_id, work=act.verb))
                 continue
             self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
             if fault is None:
-                log.step(LOG, 'Act is done', server_id=act.server_id, work=act.verb)
+                log.step(LOG, 'Server action completed', server_id=act.server_id, work=act.verb)
             else:
-                LOG.warning('Cannot do an act on a server%s', log.fields(
+                LOG.warning('Failed to complete server action%s', log.fields(
                     server_id=act.server_id, work=act.verb, reason=fault))
         if others_wait:
             self.look()
@@ -378,9 +378,9 @@ def _reason(exc: BaseException) -> str:
     """Return the text that clients see for a failure."""
     if not errors.is_defect(exc):
         return str(exc)
-    LOG.error('Server operation failed because of a programming error', exc_info=exc)
-    return (f'cannot do that: a programming error ({type(exc).__name__}). The log of the compute '
-            'API has the traceback')
+    LOG.error('Failed to complete server action because of a programming error', exc_info=exc)
+    return (f'the action failed because of a programming error ({type(exc).__name__}). The '
+            'traceback is in the log of the compute API')
 
 
 def _is_refused(doing: work.Work, exc: Exception) -> bool:

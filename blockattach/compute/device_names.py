@@ -20,14 +20,15 @@ def chosen(wanted: str | None, taken: Iterable[str]) -> str:
     """
     places = {found['place'] for one in taken if (found := _NAME.fullmatch(one))}
     if len(places) >= MOST:
-        raise errors.ServerRequestInvalid(reason=f'a server has at most {MOST} volumes')
+        raise errors.ServerRequestInvalid(
+            reason=f'the server already has {MOST} volumes, which is the maximum')
     if not wanted:
         free = next(letter for letter in _LETTERS if letter not in places)
         return f'/dev/vd{free}'
     asked = _NAME.fullmatch(wanted)
     if asked is None:
         raise errors.ServerRequestInvalid(
-            reason=f'{errors.shortened(wanted)} is no device name')
+            reason=f'The supplied device path ({errors.shortened(wanted)}) is invalid.')
     if asked['place'] in places:
         raise errors.ServerRequestInvalid(
             reason=f'The supplied device path ({wanted}) is in use.')

@@ -35,7 +35,7 @@ class Fence:
             newest = self._newest.get(server_id, _FIRST)
             if generation < newest:
                 raise errors.ActTakenOver(
-                    f'lease {generation} on server {server_id} is over: lease {newest} is newer')
+                    f'lease {generation} on server {server_id} was superseded by lease {newest}')
             # Nothing is older than the first.
             if generation > self._kept.get(server_id, _FIRST):
                 self._keep({**self._kept, server_id: generation})

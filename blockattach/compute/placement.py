@@ -26,8 +26,9 @@ def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevi
         fit = [agent.host for agent in up if not read_only or heeds_modes(agent)]
         if not fit:
             raise errors.ServerRequestInvalid(reason=(
-                'No valid host was found. ' + (f'Host {wanted} is not up, or too old.' if wanted
-                                               else 'No agent is up that could run it.')))
+                'No valid host was found. ' + (
+                    f'The agent of host {wanted} is down or too old.' if wanted
+                    else 'No suitable agent is up.')))
         chosen.append(min(fit, key=lambda host: (busy[host], host)))
         busy[chosen[-1]] += 1
     return chosen

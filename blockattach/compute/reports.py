@@ -88,7 +88,7 @@ class Reports:
             if (host, server_id) in self._ending:
                 return
             self._ending.add((host, server_id))
-        LOG.warning('Destroying server that must not run on this host%s', log.fields(
+        LOG.warning('Destroying guest, server assigned to another host%s', log.fields(
             server_id=server_id, host=host))
         ended = self._executor.submit(self._end, ctxt, host, version, server_id)
         ended.add_done_callback(lambda _done: self._ending.discard((host, server_id)))
@@ -109,7 +109,7 @@ class Reports:
         try:
             agent.destroy(caller, server_id)
         except errors.BlockattachError as exc:
-            LOG.warning('Cannot end a server on a host; it is tried again%s', log.fields(
+            LOG.warning('Failed to destroy server on host, will retry%s', log.fields(
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_power(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
@@ -119,9 +119,9 @@ class Reports:
             if (server.vm_state is lifecycle.VmState.ACTIVE and server.host == host
                     and self._agents.on(host).servers(ctxt).get(server_id) == base.Power.STOPPED
                     and self._store.has_stopped(server)):
-                LOG.warning('Server has stopped by itself%s', log.fields(server_id=server_id))
+                LOG.warning('Server stopped unexpectedly%s', log.fields(server_id=server_id))
         except errors.BlockattachError as exc:
-            LOG.warning('Cannot compare the state of a server; it is tried again%s', log.fields(
+            LOG.warning('Failed to compare server state with host, will retry%s', log.fields(
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_disks(self, host: str, server_id: str) -> None:
@@ -137,7 +137,7 @@ class Reports:
             # It is gone, or has a volume no more: there is nothing to detach.
             pass
         except errors.BlockattachError as exc:
-            LOG.warning('Cannot compare the disks of a server; it is tried again%s', log.fields(
+            LOG.warning('Failed to compare server volumes with host, will retry%s', log.fields(
                 server_id=server_id, host=host, reason=exc))
             return
         self._returned.discard((host, server_id))
@@ -147,7 +147,7 @@ class Reports:
         caller = context.RequestContext(project_id=server.project_id, user_id=server.user_id,
                                         is_admin=True, overwrite=False)
         for volume_id in disks.keys() - known:
-            LOG.warning('Server has a disk that was given back; it is detached%s', log.fields(
+            LOG.warning('Detaching volume not recorded for server%s', log.fields(
                 server_id=server.id, volume_id=volume_id, host=server.host))
             # As one of its volumes until then: nobody gives it the same one anew meanwhile.
             self._detach(caller, server.id, records.BlockDevice(

@@ -355,7 +355,7 @@ def _part(body: Mapping[str, Any], name: str) -> Any:
     :raises StorageUnavailable: the response is incomplete or not from block storage
     """
     if name not in body:
-        raise errors.StorageUnavailable(reason=f'the response has no {name}')
+        raise errors.StorageUnavailable(reason=f'the response does not contain {name}')
     return body[name]
 
 
@@ -376,5 +376,5 @@ def _error(status: int, message: str) -> errors.BlockattachError:
         return errors.NotAuthorized(message)
     if status < 500 and status != 409:
         return errors.ServerRequestInvalid(reason=message)
-    LOG.warning('Block storage refuses%s', log.fields(code=status, reason=message))
+    LOG.warning('Block storage request failed%s', log.fields(code=status, reason=message))
     return errors.StorageUnavailable(reason=message)

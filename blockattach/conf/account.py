@@ -32,26 +32,28 @@ class AccountSettings:
     """The options of such a group as a client takes them; addresses without slash at the end."""
 
     auth_type: str | None = groups.option(cfg.StrOpt, help=(
-        'keystoneauth plugin of the account with which this service authenticates, such as '
-        'v3password or v3applicationcredential. The options of the plugin belong in this '
-        'group. Empty: username and password.'))
+        'keystoneauth plugin with which this service authenticates, such as v3password or '
+        'v3applicationcredential. Set the options of the plugin in this group. If unset, username '
+        'and password are used.'))
     auth_section: str | None = groups.option(cfg.StrOpt, help=(
-        'Group that contains auth_type and the options of the plugin. Empty: this group.'))
+        'Group that contains auth_type and the options of the plugin. Defaults to this group.'))
     auth_url: str | None = groups.option(
         cfg.URIOpt, read=address, schemes=['http', 'https'], help=(
-            'Where Keystone is: the service is looked up in the catalog.'))
+            'URL of Keystone. The endpoint of the service is looked up in the catalog.'))
     region_name: str | None = groups.option(cfg.StrOpt, help=(
-        'Region of the service in the catalog. Empty: the first one.'))
+        'Region of the service in the catalog. If unset, the first region is used.'))
     interface: str | tuple[str, ...] = groups.option(
         cfg.ListOpt, 'valid_interfaces', default=['public'], deprecated_name='interface',
         item_type=types.String(choices=_INTERFACES), help=(
-            'Interfaces of the endpoint in the catalog (public, internal, admin). The first '
-            'interface that exists is used.'))
+            'Interfaces of the endpoint in the catalog (public, internal, admin), in order of '
+            'preference. The first interface that exists is used.'))
     endpoint_override: str | None = groups.option(
         cfg.URIOpt, read=address, schemes=['http', 'https'], help=(
-            'Where the service is: no catalog is looked into.'))
+            'URL of the service, which is used instead of looking up the endpoint in the '
+            'catalog.'))
     username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
-        'Account by which this service asks for itself. Needs auth_url.'))
+        'User name with which this service authenticates for its own requests. Requires '
+        'auth_url.'))
     password: str | None = groups.option(cfg.StrOpt, secret=True, help='Password of username.')
     user_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
         'Domain of username.'))
@@ -60,14 +62,15 @@ class AccountSettings:
     project_domain_name: str = groups.option(cfg.StrOpt, default='Default', help=(
         'Domain of project_name.'))
     cafile: str | None = groups.option(cfg.StrOpt, help=(
-        'Certificates of the authorities of the service and of Keystone. Empty: '
-        "the system's."))
+        'CA bundle (PEM) that verifies the certificates of the service and of Keystone. If unset, '
+        'the CA bundle of the system is used.'))
     insecure: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Do not verify TLS certificates. Tokens can then be intercepted.'))
+        'Disable the verification of TLS certificates. Tokens can then be intercepted.'))
     certfile: str | None = groups.option(cfg.StrOpt, help=(
-        'Client certificate of this service (PEM), for servers that require one.'))
+        'Client certificate of this service (PEM), for servers that require a client '
+        'certificate.'))
     keyfile: str | None = groups.option(cfg.StrOpt, help=(
-        'Private key of certfile (PEM). Empty: certfile contains the key.'))
+        'Private key of certfile (PEM). If unset, certfile must contain the key.'))
     plugin: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
 
     @property
@@ -106,7 +109,7 @@ def read(conf: cfg.ConfigOpts, group: str, kind: type[_A]) -> _A:
                if option.required and option.dest not in plugin]
     if missing:
         raise locations.refusal(conf, section, _TYPE,
-                                f'cannot log in to Keystone without {", ".join(missing)}')
+                                f'cannot authenticate to Keystone without {", ".join(missing)}')
     return groups.read(conf, group, kind, auth_type=str(conf[section][_TYPE]), plugin=plugin,
                        auth_url=address(plugin.get('auth_url')))
 
@@ -130,7 +133,8 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
     try:
         loader: loading.BaseLoader[Any] = loading.get_plugin_loader(name)
     except exceptions.NoMatchingPlugin as exc:
-        raise locations.refusal(conf, section, _TYPE, f'cannot log in to Keystone: {exc}') from exc
+        raise locations.refusal(conf, section, _TYPE,
+                                f'cannot authenticate to Keystone: {exc}') from exc
     for option in loading.get_auth_plugin_conf_options(loader):
         # Options of this service with the same name are read as well.
         with contextlib.suppress(cfg.DuplicateOptError):

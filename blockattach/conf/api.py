@@ -35,36 +35,38 @@ class QueueSettings:
     ``backend_size`` may wait for a backend that is slow."""
 
     work_places: int = groups.option(cfg.IntOpt, 'threads', default=8, min=1, help=(
-        'How many requests one process (of the API, or blockattach-control) works on '
-        'at the same time. One that waits for another process, as for a backend, is '
-        'not counted. More than keep its processor busy make it slower.'))
+        'Number of requests that one API process, or blockattach-control, processes at the same '
+        'time. A request that waits for another process, such as a backend, does not count. A '
+        'value greater than one processor can serve makes the process slower.'))
     threads: int = groups.option(
         cfg.IntOpt, 'request_threads', default=1024, min=2, max=32768, help=(
-            'How many requests the built-in server, or blockattach-control, has read at '
-            'the same time: those that are worked on, and those that wait for a slot '
-            'or for a backend, each in a thread. More than threads. Under another server '
-            'its own option says so.'))
+            'Number of threads for requests in the built-in server and in blockattach-control. A '
+            'request holds one thread while it is processed, and while it waits for a slot or for '
+            'a backend. Must not be less than threads. Other WSGI servers use their own options '
+            'instead.'))
     size: int = groups.option(cfg.IntOpt, 'queue_size', default=4096, min=0, max=65535, help=(
-        'How many requests may wait for a slot. One more is answered 503 at '
-        'once.'))
+        'Maximum number of requests that wait for a slot. Further requests are rejected '
+        'immediately with HTTP 503.'))
     timeout: float = groups.option(cfg.IntOpt, 'queue_timeout', default=30, min=1, max=3600, help=(
-        'Seconds that a request may wait for a slot, also for one at its backend. '
-        'Then it is answered 503, and nothing of it was begun.'))
+        'Maximum time in seconds that a request waits for a slot, including a slot at its '
+        'backend. When the time has passed, the request is rejected with HTTP 503 and has had no '
+        'effect.'))
     header_timeout: float = groups.option(cfg.IntOpt, default=10, min=1, max=3600, help=(
-        'Seconds in which a client must have sent the whole header of a request, from '
-        'its first byte. The built-in server answers 408 then. So long it keeps a '
-        'connection on which nothing comes.'))
+        'Maximum time in seconds between the first byte of a request and the end of its header. A '
+        'slower request is rejected by the built-in server with HTTP 408. An idle connection is '
+        'closed after the same time.'))
     body_timeout: float = groups.option(cfg.IntOpt, default=30, min=1, max=3600, help=(
-        'Seconds in which it must have sent the whole body, from the end of the '
-        'header. The built-in server answers 408 then.'))
+        'Maximum time in seconds between the end of the header of a request and the end of its '
+        'body. A slower request is rejected by the built-in server with HTTP 408.'))
     backend_places: int = groups.option(cfg.IntOpt, default=16, min=1, help=(
-        'How many requests of one process are at one backend at the same time. The '
-        'others wait in the queue of that backend.'))
+        'Maximum number of requests that one process sends to one backend at the same time. '
+        'Further requests wait in the queue of the backend.'))
     backend_size: int = groups.option(
         cfg.IntOpt, 'backend_queue_size', default=256, min=0, max=65535, help=(
-            'How many may wait in the queue of a backend however slow it is. More may, up '
-            'to queue_size, as long as it is fast enough for them to get a slot in time; '
-            'else they are answered 503 at once.'))
+            'Number of requests that can wait in the queue of a backend regardless of its speed. '
+            'More requests can wait, up to queue_size, as long as the backend is fast enough to '
+            'start them before queue_timeout; otherwise they are rejected immediately with HTTP '
+            '503.'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,15 +74,15 @@ class TlsFiles:
     """Paths of PEM files. ``client_ca`` is None where clients need no certificate."""
 
     cert: str = groups.option(cfg.StrOpt, 'tls_cert_file', required=True, help=(
-        'Certificate of the built-in server, with those between it and the root '
-        '(PEM). With it the server speaks HTTPS, TLS 1.2 or later, and only that. '
-        'Read anew on SIGHUP. Empty: HTTP.'))
+        'Certificate of the built-in server, followed by the intermediate certificates (PEM). If '
+        'set, the server accepts HTTPS only, with TLS 1.2 or later. The file is read again on '
+        'SIGHUP. If unset, the server accepts HTTP.'))
     key: str | None = groups.option(cfg.StrOpt, 'tls_key_file', help=(
-        'Its private key (PEM), without a passphrase. Empty: it stands in '
-        'tls_cert_file.'))
+        'Private key of tls_cert_file (PEM), without a passphrase. If unset, tls_cert_file must '
+        'contain the key.'))
     client_ca: str | None = groups.option(cfg.StrOpt, 'tls_client_ca_file', help=(
-        'CA certificates for clients (PEM): a client without a certificate signed by '
-        'one of them is refused. Empty: clients need none.'))
+        'CA certificates that verify client certificates (PEM). A client without a certificate '
+        'signed by one of these CAs is rejected. If unset, clients need no certificate.'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,12 +91,12 @@ class BasicAuthFiles:
 
     users: str = groups.option(
         cfg.StrOpt, 'http_basic_auth_user_file', default='/etc/blockattach/htpasswd', help=(
-            'Names and passwords for auth_strategy = http_basic, as "htpasswd -B" writes '
-            'them (bcrypt). A change counts at once.'))
+            'File with the user names and bcrypt password hashes for auth_strategy = http_basic, '
+            'in the format of "htpasswd -B". Changes take effect immediately.'))
     roles: str | None = groups.option(cfg.StrOpt, 'http_basic_auth_roles_file', help=(
-        'In which project and with which roles they act: lines of '
-        'user:project:role,role; others are refused. A change counts at '
-        'once. Empty: every user is an administrator.'))
+        'File with the project and the roles of each user, one user:project:role,role per line. A '
+        'user who is not listed is rejected. Changes take effect immediately. If unset, every '
+        'user is an administrator.'))
 
 
 def _without_slash(url: str | None) -> str | None:
@@ -107,53 +109,55 @@ class ApiSettings:
     where the server speaks plain HTTP."""
 
     host: str = groups.option(cfg.StrOpt, default='127.0.0.1', help=(
-        'Address that the built-in server listens on. With auth_strategy = noauth it '
-        'must be one of the loopback addresses.'))
+        'Address on which the built-in server listens. Must be a loopback address if '
+        'auth_strategy is noauth.'))
     port: int = groups.option(cfg.PortOpt, default=8776, help=(
-        'Port that the built-in server listens on. 0: the first free one.'))
+        'Port on which the built-in server listens. 0 selects a free port.'))
     queue: QueueSettings = groups.part(QueueSettings, QueueSettings())
     tls: TlsFiles | None = groups.part(TlsFiles, None)
     auth_strategy: AuthStrategy = groups.option(
         cfg.StrOpt, default=AuthStrategy.NOAUTH.value, read=AuthStrategy, choices=[
             (AuthStrategy.KEYSTONE.value,
-             'Believe Keystone (group [keystone_authtoken]).'),
+             'Keystone tokens, validated as configured in [keystone_authtoken].'),
             (AuthStrategy.HTTP_BASIC.value,
-             'Ask for a name and a password (http_basic_auth_user_file): for a service '
-             'without Keystone.'),
+             'HTTP basic authentication with the users of http_basic_auth_user_file, for a '
+             'deployment without Keystone.'),
             (AuthStrategy.NOAUTH.value,
-             'Believe what the client says of itself: X-Auth-Token is user:project or '
-             'user:project:role,role. Serves only clients on the same machine.')],
-        help='How the API authenticates callers.')
+             'No authentication. The client sets user, project, and roles itself: X-Auth-Token is '
+             'user:project or user:project:role,role. Only clients on the same machine are '
+             'served.')],
+        help='Authentication method of the API.')
     basic_auth: BasicAuthFiles = groups.part(BasicAuthFiles, BasicAuthFiles())
     osapi_max_limit: int = groups.option(cfg.IntOpt, default=1000, min=1, help=(
-        'The most items that one page of a list has.'))
+        'Maximum number of items in one page of a list.'))
     resource_query_filters_file: str | None = groups.option(
         cfg.StrOpt, help=(
-            'By what users may filter lists, as JSON: names of filters by resource, with a ~ '
-            'behind a name also by a part of the value. The form is that of the '
-            'resource_filters.json of Cinder, whose table is built in. Administrators are not '
-            'bound by it.'))
+            'JSON file with the filters that users can apply to lists, by resource. A name '
+            'followed by ~ also matches a part of the value. The format is that of '
+            'resource_filters.json of Cinder, whose content is the default. Administrators can '
+            'use any filter.'))
     max_request_body_size: int = groups.option(cfg.IntOpt, default=114688, min=1, help=(
-        'The largest body of a request in bytes; a larger one is answered 413.'))
+        'Maximum size of a request body in bytes. A larger request is rejected with HTTP 413.'))
     check_capabilities: CapabilityCheck = groups.option(
         cfg.StrOpt, default=CapabilityCheck.MESSAGE.value, read=CapabilityCheck, choices=[
-            (CapabilityCheck.OFF.value, 'Leave it to the scheduler to find out.'),
-            (CapabilityCheck.MESSAGE.value, 'Answer 202 as ever, and write the user message '
-                                            'that says why each pool refused at once; the '
-                                            'volume ends in error.'),
-            (CapabilityCheck.REJECT.value, 'Answer 400 with the reasons; no volume is made.')],
+            (CapabilityCheck.OFF.value, 'Do not check in the API. The scheduler rejects the '
+                                        'volume later.'),
+            (CapabilityCheck.MESSAGE.value, 'Accept the request with HTTP 202, and create the '
+                                            'user message with the reasons of each pool '
+                                            'immediately. The volume ends in status error.'),
+            (CapabilityCheck.REJECT.value, 'Reject the request with HTTP 400 and the reasons. No '
+                                           'volume is created.')],
         help=(
-            'What becomes of a request for a volume that no pool will do for, as far as '
-            'the pools have reported. Judged by the filters of [scheduler] '
-            'scheduler_default_filters that are our own; the reports are read anew every '
-            '[service] report_interval.'))
+            'How the API handles a request for a volume that no reported pool can hold. The check '
+            'applies the built-in filters in [scheduler] scheduler_default_filters to the pool '
+            'reports, which are read again every [service] report_interval seconds.'))
     cloned_volume_same_az: bool = groups.option(cfg.BoolOpt, default=True, help=(
-        'Answer 400 to a request for a volume that is made of a volume or a snapshot in '
-        'another availability zone. Else its pool is looked for, which is on the backend '
-        'of what it is made of all the same.'))
+        'Reject a request with HTTP 400 if the source volume or snapshot of the new volume is in '
+        'another availability zone. If false, the request is accepted, and the volume is created '
+        'on the backend of its source.'))
     public_endpoint: str | None = groups.option(cfg.StrOpt, read=_without_slash, help=(
-        'What clients call the API, without version: https://storage.example.org. '
-        'Used in the links of answers. Empty: what the client has called.'))
+        'URL of the API for clients, without the version, such as https://storage.example.org. '
+        'Used in the links of responses. If unset, links use the URL of the request.'))
 
 
 OPTS = groups.options(ApiSettings)
@@ -184,8 +188,7 @@ def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
     found = groups.read(conf, GROUP, QueueSettings)
     if found.threads < found.work_places:
         raise locations.refusal(
-            conf, GROUP, 'request_threads', 'cannot work on more requests than have a thread: '
-            'request_threads is less than threads')
+            conf, GROUP, 'request_threads', 'request_threads must not be less than threads')
     return found
 
 

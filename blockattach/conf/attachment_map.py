@@ -13,9 +13,10 @@ class MapSettings:
     """Whether it is served."""
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Serve /map: a page that draws volumes with the hosts and servers that use them. It holds '
-        'no data and is served without a token; what it shows it reads from this API with the '
-        'token of its viewer, who sees what the policy lets that token see.'))
+        'Serve the attachment map at /map. The page draws volumes with the hosts and servers that '
+        'use them. It contains no data and is served without a token. Its content is read from '
+        'this API with the token of the viewer, and is limited to the resources that the policy '
+        'allows for this token.'))
 
 
 OPTS = groups.options(MapSettings)

@@ -13,17 +13,17 @@ class AttachmentSettings:
     """Seconds of database time; 0: without end."""
 
     reserve_timeout: int = groups.option(cfg.IntOpt, default=86400, min=0, help=(
-        'Seconds after which an attachment is released that never got a connector, '
-        'unless its server may need it: Nova is asked, and where it cannot be asked, '
-        'what names a server stays. 0: never.'))
+        'Time in seconds after which an attachment that never received a connector is deleted, '
+        'unless its server may still need the attachment. Nova is asked about the server. If Nova '
+        'cannot be asked, attachments that name a server are kept. 0 disables the expiry.'))
     complete_timeout: int = groups.option(cfg.IntOpt, default=86400, min=0, help=(
-        'Seconds after which an attachment is ended that was connected and whose '
-        'consumer never completed it, unless its server may need it (as '
-        'reserve_timeout), or it names no server and its host is logged in. 0: '
-        'never.'))
+        'Time in seconds after which an attachment that was connected but never completed is '
+        'deleted. The attachment is kept if its server may still need it (see reserve_timeout), '
+        'or if it names no server and its host is logged in to the target. 0 disables the '
+        'expiry.'))
     detach_timeout: int = groups.option(cfg.IntOpt, default=3600, min=0, help=(
-        'Seconds after which a detach that was announced (os-begin_detaching) and has '
-        'not begun lapses: the volume is in-use again. 0: never.'))
+        'Time in seconds after which the volume of an announced detach (os-begin_detaching) that '
+        'was not started returns to status in-use. 0 disables the expiry.'))
 
 
 OPTS = groups.options(AttachmentSettings)

@@ -69,10 +69,10 @@ class ChangingFile(Generic[T]):
         except errors.ConfigurationError as exc:
             self._wrong = reason = str(exc)
         else:
-            LOG.info('Changed file is read anew%s', fields(path=self._path))
+            LOG.info('Changed file reloaded%s', fields(path=self._path))
             return
         # Beside the exception it would be logged twice.
-        LOG.error('Cannot read a changed file, its former content stays in force%s',
+        LOG.error('Failed to reload changed file, keeping the previous content%s',
                   fields(reason=reason))
 
     def _read(self) -> T:

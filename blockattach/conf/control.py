@@ -13,22 +13,23 @@ class ControlSettings:
     """Seconds of database time, and what is taken where a request says nothing."""
 
     backend_seconds: int = groups.option(cfg.IntOpt, default=90, min=1, help=(
-        'How long a backend may take to connect or disconnect one attachment before '
-        'the act counts as interrupted and is repeated or undone. More than the '
-        'time-out of a call over the bus.'))
+        'Time in seconds after which the connection or disconnection of an attachment is '
+        'considered interrupted, and is repeated or undone. Must be greater than [rpc] '
+        'call_timeout.'))
     schedule_seconds: int = groups.option(cfg.IntOpt, default=60, min=1, help=(
-        'How long the scheduler may take to place a new volume before it is asked '
-        'again, and the volume service to begin with a new snapshot.'))
+        'Time in seconds after which the request to the scheduler to place a new volume, or to '
+        'the volume service to create a new snapshot, is sent again.'))
     delete_seconds: int = groups.option(cfg.IntOpt, default=600, min=1, help=(
-        'How long a backend may take to remove a volume or a snapshot before it is asked '
-        'again.'))
+        'Time in seconds after which the request to a backend to delete a volume or a snapshot is '
+        'sent again.'))
     idempotency_key_seconds: int = groups.option(cfg.IntOpt, default=86400, min=1, help=(
-        'How long the Idempotency-Key of a request is remembered.'))
+        'Time in seconds for which the Idempotency-Key of a request is kept.'))
     default_volume_type: str = groups.option(cfg.StrOpt, default='__DEFAULT__', help=(
-        'Type of a volume that is created without one, in a project that has no default type.'))
+        'Volume type of a volume that is created without a type in a project that has no default '
+        'type.'))
     availability_zone: str = groups.option(
         cfg.StrOpt, 'storage_availability_zone', default='nova', help=(
-            'Zone of services and of volumes that name none.'))
+            'Availability zone of services, and of volumes that are created without a zone.'))
 
 
 OPTS = groups.options(ControlSettings)

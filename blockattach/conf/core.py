@@ -12,20 +12,21 @@ class CoreSettings:
     """Absolute paths, and seconds."""
 
     state_path: str = groups.option(cfg.StrOpt, required=True, help=(
-        'Folder for the embedded database, keys, volumes and sockets. Default: '
-        'blockattach in the XDG state directory of the user.'))
+        'Directory for the embedded database, keys, volumes, and sockets. Defaults to blockattach '
+        'in the XDG state directory of the user.'))
     seal_key_file: str = groups.option(cfg.StrOpt, required=True, help=(
-        'File with the Fernet keys that seal credentials. Default: seal.key under '
-        'state_path, made at first start. All processes need the same.'))
+        'File with the Fernet keys that encrypt stored credentials. Defaults to seal.key in '
+        'state_path, which is created at the first start. All processes must use the same keys.'))
     seal_key_ids: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], mutable=True, help=(
-        'What the key manager ([key_manager] of Castellan) calls the keys that seal '
-        'credentials; the first one seals, all open. Where any is named there is no '
-        'seal_key_file. All processes need the same.'))
+        'Key manager ids ([key_manager] of Castellan) of the keys that encrypt stored '
+        'credentials. The first key encrypts, and all keys decrypt. If any id is set, '
+        'seal_key_file is not used. All processes must use the same ids.'))
     # The name that oslo.service uses.
     graceful_shutdown_timeout: int = groups.option(
         cfg.IntOpt, default=60, min=0, mutable=True, help=(
-            'Seconds that what runs may go on after the process was asked to stop. What '
-            'then still runs is cut off; its deadline brings it back. 0: no limit.'))
+            'Time in seconds for which running operations can continue after the process was '
+            'asked to stop. Operations that exceed this time are aborted, and are resumed when '
+            'their deadline has passed. 0 means no limit.'))
 
 
 OPTS = groups.options(CoreSettings)

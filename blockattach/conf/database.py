@@ -21,14 +21,16 @@ OPTS = (
     *db_options.database_opts,
     cfg.BoolOpt(
         'prepare_statements', default=True,
-        help='Let MariaDB parse the statements of frequent requests once for each connection '
-             '(PREPARE), not each time. The server holds as many as max_prepared_stmt_count says; '
-             'where it takes no more, texts are sent. To be turned off where a proxy lends one '
-             'connection to several clients. MySQL and PostgreSQL are always sent texts.'),
+        help='Use prepared statements (PREPARE) with MariaDB, so that the statements of frequent '
+             'requests are parsed once per connection. If the server reaches '
+             'max_prepared_stmt_count, further statements are sent as text. Disable this option '
+             'if a proxy shares one connection between clients. Has no effect with MySQL and '
+             'PostgreSQL, to which statements are always sent as text.'),
     cfg.IntOpt(
         'attachment_history_days', default=HISTORY_DAYS, min=0,
-        help='For how many days each move of an attachment is kept: when, what, by whom and why. '
-             'Schedulers remove what is older. 0: none is written, and nothing can be watched.'),
+        help='Number of days for which state changes of attachments are kept, with time, '
+             'transition, user, and reason. Older entries are deleted by the schedulers. 0 '
+             'disables the history and the watch API.'),
 )
 
 

@@ -8,11 +8,13 @@ from blockattach.conf import backend
 
 CLI_OPTS = (
     cfg.StrOpt('state-dir', metavar='DIR',
-               help='Folder of all that is kept. Default: blockattach in the XDG state folder.'),
+               help='Directory for all persistent data. Defaults to blockattach in the XDG state '
+                    'directory.'),
     cfg.StrOpt('listen', default='127.0.0.1:8776', metavar='HOST:PORT',
-               help='Address of the API. Without Keystone it belongs on a loopback address.'),
+               help='Address of the API. Without Keystone, use a loopback address.'),
     cfg.StrOpt('backend', default='file', choices=['file', 'fake'],
-               help='file: sparse files, exported over iSCSI; fake: in memory, to try the API.'),
+               help='Backend of the volumes: file (sparse files, exported over iSCSI) or fake (in '
+                    'memory, to try the API).'),
 )
 
 TRANSPORT_URL = 'inproc://blockattach/'
@@ -55,5 +57,5 @@ def split_address(text: str) -> tuple[str, int]:
     host, separator, port = text.rpartition(':')
     if not separator or not _PORT.fullmatch(port) or int(port) > 65535:
         raise errors.ConfigurationError(
-            reason=f'cannot listen on {text!r}: give HOST:PORT, for instance 127.0.0.1:8776')
+            reason=f'cannot listen on {text!r}: use HOST:PORT, such as 127.0.0.1:8776')
     return host.strip('[]') or '127.0.0.1', int(port)

@@ -5,8 +5,8 @@ GROUP = 'failpoints'
 
 OPTS = [
     cfg.ListOpt('armed', default=[],
-                help='Points at which this process fails on purpose, as NAME=ACTION. Actions are '
-                     'raise, kill (the process, as kill -9 does), delay:SECONDS, and on the bus '
-                     'drop and duplicate; ``*TIMES`` may follow. The names are in the '
-                     'documentation for contributors. For tests only.'),
+                help='Failpoints of this process, each as NAME=ACTION. The actions are raise, '
+                     'kill (as with kill -9), delay:SECONDS, and, on the message bus, drop and '
+                     'duplicate; ``*TIMES`` limits how often an action runs. The contributor '
+                     'documentation lists the names. For tests only.'),
 ]

@@ -16,17 +16,18 @@ class GlanceSettings(account.AccountSettings):
 
     endpoint_override: str | None = groups.option(
         cfg.URIOpt, read=account.address, schemes=['http', 'https'], help=(
-            'Where Glance is, without its version (https://image.example.org): no catalog is '
-            'looked into.'))
+            'URL of Glance without the version, such as https://image.example.org, which is used '
+            'instead of looking up the endpoint in the catalog.'))
     username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
-        'Account by which volume services read images and upload volumes: users are asked for '
-        'their tokens by the API only, and images may outlast those. Needs auth_url, and a role '
-        'to which Glance shows the images of all projects and which may write their data '
-        '(admin, by default). Empty: no token, which only a Glance without Keystone takes.'))
+        'User name with which volume services download images and upload volumes. The tokens of '
+        'users are used by the API only, because a copy can outlast a token. Requires '
+        'auth_url, and a role with access to the images of all projects and to their data (by '
+        'default admin). If unset, requests are sent without a token, which requires a Glance '
+        'without Keystone.'))
     timeout: float = groups.option(cfg.FloatOpt, default=30, min=0.01, help=(
-        'Seconds to wait for Glance to go on: for an answer, or for the next piece of an image.'))
+        'Timeout in seconds for a response of Glance, or for the next chunk of an image.'))
     retries: int = groups.option(cfg.IntOpt, 'num_retries', default=3, min=0, help=(
-        'How often a request is repeated that Glance could not be reached with.'))
+        'Number of retries of a request if Glance cannot be reached.'))
 
     @property
     def configured(self) -> bool:

@@ -18,7 +18,7 @@ def _networks(texts: list[str]) -> tuple[Network, ...]:
     try:
         return tuple(map(ipaddress.ip_network, texts))
     except ValueError as exc:
-        raise errors.ConfigurationError(reason=f'cannot read a network: {exc}') from exc
+        raise errors.ConfigurationError(reason=f'cannot parse a network: {exc}') from exc
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class HealthSettings:
     """``interval`` in seconds; ``file`` is this process's own."""
 
     interval: int = groups.option(cfg.IntOpt, default=5, min=1, mutable=True, help=(
-        'Seconds between two looks at what the process depends on: database, bus, '
-        'backends. What has not answered for three of them counts as failed.'))
+        'Interval between health checks of the database, the message bus, and the backends, in '
+        'seconds. A dependency without an answer for three intervals is considered failed.'))
     file: str | None = groups.option(cfg.StrOpt, help=(
-        'File that says how the process is, for "blockattach-status health": written '
-        'anew after each interval. {process} stands for the name of the process, for '
-        'instance /run/blockattach/{process}.health: two processes need two files. '
-        'Empty: none is written.'))
+        'File to which the health of the process is written after each interval, for '
+        '"blockattach-status health". {process} is replaced with the name of the process, such as '
+        '/run/blockattach/{process}.health. Each process needs a file of its own. If unset, no '
+        'file is written.'))
     detailed_source_ranges: tuple[Network, ...] = groups.option(
         cfg.ListOpt, default=['127.0.0.0/8', '::1/128'], read=_networks, help=(
-            'Networks whose hosts get the details of /healthcheck, if [healthcheck] '
-            'detailed is set: stacks of threads, versions. Never hosts behind a '
-            'proxy.'))
+            'Networks whose hosts receive the details of /healthcheck (thread stacks and '
+            'versions) if [healthcheck] detailed is set. Requests through a proxy never receive '
+            'details.'))
 
 
 OPTS = groups.options(HealthSettings)

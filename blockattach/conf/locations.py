@@ -167,7 +167,8 @@ def _value(conf: cfg.ConfigOpts, values: Mapping[str, Any], group: str, name: st
         match = _REASON.fullmatch(str(exc))
         place = where(conf, group, name)
         raise errors.ConfigurationError(
-            reason=f'{place} is wrong: {match["reason"] if match else exc}', place=place) from exc
+            reason=f'{place} is invalid: {match["reason"] if match else exc}', place=place
+        ) from exc
 
 
 class _Place(NamedTuple):

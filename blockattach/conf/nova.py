@@ -16,28 +16,26 @@ class NovaSettings(account.AccountSettings):
 
     detach_rule: str = groups.option(
         cfg.StrOpt, default='auto', choices=[
-            ('auto', 'As soon as this group says how to reach Nova, and always with '
-                     '[api] auth_strategy = keystone.'),
-            ('on', 'Always. While Nova cannot be asked, only services detach what a server '
-                   'uses.'),
-            ('off', 'Never: for services that no Nova uses.')], help=(
-            'When to refuse that anybody but a service ends an attachment which a server '
-            'still uses (CVE-2023-2088).'))
+            ('auto', 'Enforce the rule if this group configures access to Nova, or if [api] '
+                     'auth_strategy is keystone.'),
+            ('on', 'Always enforce the rule. While Nova cannot be asked, only services can detach '
+                   'a volume that a server uses.'),
+            ('off', 'Never enforce the rule, for deployments without Nova.')], help=(
+            'Whether to reject requests to delete an attachment that a server still uses, unless '
+            'the caller is a service (CVE-2023-2088).'))
     endpoint_override: str | None = groups.option(
         cfg.URIOpt, read=account.address, schemes=['http', 'https'], help=(
-            'Where Nova is, with its version (https://compute.example.org/v2.1): no '
-            'catalog is looked into.'))
+            'URL of Nova with the version, such as https://compute.example.org/v2.1, which is '
+            'used instead of looking up the endpoint in the catalog.'))
     username: str | None = groups.option(cfg.StrOpt, deprecated_name='user_name', help=(
-        'Account by which the service asks for itself: a scheduler on '
-        'which host a server runs, for the filter instance_locality, and '
-        'a volume service whether a server still needs an attachment '
-        '([attachments]), and that its volume is larger. Needs auth_url, and a '
-        'role to which Nova shows hosts and the servers of all projects, and '
-        'that may send external events. Empty: it asks without a '
-        'token, which only a Nova without Keystone answers.'))
+        'User name with which this service authenticates to Nova for its own requests. The '
+        'scheduler asks for the host of a server (filter instance_locality). The volume service '
+        'asks whether a server still needs an attachment ([attachments]), and sends events for '
+        'extended volumes. Requires auth_url, and a role that can see the hosts and the servers '
+        'of all projects and can send external events. If unset, requests are sent without a '
+        'token, which requires a Nova without Keystone.'))
     timeout: float = groups.option(cfg.FloatOpt, default=15, min=0.01, help=(
-        'Seconds to wait for a whole answer of Nova, with what Keystone is asked '
-        'for it.'))
+        'Timeout in seconds of a request to Nova, including its requests to Keystone.'))
 
     @property
     def knows_hosts(self) -> bool:

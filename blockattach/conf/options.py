@@ -95,10 +95,10 @@ class Unknown(NamedTuple):
     @property
     def finding(self) -> str:
         """Sentence without the path, for a list by file."""
-        meant = f': is {self.nearest} meant?' if self.nearest else ''
+        meant = f' (did you mean {self.nearest}?)' if self.nearest else ''
         if not self.name:
-            return f'[{self.group}] is not a known group{meant}'
-        return f'[{self.group}] {self.name} is not known{meant}'
+            return f'[{self.group}] is an unknown group{meant}'
+        return f'[{self.group}] {self.name} is unknown{meant}'
 
 
 class Unsupported(NamedTuple):
@@ -163,8 +163,8 @@ def check_supported(conf: cfg.ConfigOpts) -> None:
     found = [str(one) for one in find_unsupported(conf) if (one.group, one.name) not in accepted]
     if found:
         raise errors.ConfigurationError(
-            reason='cannot start, because security-related options of Cinder have no effect '
-                   f'here: {", ".join(found)}. To start without their effect, name them in '
+            reason='cannot start, because security-related options of Cinder are not supported: '
+                   f'{", ".join(found)}. To start without these options, add their names to '
                    f'[service] accept_unsupported')
 
 

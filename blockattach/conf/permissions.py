@@ -17,5 +17,5 @@ def check_private(path: str) -> None:
     if mode & _OTHERS:
         private = 0o700 if os.path.isdir(path) else 0o600
         raise errors.ConfigurationError(
-            reason=f'{path} is open to other users (mode {mode:04o}): '
+            reason=f'{path} is accessible to other users (mode {mode:04o}). Run: '
                    f'chmod {private:o} {shlex.quote(path)}')

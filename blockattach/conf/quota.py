@@ -15,33 +15,34 @@ class QuotaSettings:
     """The group; -1: any number."""
 
     quota_driver: str = groups.option(cfg.StrOpt, default=DATABASE, choices=[
-        (DATABASE, 'In the database, by os-quota-sets and os-quota-class-sets.'),
-        (UNIFIED_LIMITS, 'In Keystone, as registered limits and limits of projects: '
-                         '[oslo_limit] says how it is asked.')], help=(
-        'Where limits are kept. What Keystone has no registered limit for has the default below.'))
+        (DATABASE, 'In the database, managed with os-quota-sets and os-quota-class-sets.'),
+        (UNIFIED_LIMITS, 'In Keystone, as registered limits and project limits, accessed as '
+                         'configured in [oslo_limit].')], help=(
+        'Storage of quota limits. Resources without a registered limit in Keystone use the '
+        'defaults of this group.'))
     unified_limits_seconds: float = groups.option(cfg.FloatOpt, default=10, min=0, help=(
-        'How long limits that were read from Keystone are used before it is asked again.'))
+        'Time in seconds for which limits of Keystone are cached.'))
     quota_volumes: int = groups.option(cfg.IntOpt, default=10, min=-1, help=(
-        'How many volumes a project may have.'))
+        'Maximum number of volumes per project. -1 means unlimited.'))
     quota_snapshots: int = groups.option(cfg.IntOpt, default=10, min=-1, help=(
-        'How many snapshots a project may have.'))
+        'Maximum number of snapshots per project. -1 means unlimited.'))
     quota_gigabytes: int = groups.option(cfg.IntOpt, default=1000, min=-1, help=(
-        'How many GiB the volumes and snapshots of a project may have together.'))
+        'Maximum total size of volumes and snapshots per project, in GiB. -1 means unlimited.'))
     quota_backups: int = groups.option(cfg.IntOpt, default=10, min=-1, help=(
-        'Shown to clients; there are no backups.'))
+        'Limit shown to clients. Backups are not supported.'))
     quota_backup_gigabytes: int = groups.option(cfg.IntOpt, default=1000, min=-1, help=(
-        'Shown to clients; there are no backups.'))
+        'Limit shown to clients. Backups are not supported.'))
     quota_groups: int = groups.option(cfg.IntOpt, default=10, min=-1, help=(
-        'Shown to clients; there are no groups.'))
+        'Limit shown to clients. Groups are not supported.'))
     quota_attachments: int = groups.option(
         cfg.IntOpt, default=10000, min=-1, deprecated_group='control', help=(
-            'How many attachments a project may have.'))
+            'Maximum number of attachments per project. -1 means unlimited.'))
     per_volume_size_limit: int = groups.option(cfg.IntOpt, default=-1, min=-1, help=(
-        'How many GiB one volume may have.'))
+        'Maximum size of a volume in GiB. -1 means unlimited.'))
     no_snapshot_gb_quota: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Count the GiB of volumes only, not those of snapshots.'))
+        'Exclude snapshots from the gigabytes quota.'))
     use_default_quota_class: bool = groups.option(cfg.BoolOpt, default=True, help=(
-        'Whether the limits of the quota class "default" go before those of this group.'))
+        'Give the limits of the quota class "default" precedence over those of this group.'))
 
 
 NONE = QuotaSettings(

@@ -21,28 +21,29 @@ class SchedulerSettings:
         cfg.ListOpt, 'scheduler_default_filters',
         default=['alive', 'tried', 'availability', 'multiattach', 'capabilities', 'capacity'],
         help=(
-            'What a pool must pass, in this order; the first that refuses gives the '
-            'reason. There are also different_backend, same_backend, instance_locality '
-            'and json, which heed the hints of clients, and driver, which asks the '
-            'filter_function of each backend. Others may be installed as entry points '
-            'blockattach.scheduler.filters.'))
+            'Filters that a pool must pass, in this order. The first filter that rejects a pool '
+            'gives the reason. Further filters are different_backend, same_backend, '
+            'instance_locality, and json, which evaluate scheduler hints, and driver, which '
+            'evaluates the filter_function of each backend. Other filters can be installed as '
+            'entry points blockattach.scheduler.filters.'))
     weighers: tuple[tuple[str, float], ...] = groups.option(
         cfg.Opt, 'scheduler_default_weighers', default={'free_space': 1.0}, read=_pairs,
         type=types.Dict(types.Float()), help=(
-            'What ranks the pools that passed, each with its multiplier; a negative one '
-            'turns the order round. free_space:1.0 takes the most room first, '
-            'allocated:-1.0 the pool of which least was given away, volume_number:-1.0 the '
-            'one with fewest volumes, goodness:1.0 the one whose goodness_function says '
-            'most, chance:1.0 any. Others may be installed as entry points '
-            'blockattach.scheduler.weighers.'))
+            'Weighers that rank the pools that passed the filters, with their multipliers. A '
+            'negative multiplier reverses the order. free_space:1.0 prefers the pool with the '
+            'most free space, allocated:-1.0 the pool with the least allocated capacity, '
+            'volume_number:-1.0 the pool with the fewest volumes, goodness:1.0 the pool with the '
+            'highest goodness_function, and chance:1.0 a random pool. Other weighers can be '
+            'installed as entry points blockattach.scheduler.weighers.'))
     max_attempts: int = groups.option(
         cfg.IntOpt, 'scheduler_max_attempts', default=3, min=1, help=(
-            'How many pools may be asked to make one volume, over its whole lifecycle.'))
+            'Maximum number of pools that are tried for one volume, over its lifetime.'))
     placing_seconds: int = groups.option(cfg.IntOpt, default=60, min=1, help=(
-        'How long one step of placing a volume may take before the volume counts as '
-        'interrupted and is placed anew. More than [rpc] short_call_timeout.'))
+        'Time in seconds after which one step of the placement of a volume is considered '
+        'interrupted, and the volume is placed again. Must be greater than [rpc] '
+        'short_call_timeout.'))
     waiting_interval: int = groups.option(cfg.IntOpt, default=10, min=1, mutable=True, help=(
-        'Seconds between two looks for volumes whose placing was interrupted.'))
+        'Interval between searches for volumes whose placement was interrupted, in seconds.'))
 
 
 OPTS = groups.options(SchedulerSettings)

@@ -16,9 +16,9 @@ class ServiceUserSettings(account.AccountSettings):
 
     send_token: bool = groups.option(
         cfg.BoolOpt, 'send_service_user_token', default=False, help=(
-            'Send the token of this account to Nova and Glance beside the token of the user for '
-            'whom they are asked, so that a request succeeds whose user token has expired '
-            'meanwhile.'))
+            'Send the token of this user to Nova and Glance in addition to the token of the '
+            'requesting user, so that a request succeeds even if the token of the requesting user '
+            'has expired.'))
 
 
 OPTS = groups.options(ServiceUserSettings)
@@ -35,5 +35,6 @@ def settings(conf: cfg.ConfigOpts) -> ServiceUserSettings | None:
         return None
     if not found.has_account:
         raise locations.refusal(conf, GROUP, 'send_service_user_token',
-                                'cannot send a service token without an account')
+                                'cannot send a service token without an account: set auth_type, '
+                                'or auth_url and username')
     return found

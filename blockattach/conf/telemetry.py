@@ -12,15 +12,17 @@ TRACING_GROUP = 'tracing'
 
 METRICS_OPTS = (
     cfg.PortOpt('port', default=0,
-                help='First port to serve metrics for Prometheus on, without authentication. 0: '
-                     'off, and nothing is measured.'),
+                help='First port on which Prometheus metrics are served, without authentication. '
+                     '0 disables metrics.'),
     cfg.IntOpt('port_range', default=16, min=1,
-               help='How many ports there are. On each host blockattach-api (or -all) takes '
-                    'the first, control the second, scheduler the third and volume the fourth; '
-                    'where that is taken, as by another one of the kind, the first free one from '
-                    'the fifth on. Each logs which.'),
+               help='Number of ports. On each host, blockattach-api (or blockattach-all) uses the '
+                    'first port, blockattach-control the second, blockattach-scheduler the third, '
+                    'and blockattach-volume the fourth. If that port is in use, for example by '
+                    'another process of the same kind, the first free port from the fifth on is '
+                    'used. Each process logs its port.'),
     cfg.HostAddressOpt('host', default='127.0.0.1',
-                       help='Address to serve metrics on: one that only the monitoring reaches.'),
+                       help='Address on which metrics are served. Use an address that only the '
+                            'monitoring system can reach.'),
 )
 
 _LAST_PORT = 65535
@@ -42,15 +44,15 @@ class TracingSettings:
     """``endpoint``: a URL; None: off. ``instance`` distinguishes processes of one program."""
 
     endpoint: str | None = groups.option(cfg.URIOpt, schemes=['http', 'https'], help=(
-        'Collector of OpenTelemetry (OTLP over HTTP) that traces are sent to, with '
-        'its path: http://127.0.0.1:4318/v1/traces. Empty: none are made. Needs the '
-        'optional extra blockattach[otel].'))
+        'URL of the OpenTelemetry collector (OTLP over HTTP) to which traces are sent, with its '
+        'path, such as http://127.0.0.1:4318/v1/traces. If unset, tracing is disabled. Requires '
+        'the optional extra blockattach[otel].'))
     sample_ratio: float = groups.option(cfg.FloatOpt, default=1.0, min=0.0, max=1.0, help=(
-        'Which part of all traces is sent. A trace that was begun elsewhere keeps '
-        'to what was chosen there.'))
+        'Ratio of the traces that are sent. A trace that was started by another system keeps the '
+        'sampling decision of that system.'))
     trust_clients: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Go on with the trace that a request names (header traceparent), and with '
-        'its choice whether it is sent. Only where all clients are your own.'))
+        'Continue the trace of an incoming request (header traceparent) and use its sampling '
+        'decision. Enable this option only if all clients are trusted.'))
     instance: str = ''
 
 

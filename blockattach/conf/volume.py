@@ -13,23 +13,25 @@ class VolumeSettings:
     """Periods in seconds."""
 
     enabled_backends: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], help=(
-        'Backends that this host serves; each has a group of options of its own.'))
+        'Names of the backends of this host. Each backend has a configuration group with its '
+        'name.'))
     stats_seconds: int = groups.option(
         cfg.IntOpt, 'backend_stats_polling_interval', default=60, min=1, mutable=True, help=(
-            'Seconds between two reports of the pools. A report follows each change too.'))
+            'Interval between pool reports, in seconds. A report is also sent after each change.'))
     reconcile_seconds: int = groups.option(
         cfg.IntOpt, 'reconcile_interval', default=5, min=1, mutable=True, help=(
-            'Seconds between two comparisons of what the targets grant with what the '
-            'attachments say.'))
+            'Interval in seconds between comparisons of the access that targets grant with the '
+            'attachments in the database.'))
     create_seconds: int = groups.option(cfg.IntOpt, default=600, min=1, help=(
-        'How long the making, extending or removal of a volume or a snapshot is left alone where '
-        'its process is silent, or where the end of an attempt is unknown. A process that is at '
-        'work puts that off with each heartbeat.'))
+        'Time in seconds after which the creation, extension, or deletion of a volume or a '
+        'snapshot is resumed, if its process sends no heartbeat or the result of an attempt is '
+        'unknown. Each heartbeat of a working process extends the time.'))
     worker_threads: int = groups.option(cfg.IntOpt, default=16, min=1, help=(
-        'Volumes that one backend makes or removes at the same time.'))
+        'Number of volumes that one backend creates or deletes at the same time.'))
     copy_threads: int = groups.option(cfg.IntOpt, default=4, min=1, help=(
-        'Volumes that one backend makes of others at the same time, besides worker_threads: '
-        'that may copy data for long. More wait until one has ended.'))
+        'Number of volumes that one backend creates from other volumes at the same time, in '
+        'addition to worker_threads. Such creations may copy data for a long time. Further '
+        'creations wait.'))
 
 
 OPTS = groups.options(VolumeSettings)

@@ -13,29 +13,33 @@ class WatchSettings:
     """Who serves streams, and what a stream may take. What ends in ``seconds`` is in seconds."""
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
-        'Let the built-in server of this process serve streams: GET /attachments?watch=true. In '
-        'blockattach-all it does without being asked. One blockattach-api with a configuration '
-        'and a port of its own is enough for a cloud; the others name it in public_endpoint.'))
+        'Serve watch streams (GET /attachments?watch=true) with the built-in server of this '
+        'process. The default in blockattach-all is true. One blockattach-api with its own '
+        'configuration and port is enough for a cloud; the other processes refer to it with '
+        'public_endpoint.'))
     public_endpoint: str | None = groups.option(
         cfg.StrOpt, read=lambda url: (url or '').rstrip('/') or None, help=(
-            'What clients call the process that serves streams, without version: '
-            'https://storage.example.org:8777. A process that serves none sends them there (307). '
-            'Empty: it answers 400.'))
+            'URL of the process that serves watch streams, without the version, such as '
+            'https://storage.example.org:8777. A process that does not serve streams redirects '
+            'clients to this URL (HTTP 307). If unset, the process rejects watch requests with '
+            'HTTP 400.'))
     poll_seconds: float = groups.option(
         cfg.FloatOpt, 'poll_interval', default=0.5, min=0.05, help=(
-            'Seconds between two looks for what has happened, while anybody watches.'))
+            'Interval in seconds between queries for new events, while there is at least one '
+            'watcher.'))
     most_watchers: int = groups.option(cfg.IntOpt, default=10000, min=1, help=(
-        'How many streams one process serves. One more is answered 503.'))
+        'Maximum number of streams per process. Further requests are rejected with HTTP 503.'))
     buffer_bytes: int = groups.option(cfg.IntOpt, default=262144, min=4096, help=(
-        'How many bytes may wait for a client that reads slowly. Then its stream ends; it may go '
-        'on where it was.'))
+        'Maximum number of bytes that are buffered for a slow client. If the limit is exceeded, '
+        'the stream is closed. The client can resume the stream.'))
     heartbeat_seconds: float = groups.option(cfg.IntOpt, 'heartbeat_interval', default=30, min=1,
                                              help=(
-        'Seconds after which a comment is sent into each stream, so that proxies keep it.'))
+        'Interval in seconds at which a comment is sent on each stream, so that proxies keep the '
+        'connection open.'))
     longest_seconds: float = groups.option(cfg.IntOpt, 'longest_stream', default=3600, min=1,
                                            help=(
-        'Seconds after which a stream ends, so that its client shows its token again. It may go '
-        'on where it was.'))
+        'Time in seconds after which a stream is closed, so that the client authenticates again. '
+        'The client can resume the stream.'))
 
 
 OPTS = groups.options(WatchSettings)

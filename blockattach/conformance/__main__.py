@@ -34,16 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the kits of some modules; the exit code."""
     parser = argparse.ArgumentParser(
         prog='python -m blockattach.conformance',
-        description='Hold a driver against the kits, and print what was found.')
+        description='Run the conformance kits against a driver and print the results.')
     parser.add_argument('modules', nargs='*', metavar='MODULE',
-                        help='module with test classes made from the kits')
-    parser.add_argument('--list', action='store_true', help='print the behaviours, and end')
+                        help='module with test classes derived from the kits')
+    parser.add_argument('--list', action='store_true', help='list the behaviours and exit')
     asked = parser.parse_args(arguments)
     if asked.list:
         _list()
         return 0
     if not asked.modules:
-        parser.error('name a module, or say --list')
+        parser.error('specify at least one MODULE or --list')
     found = examine(importlib.import_module(name) for name in asked.modules)
     for one in found:
         print('\n'.join(one.table()))

@@ -29,7 +29,7 @@ class HostContract(unittest.TestCase):
     def setUp(self) -> None:
         super().setUp()
         if type(self) is HostContract:
-            self.skipTest('the contract of no host')
+            self.skipTest('abstract contract without a host')
         self.host = self.make('host-a')
         self.host.check()
 
@@ -96,7 +96,7 @@ class HostContract(unittest.TestCase):
         guest = self.spawned()
         wrong = self.unreachable(self.disk(self.host, guest.server_id))
         if wrong is None:
-            self.skipTest('every disk is reached')
+            self.skipTest('unreachable returns no disk')
         with self.assertRaises(errors.HostRefused) as caught:
             self.host.plug(guest.server_id, wrong)
         self.assertNotIn(wrong.info['auth_password'], str(caught.exception))
@@ -196,7 +196,7 @@ class HostContract(unittest.TestCase):
 
     def test_it_moves_to_another_host(self) -> None:
         if not self.moves:
-            self.skipTest('servers do not move')
+            self.skipTest('the host does not support live migration')
         guest, there = self.spawned('/dev/vdb'), self.make('host-b')
         self.addCleanup(there.destroy, guest.server_id)
         volume_id = guest.disks[0].volume_id
@@ -213,7 +213,7 @@ class HostContract(unittest.TestCase):
 
     def test_one_that_nobody_receives_stays(self) -> None:
         if not self.moves:
-            self.skipTest('servers do not move')
+            self.skipTest('the host does not support live migration')
         guest, there = self.spawned('/dev/vdb'), self.make('host-b')
         address = there.receive(self.guest([], guest.server_id))
         there.destroy(guest.server_id)

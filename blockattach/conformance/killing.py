@@ -47,7 +47,7 @@ class KillContract(store_base.StoreBase):
 
     def stored_names(self) -> frozenset[str]:
         """Return the names of all objects on the backend, also unfinished and deleted ones."""
-        self.leaves_out('remains of a killed process', 'stored_names is not given')
+        self.leaves_out('remains of a killed process', 'stored_names is not implemented')
 
     def test_create_killed_anywhere_leaves_nothing(self) -> None:
         self._kill_everywhere(self._create)
@@ -189,7 +189,8 @@ class KillContract(store_base.StoreBase):
         finally:
             sys.setprofile(None)
         if not passed:
-            self.leaves_out('a kill in the midst', 'nothing is called that could be the midst')
+            self.leaves_out('a kill during the operation',
+                            'the operation makes no call that could be interrupted')
         if self.kill_points is None or passed <= self.kill_points:
             return list(range(1, passed + 1))
         apart = passed / (self.kill_points + 1)

@@ -39,7 +39,7 @@ class PortalContract(target_base.TargetBase):
 
     def _need_paths(self, made: connection.Connection) -> None:
         if len(made.portals) < 2:
-            self.leaves_out('several paths', 'this target has one portal')
+            self.leaves_out('multipath', 'the target has only one portal')
 
 
 class PathContract(PortalContract):
@@ -49,7 +49,7 @@ class PathContract(PortalContract):
         super().setUp()
         found = self.host()
         if found is None:
-            self.leaves_out('what initiators see', 'no initiator for this target')
+            self.leaves_out('the view of initiators', 'no initiator is available for the target')
         self.real: target_base.Host = found
 
     def held(self, export: connection.Export, grant: connection.Grant,

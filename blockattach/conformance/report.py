@@ -138,11 +138,11 @@ class Reported(unittest.TestCase):
             return
         cls.report.print()
         if cls.report.undeclared():
-            raise AssertionError(f'{cls.report.driver} does what it does not declare: '
+            raise AssertionError(f'{cls.report.driver} supports undeclared capabilities: '
                                  f'{_words(cls.report.undeclared())}')
         left_out = cls.report.count(Outcome.SKIPPED) or cls.report.count(Outcome.FAILED)
         if cls.report.whole and cls.report.unproved() and not left_out:
-            raise AssertionError(f'{cls.report.driver} declares what nothing proves: '
+            raise AssertionError(f'{cls.report.driver} declares unproved capabilities: '
                                  f'{_words(cls.report.unproved())}')
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
@@ -162,8 +162,8 @@ class Reported(unittest.TestCase):
         self.report.subject = type(driver).__name__
         self.report.declared = base.declared(driver)
         for name, missing in _halves(driver).items():
-            self.fail(f'{type(driver).__name__} has a part of {name}, and lacks '
-                      f'{_words(missing)}: it would not be used')
+            self.fail(f'{type(driver).__name__} implements only a part of {name}, which would '
+                      f'therefore not be used; missing: {_words(missing)}')
 
     def needs(self, capability: str) -> None:
         """Skip unless declared; `proves` notes the proof."""

@@ -32,7 +32,8 @@ class ScsiContract(target_base.TargetBase):
         super().setUp()
         found = self.commander()
         if found is None:
-            self.leaves_out('commands', 'no host that sends commands to this target')
+            self.leaves_out('SCSI commands',
+                            'no host is available to send commands to the target')
         self.real: target_base.Commander = found
 
     def logged_in(self, export: connection.Export,
@@ -137,12 +138,12 @@ class ScsiContract(target_base.TargetBase):
 def _curious(lun: int) -> Iterator[tuple[str, bytes, int]]:
     """Commands to which a target has less to say than a host makes room for."""
     absent = lun + 1
-    yield 'READ of a unit that is not there', _read_10(0, _LEAK // _USUAL_BLOCK), absent
-    yield 'READ of one block into room for many', _read_10(0, 1), lun
+    yield 'READ of an absent unit', _read_10(0, _LEAK // _USUAL_BLOCK), absent
+    yield 'READ of one block into a larger buffer', _read_10(0, 1), lun
     yield 'READ beyond the end', _read_10(0xfffffff0, 128), lun
-    yield 'READ (6) of nothing', bytes((0x08, 0, 0, 0, 0, 0)), lun
+    yield 'READ (6) with a length of 0', bytes((0x08, 0, 0, 0, 0, 0)), lun
     yield 'INQUIRY', _inquiry(None), lun
-    yield 'INQUIRY of a unit that is not there', _inquiry(None), absent
+    yield 'INQUIRY of an absent unit', _inquiry(None), absent
     for page in (0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2, 0xff):
         yield f'INQUIRY page {page:#x}', _inquiry(page), lun
     yield 'MODE SENSE (6)', bytes((0x1a, 0, 0x3f, 0, 0xff, 0)), lun
@@ -152,7 +153,7 @@ def _curious(lun: int) -> Iterator[tuple[str, bytes, int]]:
     yield 'READ CAPACITY (16)', bytes((0x9e, 0x10)) + bytes(8) + _LEAK.to_bytes(4) + bytes(2), lun
     yield 'REQUEST SENSE', bytes((0x03, 0, 0, 0, 0xff, 0)), lun
     yield 'PERSISTENT RESERVE IN', bytes((0x5e, 0)) + bytes(5) + b'\xff\xff\0', lun
-    yield 'a command that there is not', bytes((0xff,)) + bytes(9), lun
+    yield 'unknown command', bytes((0xff,)) + bytes(9), lun
 
 
 def _read_10(block: int, count: int) -> bytes:

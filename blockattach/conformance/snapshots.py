@@ -184,7 +184,7 @@ class SnapshotContract(store_base.StoreBase):
             self.store.extend(volume, 2)
         except errors.BackendRefused:
             self.leaves_out('revert of an extended volume',
-                            'a volume that has snapshots is not extended')
+                            'the store cannot extend volumes with snapshots')
         if self.has_bytes:
             self._write(volume, units.GIB)
         store.revert(snapshot)

@@ -47,7 +47,7 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
     def test_check_says_what_the_operator_must_change(self) -> None:
         unusable = self.make_unusable()
         if unusable is None:
-            self.leaves_out('check of an unusable store', 'make_unusable gives none')
+            self.leaves_out('check of an unusable store', 'make_unusable returns None')
         with self.assertRaises(errors.ConfigurationError) as caught:
             unusable.check()
         self.assertTrue(str(caught.exception))
@@ -232,7 +232,7 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
 
         def end(length: int) -> None:
             copied.append(length)
-            raise errors.BackendUncertain(reason='the copy is ended by the test')
+            raise errors.BackendUncertain(reason='the test aborted the copy')
 
         try:
             cloner.clone(source, volume, end)

@@ -25,7 +25,7 @@ class StoreBase(report.Reported, abc.ABC):
 
     def remake(self) -> base.VolumeStore:
         """This store as a restarted process opens it."""
-        self.leaves_out('a restart', 'remake is not given')
+        self.leaves_out('a restart', 'remake is not implemented')
 
     def make_unusable(self) -> base.VolumeStore | None:
         """A store that cannot be used, to see `check` say so; None if there is no such thing."""
@@ -82,7 +82,7 @@ class StoreBase(report.Reported, abc.ABC):
 
     def _need_bytes(self) -> None:
         if not self.has_bytes:
-            self.leaves_out('what the bytes read as', 'this store keeps none')
+            self.leaves_out('the content of volumes', 'the store keeps no data')
 
     def _write(self, volume: base.StoredVolume, offset: int) -> None:
         with open(self.store.device(volume), 'r+b') as device:

@@ -368,7 +368,7 @@ class DaemonContract(TargetBase):
 
     def crash(self) -> None:
         """Make the target's process die at once, whatever it serves."""
-        self.leaves_out('a crash of the target', 'crash is not given')
+        self.leaves_out('a crash of the target', 'crash is not implemented')
 
     def setUp(self) -> None:
         super().setUp()
@@ -427,11 +427,11 @@ class ReservationContract(TargetBase):
 
     def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
         """Register these hosts, which have access, and no others."""
-        self.leaves_out('registrations', 'no host that registers is given')
+        self.leaves_out('registrations', 'registers is not implemented')
 
     def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
         """Give the reservation to one of them alone."""
-        self.leaves_out('reservations', 'no host that reserves is given')
+        self.leaves_out('reservations', 'reserves is not implemented')
 
     def setUp(self) -> None:
         super().setUp()

@@ -119,7 +119,7 @@ class TargetBase(report.Reported, abc.ABC):
         """How much room the bytes take now, where a target can offer what gives room back."""
         found = os.stat(device)
         if not stat.S_ISREG(found.st_mode):
-            self.leaves_out('how much room a volume takes', 'allocated_bytes is not given')
+            self.leaves_out('the space that a volume uses', 'allocated_bytes is not implemented')
         return found.st_blocks * 512
 
     def host(self) -> Host | None:
@@ -149,7 +149,8 @@ class TargetBase(report.Reported, abc.ABC):
         volumes.
         """
         if number and not self.target.multiattach:
-            self.leaves_out('several initiators of a volume', 'the target says that it cannot')
+            self.leaves_out('several initiators of a volume',
+                            'the target does not support multiattach')
         return connection.Grant(
             export.volume_id, f'iqn.2026-01.org.example:host-{number}', mode,
             connection.Credential(f'user{secrets.token_hex(8)}', secrets.token_hex(8)),

@@ -62,7 +62,7 @@ class WipeContract(store_base.StoreBase):
             if self._free() >= free:
                 return
             store.wipe()
-        self.fail(f'after {_ROUNDS} rounds the room is not back')
+        self.fail(f'the space is not free again after {_ROUNDS} rounds')
 
     def _free(self) -> float:
         return sum(pool.capabilities['free_capacity_gb'] for pool in self.store.pools())

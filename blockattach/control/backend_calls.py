@@ -133,8 +133,8 @@ class BackendCalls:
             return False
         except errors.BlockattachError as exc:
             if force:
-                LOG.warning('Attachment is ended by force, without its backend: %s%s', exc,
-                            log.fields(attachment_id=row.id, volume_id=row.volume_id))
+                LOG.warning('Deleting attachment by force, backend call failed%s', log.fields(
+                    attachment_id=row.id, volume_id=row.volume_id, reason=exc))
                 self._end(caller, row)
                 return False
             if not exc.final and self._now(row) is None:
@@ -159,7 +159,7 @@ class BackendCalls:
             # A copy of the call has connected the host, or another client knows the row's id.
             now = self._now(made)
             return now if self._is_connected(made, now) else None
-        LOG.warning('Attachment is rolled back after an uncertain failure%s',
+        LOG.warning('Attachment rolled back after an uncertain failure%s',
                     log.fields(attachment_id=made.id, volume_id=made.volume_id))
         return None
 

@@ -48,7 +48,7 @@ def connector_of(value: Any) -> Mapping[str, Any]:
     :raises InvalidInput: it is none, or beyond what `connection.check_connector` takes
     """
     if not isinstance(value, Mapping) or not value:
-        raise _invalid('connector', 'a mapping that is not empty')
+        raise _invalid('connector', 'a non-empty mapping')
     connection.check_connector(value)
     return value
 
@@ -62,7 +62,7 @@ def named(caller: context.RequestContext, key: Any,
     if key is None:
         return None
     if not isinstance(key, str):
-        raise _invalid('idempotency_key', 'a text')
+        raise _invalid('idempotency_key', 'a string')
     written = jsonutils.dumps(arguments, sort_keys=True)
     return idempotency.named(caller.project_id or '', caller.user_id or '', *_OPERATION, key,
                              hashlib.sha256(written.encode()).hexdigest())
@@ -82,7 +82,7 @@ def filters(caller: context.RequestContext, asked: Any,
         raise errors.InvalidFilter(filters=','.join(unknown))
     for name, value in asked.items():
         if not isinstance(value, str) or '\0' in value:
-            raise _invalid(name, 'a text')
+            raise _invalid(name, 'a string')
     word = asked.get('attach_status')
     return attachment_queries.Filters(
         project_id=None if all_projects and caller.is_admin else caller.project_id,
@@ -99,7 +99,7 @@ def page(marker: Any, limit: Any, most: int) -> paging.Page:
     :raises AttachmentNotFound: the marker cannot be one
     """
     if limit is not None and (not isinstance(limit, int) or limit < 0):
-        raise _invalid('limit', 'a number, not below zero')
+        raise _invalid('limit', 'a non-negative integer')
     if marker is not None and not is_id(marker):
         raise errors.AttachmentNotFound(attachment_id=marker)
     return paging.Page(limit=most if limit is None else min(limit, most), marker=marker)

@@ -99,14 +99,14 @@ class DetachRule:
             except errors.NovaUnavailable:
                 if detach_rule.ASKED[facts.verb] is not detach_rule.Asked.WHERE_KNOWN:
                     raise
-                LOG.warning('Attachment is ended by force, without an answer of Nova%s',
+                LOG.warning('Allowing forced delete of attachment without an answer from Nova%s',
                             fields(attachment_id=_id(facts), volume_id=facts.volume_id,
                                    project_id=caller.project_id))
                 return
             row = detach_rule.decide(facts)
         if row.outcome is _Outcome.ALLOWED:
             return
-        LOG.warning('Detach is refused: only a service may do that%s', fields(
+        LOG.warning('Detach rejected%s', fields(
             row=row.number, verb=facts.verb, volume_id=facts.volume_id,
             attachment_id=_id(facts), project_id=caller.project_id))
         if row.outcome is _Outcome.MISMATCHED:

@@ -79,7 +79,8 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         self._admit(ctxt, policies.COMPLETE)
         if not isinstance(attachment_ids, list) or len(attachment_ids) > _TOGETHER:
             raise errors.InvalidInput(
-                reason=f'Invalid input received: a list of at most {_TOGETHER} ids is needed.')
+                reason=f'Invalid input received: attachment_ids must be a list of at most '
+                       f'{_TOGETHER} IDs.')
         failed = {}
         for attachment_id in attachment_ids:
             try:
@@ -138,7 +139,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def _identify(self, caller: context.RequestContext) -> None:
         if not caller.project_id:
             raise errors.InvalidInput(
-                reason='Invalid input received: the caller must name a project.')
+                reason='Invalid input received: The request context must have a project_id.')
         caller.is_admin = False
         caller.is_admin = self._policy.is_admin(caller)
         self._policy.authorize(caller, policies.CONSUME)

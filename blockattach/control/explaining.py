@@ -51,7 +51,8 @@ class ExplainControl:
         if wish.connector is not None:
             try:
                 if row.owner is None:
-                    raise errors.BackendRefused(reason='it has no backend yet')
+                    raise errors.BackendRefused(
+                        reason=f'volume {row.volume_id} has no backend yet')
                 self._volume_services.on(row.owner).ping(caller)
             except errors.BlockattachError as exc:
                 raise backend_calls.BackendCalls.client_error(

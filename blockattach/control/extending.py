@@ -50,8 +50,8 @@ class ExtendControl:
                 self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
                     placing_facts.request(database, volume.id)))
             except errors.BlockattachError as exc:
-                LOG.warning('Cannot send a message; its work is resumed at its deadline: %s%s',
-                            exc, log.fields(volume_id=volume.id))
+                LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
+                            log.fields(volume_id=volume.id, reason=exc))
 
     def _check_online(self, volume: records.Volume) -> None:
         """
@@ -64,5 +64,5 @@ class ExtendControl:
             return
         if pool.capabilities.get('online_extend_support') is False:
             raise errors.InvalidVolume(
-                reason=f'Volume {volume.id} is in use, and its backend cannot extend what is in '
-                       f'use: detach it first.')
+                reason=f'Volume {volume.id} is in use and its backend cannot extend attached '
+                       f'volumes. Detach the volume first.')

@@ -56,7 +56,7 @@ class ImageControl:
             try:
                 return glance.show(caller, last)
             except errors.ImageNotFound:
-                LOG.debug('An image is not found by its id%s', log.fields(image_id=last))
+                LOG.debug('Image not found by ID, searching by name%s', log.fields(image_id=last))
         found = glance.named(caller, ref)
         if len(found) > 1:
             raise errors.Conflict(f"Multiple matches found for '{errors.shortened(ref)}', use an "
@@ -104,7 +104,7 @@ class ImageControl:
         try:
             failpoints.point('control.images.after_image')
             if not volume_images.is_uploaded_as(self._database, volume_id, image_id):
-                raise errors.GlanceUnavailable(reason=f'image {image_id} was not made in time')
+                raise errors.GlanceUnavailable(reason=f'image {image_id} was not created in time')
         except Exception:
             self._delete_image(caller, volume_id, image_id)
             raise
@@ -115,7 +115,7 @@ class ImageControl:
         try:
             volume_images.uploaded(self._database, begun.claim)
         except (errors.StaleGeneration, errors.VolumeNotFound):
-            LOG.debug('Upload has ended already%s', log.fields(volume_id=begun.claim.resource_id))
+            LOG.debug('Upload already ended%s', log.fields(volume_id=begun.claim.resource_id))
 
     def _delete_image(self, caller: context.RequestContext, volume_id: str,
                       image_id: str) -> None:
@@ -152,7 +152,7 @@ class ImageControl:
             self._volume_services.on(begun.host).start_work(
                 caller, claim.noun, claim.verb, claim.resource_id, claim.generation)
         except errors.ServiceUnreachable as exc:
-            LOG.warning('Cannot send a message; its work is resumed soon%s', log.fields(
+            LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
                 volume_id=claim.resource_id, reason=exc))
             volume_images.hasten(self._database, begun)
 

@@ -257,7 +257,7 @@ def _reservation_for(rows: Sequence[records.Attachment],
 def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:
     if volume.own_status == volume_lifecycle.OwnStatus.MAINTENANCE:
         raise errors.InvalidVolume(
-            reason=f'Unable to {verb} volume {volume.id}: it is in maintenance.')
+            reason=f'Unable to {verb} volume {volume.id}: the volume is in maintenance.')
 
 
 

@@ -70,7 +70,7 @@ class LogControl:
         """
         for process in self._each(
                 choice, lambda process: process.set_log_levels(caller, choice.prefix, level)):
-            log.step(LOG, 'Levels of a log are set', binary=process.binary, host=process.host,
+            log.step(LOG, 'Log levels set', binary=process.binary, host=process.host,
                      prefix=choice.prefix, level=level)
 
     def _each(self, choice: Choice,
@@ -90,5 +90,5 @@ class LogControl:
                     levels[name] = ask(self._client(*name))
                 yield Levels(service.binary, service.host, levels[name])
             except errors.BlockattachError as exc:
-                LOG.warning('Cannot ask a process about its log: %s%s', exc, log.fields(
-                    binary=service.binary, host=service.host))
+                LOG.warning('Failed to get or set log levels of process%s', log.fields(
+                    binary=service.binary, host=service.host, reason=exc))

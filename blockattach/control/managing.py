@@ -51,7 +51,7 @@ class ManageControl:
         :raises QuotaExceeded: the project has as many volumes as it may
         """
         if not caller.project_id:
-            raise errors.InvalidInput('The volume must belong to a project: use a token of one.')
+            raise errors.InvalidInput('A project-scoped token is required.')
         with self._parts.telemetry.verb('volumes.manage'):
             pool = places.pool(self._parts.database, place, self._down_after)
             failpoints.point('control.managing.before_manage')
@@ -67,8 +67,8 @@ class ManageControl:
                 self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
                     pools.request_of(made, wish.kind.extra_specs, 'manage')))
             except errors.ServiceUnreachable as exc:
-                LOG.warning('Cannot send a message; its work is resumed at its deadline: %s%s',
-                            exc, log.fields(volume_id=made.id))
+                LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
+                            log.fields(volume_id=made.id, reason=exc))
         return made
 
     def check(self, volume: records.Volume) -> None:

@@ -41,8 +41,8 @@ class MoveControl:
             here = (volume.host or '').partition('@')[0]
             if volume.host is not None and destination.partition('@')[0] != here:
                 raise errors.InvalidInput(
-                    reason=f'Invalid input received: Volumes move between backends of one host: '
-                           f'{errors.shortened(named)} is not on {here}.')
+                    reason=f'Invalid input received: Volumes can only be migrated between '
+                           f'backends of one host. {errors.shortened(named)} is not on {here}.')
             failpoints.point('control.moving.before_migrate')
             moving.migrate(self._parts.database, volume, destination, lock,
                            self._parts.settings.schedule_seconds, caller.request_id)
@@ -69,8 +69,8 @@ class MoveControl:
             self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
                 placing_facts.request(self._parts.database, volume_id)))
         except errors.BlockattachError as exc:
-            LOG.warning('Cannot send a message; its work is resumed at its deadline: %s%s', exc,
-                        log.fields(volume_id=volume_id))
+            LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
+                        log.fields(volume_id=volume_id, reason=exc))
 
     def _destination(self, named: str) -> str:
         """The same as its pools are named.

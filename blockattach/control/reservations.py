@@ -41,7 +41,7 @@ class ReservationControl:
             held = self._volume_services.on(volume.host).host_reservation(
                 caller, volume.id, attachment.initiator)
         except errors.BlockattachError as exc:
-            log.step(LOG, 'Cannot read the host reservation of a volume',
+            log.step(LOG, 'Failed to read host reservation of volume',
                      attachment_id=attachment.id, volume_id=attachment.volume_id, reason=exc)
             return None
         return None if held is None else reservation.HostReservation(held)

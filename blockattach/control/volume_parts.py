@@ -39,6 +39,6 @@ class VolumeParts:
             self.volume_services.on(host).start_work(
                 caller, claim.noun, claim.verb, claim.resource_id, claim.generation)
         except errors.ServiceUnreachable as exc:
-            LOG.warning('Cannot send a message; its work is resumed at its next look: %s%s', exc,
-                        log.fields(work=claim.name, resource_id=claim.resource_id))
+            LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
+                work=claim.name, resource_id=claim.resource_id, reason=exc))
             work.hasten(self.database, claim)

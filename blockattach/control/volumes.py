@@ -47,8 +47,8 @@ class VolumeControl:
         :raises QuotaExceeded: the project has as much as it may
         """
         if not caller.project_id:
-            raise errors.InvalidInput(reason='Invalid input received: a volume belongs to a '
-                                             'project, and the token is of none.')
+            raise errors.InvalidInput(reason='Invalid input received: A project-scoped '
+                                             'token is required.')
         draft = volumes.Draft(
             project_id=caller.project_id, user_id=caller.user_id or '', name=name,
             description=description, size_gb=size_gb, kind=kind,
@@ -78,7 +78,8 @@ class VolumeControl:
             self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
                 pools.request_of(made, draft.kind.extra_specs)))
         except errors.ServiceUnreachable as exc:
-            _warn(exc, made.id)
+            LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
+                        log.fields(volume_id=made.id, reason=exc))
         return made
 
     def judge_pools(self, caller: context.RequestContext, kind: records.VolumeType, size_gb: int,
@@ -122,12 +123,7 @@ class VolumeControl:
                 self._parts.volume_services.on(deleting.host).start_work(
                     caller, 'volume', 'delete', deleting.id, deleting.generation)
             except errors.ServiceUnreachable as exc:
-                _warn(exc, deleting.id)
+                LOG.warning('Failed to call the volume service, will retry soon%s',
+                            log.fields(volume_id=deleting.id, reason=exc))
                 # Not at its deadline, which is far, but at the manager's next look.
                 volumes.hasten_delete(self._parts.database, deleting)
-
-
-def _warn(failure: errors.ServiceUnreachable, volume_id: str) -> None:
-    """A cast that nothing takes is no failure of the request: its deadline brings it back."""
-    LOG.warning('Cannot send a message; its work is resumed at its deadline: %s%s', failure,
-                log.fields(volume_id=volume_id))

@@ -69,7 +69,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
         lowest = connection.execute(sa.select(sa.func.min(_rows.c.rank)).where(
             _rows.c.volume_id == volume_id)).scalar_one()
         volume_rows.store_rank(connection, database, row, lowest)
-    LOG.warning('Derived columns of a volume are recomputed%s',
+    LOG.warning('Derived columns of volume recalculated%s',
                 log.fields(volume_id=volume_id))
 
 
@@ -110,4 +110,4 @@ def counts(database: engine.Database) -> None:
         pool == _pools.c.name, volume_rows.LIVE).scalar_subquery() for pool, size in claims.GIVEN)
     with database.writer() as connection:
         connection.execute(_pools.update().values(allocated_gb=sum(given, sa.literal(0))))
-    LOG.warning('Allocated space is recomputed')
+    LOG.warning('Allocated space of pools recalculated')

@@ -65,7 +65,7 @@ def purge(database: engine.Database, older_than: datetime.timedelta, most: int |
             found.append(Purged(table.name, number))
     if not dry_run:
         for one in found:
-            LOG.info('History is purged%s', log.fields(table=one.table, rows=one.rows))
+            LOG.info('Database rows purged%s', log.fields(table=one.table, rows=one.rows))
     return found
 
 

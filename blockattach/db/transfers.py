@@ -148,7 +148,7 @@ def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
                     updated_at=database.clock.utcnow()))
         left = _count_foreign_snapshots(connection, row.id, project_id)
     if left:
-        LOG.warning('Transferred volume has snapshots of other projects%s',
+        LOG.warning('Snapshots of other projects found on a transferred volume%s',
                     log.fields(volume_id=row.id, project_id=project_id, rows=left))
 
 

@@ -189,7 +189,7 @@ def next_state(state: State, event: Event, came_from: State | None = None) -> St
     if row is None:
         raise errors.InvalidTransition(
             state=state.value, event=event.value,
-            allowed=', '.join(allowed_events(state)) or 'nothing')
+            allowed=', '.join(allowed_events(state)) or 'none')
     if row.target is not None:
         return row.target
     return came_from if came_from is not None else State.GONE

@@ -31,7 +31,7 @@ _LONGEST_SHOWN = 80
 
 def _text(value: Any, shortest: int = 0, longest: int = LONGEST) -> str:
     if not isinstance(value, str):
-        raise ValueError('not a text')
+        raise ValueError('not a string')
     if not shortest <= len(value) <= longest:
         raise ValueError(f'length {len(value)} is not between {shortest} and {longest}')
     _check_characters(value)

@@ -266,7 +266,7 @@ def check_connector(connector: Mapping[str, Any]) -> None:
     :raises ConnectorUnusable: the initiator or the host of the connector is empty
     """
     if len(connector) > MOST_KEYS:
-        raise _wrong(f'it has more than {MOST_KEYS} keys')
+        raise _wrong(f'more than {MOST_KEYS} keys')
     for key, value in _all(connector):
         if len(key) > LONGEST_KEY:
             raise _wrong(f'a key is longer than {LONGEST_KEY} characters')
@@ -274,11 +274,11 @@ def check_connector(connector: Mapping[str, Any]) -> None:
             raise _wrong(f'{key} is longer than {LONGEST_TEXT} characters')
     written = json.dumps(connector)
     if len(written) > LARGEST:
-        raise _wrong(f'it is larger than {LARGEST} bytes')
+        raise _wrong(f'larger than {LARGEST} bytes')
     # No column takes a zero character, and after `json.dumps` there is none.
     if '\\u0000' in written and any(
             '\0' in text for pair in _all(connector) for text in pair if isinstance(text, str)):
-        raise _wrong('it has a zero character')
+        raise _wrong('contains a NUL character')
     _check_names(connector)
 
 
@@ -293,8 +293,8 @@ def _is_name(value: object) -> bool:
 
 
 _FORMS = (
-    ('host', _is_name, 'a name of printable characters'),
-    ('initiator', is_initiator, 'the name of an iSCSI node (iqn., eui. or naa., RFC 7143)'),
+    ('host', _is_name, 'a non-empty string of printable characters'),
+    ('initiator', is_initiator, 'an iSCSI node name (iqn., eui. or naa., RFC 7143)'),
 )
 """Keys of a connector whose values must be valid names, with the expected form."""
 
@@ -303,7 +303,7 @@ def _check_names(connector: Mapping[str, Any]) -> None:
     for name in _NAMES:
         value = connector.get(name)
         if value is not None and (not isinstance(value, str) or len(value) > LONGEST_NAME):
-            raise _wrong(f'{name} must be a text of at most {LONGEST_NAME} characters')
+            raise _wrong(f'{name} must be a string of at most {LONGEST_NAME} characters')
     for name, is_valid, form in _FORMS:
         if name not in connector or is_valid(connector[name]):
             continue
@@ -317,7 +317,7 @@ def _check_names(connector: Mapping[str, Any]) -> None:
         for one in value if isinstance(value, list) else [value]:
             if one is not None and not (isinstance(one, str) and (
                     not one or grammar.fullmatch(one))):
-                raise _wrong(f'{name} has no such form')
+                raise _wrong(f'{name} has an invalid format')
 
 
 def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:

@@ -20,8 +20,8 @@ class Asked(enum.StrEnum):
     """When a verb is held to the rule."""
 
     ALWAYS = 'always'
-    WHERE_MOVED = 'where another initiator takes the place of the connected one'
-    WHERE_KNOWN = 'always, but without a clear answer of Nova it is allowed'
+    WHERE_MOVED = 'where another initiator replaces the connected one'
+    WHERE_KNOWN = 'always, but allowed if Nova gives no clear answer'
     NEVER = 'never'
 
 

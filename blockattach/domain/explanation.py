@@ -39,37 +39,42 @@ class Meaning(NamedTuple):
     advice: tuple[str, ...]
 
 
-_DELETE = 'If its consumer is gone for good, delete the attachment.'
-_FORCE = ('If its backend cannot be repaired, an administrator may delete it by force; the next '
-          'reconciliation takes away what is left at the target.')
+_DELETE = 'If the consumer no longer exists, delete the attachment.'
+_FORCE = ('If the backend cannot be repaired, an administrator can force-delete the attachment. '
+          'The next reconciliation removes the remaining access at the target.')
+_WAIT = 'Wait until the service has finished the operation.'
 
 MEANINGS: Mapping[_State, Meaning] = {
     _State.RESERVED: Meaning(
-        'The volume is held. The consumer gives the connector of its host (update), or deletes '
-        'the attachment; it expires where a limit is configured.', (_DELETE,)),
+        'The volume is reserved. The consumer provides the connector of its host (attachment '
+        'update) or deletes the attachment. The reservation expires if a limit is configured.',
+        (_DELETE,)),
     _State.CONNECTING: Meaning(
-        'The backend grants the host access. If that is interrupted, it is repeated or undone '
-        'once its deadline has passed.',
-        ('Wait: the service finishes it by itself.', 'Deleting it is possible at any time.')),
+        'The backend grants the host access. An interrupted operation is retried or rolled back '
+        'after its deadline.',
+        (_WAIT, 'The attachment can be deleted at any time.')),
     _State.CONNECTED: Meaning(
-        'The host may use the volume. The consumer completes the attachment (os-complete), or '
-        'deletes it; it expires where a limit is configured.', (_DELETE,)),
+        'The host can use the volume. The consumer completes the attachment (os-complete) or '
+        'deletes the attachment. The attachment expires if a limit is configured.', (_DELETE,)),
     _State.ATTACHED: Meaning(
-        'It stays so until it is deleted.',
-        ('To end it, detach the volume from its server (openstack server remove volume), so that '
-         'the guest gives it back first.',
-         'If its host is dead, fence the host before the attachment is deleted.')),
+        'The volume remains attached until the attachment is deleted.',
+        ('Detach the volume from the server (openstack server remove volume), so that the guest '
+         'releases the device first.',
+         'If the host is dead, fence the host before deleting the attachment.')),
     _State.DISCONNECTING: Meaning(
-        "The backend revokes the host's access, and then the attachment is gone. If that is "
-        'interrupted, it is repeated once its deadline has passed.',
-        ('Wait: the service finishes it by itself.', _FORCE)),
+        "The backend revokes the host's access, then the attachment is deleted. An interrupted "
+        'operation is retried after its deadline.',
+        (_WAIT, _FORCE)),
     _State.ERROR_ATTACHING: Meaning(
-        'Nothing, by itself: the backend has refused for good, and the reason is last_error.',
-        ('Repair what the reason names, and give the connector again (update).', _DELETE)),
+        'No automatic action: the backend refused the operation permanently. See last_error for '
+        'the reason.',
+        ('Fix the cause given in last_error, then update the attachment with the connector again.',
+         _DELETE)),
     _State.ERROR_DETACHING: Meaning(
-        'Nothing, by itself: the backend has refused for good, and the reason is last_error.',
-        ('Repair what the reason names, and delete it again.', _FORCE)),
-    _State.GONE: Meaning('Nothing: it is kept as history only.', ()),
+        'No automatic action: the backend refused the operation permanently. See last_error for '
+        'the reason.',
+        ('Fix the cause given in last_error, then delete the attachment again.', _FORCE)),
+    _State.GONE: Meaning('No further action: the attachment is kept as history only.', ()),
 }
 
 
@@ -85,24 +90,25 @@ class Difference(NamedTuple):
     advice: str
 
 
-_RECONCILE = ('The next reconciliation corrects it; blockattach-manage reconcile does so at once.')
+_RECONCILE = ('The next reconciliation repairs the difference. To repair the difference now, run '
+              'blockattach-manage reconcile.')
 DIFFERENCES = (
     Difference('unknown', lambda row, wanted, said: said.reason is not None,
-               'The target could not be asked, so only the record is shown.',
-               'Look whether the volume service of the backend runs (openstack volume service '
-               'list).'),
+               'The target could not be queried, so only the record is shown.',
+               'Check whether the volume service of the backend is running (openstack volume '
+               'service list).'),
     Difference('at_work', lambda row, wanted, said: row.state in attachment_lifecycle.TRANSITIONAL,
-               'The service is at work, so record and target may differ at this moment.', ''),
+               'An operation is in progress, so record and target may differ temporarily.', ''),
     Difference('missing', lambda row, wanted, said: wanted and said.mode is None,
                'The record grants the host access, but the target does not.', _RECONCILE),
     Difference('left', lambda row, wanted, said: not wanted and said.mode is not None,
                'The target grants the host access, but no record does.', _RECONCILE),
     Difference('damaged', lambda row, wanted, said: wanted and not said.intact,
-               'The access at the target was made in part, or was tampered with.', _RECONCILE),
+               'The access at the target is incomplete or was modified.', _RECONCILE),
     Difference('idle', lambda row, wanted, said: (
         row.state is _State.ATTACHED and row.initiator is not None and said.sessions == 0),
-        'The host may use the volume, but has no session.',
-        'Look whether the host runs, and whether it is logged in (iscsiadm -m session).'),
+        'The host has access to the volume, but no session.',
+        'Check whether the host is running and logged in (iscsiadm -m session).'),
 )
 """In the order in which they are looked for."""
 

@@ -67,7 +67,7 @@ def evaluate(expression: str, names: Names) -> Value:
     except ExpressionError:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise ExpressionError(f'it cannot be calculated: {error}') from error
+        raise ExpressionError(f'cannot be evaluated: {error}') from error
 
 
 def _of_numbers(function: _Function) -> _Function:
@@ -154,7 +154,7 @@ def _tokens(expression: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(expression.strip()):
         token = _Token(str(match.lastgroup), match[str(match.lastgroup)])
         if token.kind == 'unreadable':
-            raise ExpressionError(f'it cannot be read from {token.text!r} on')
+            raise ExpressionError(f'syntax error near {token.text!r}')
         yield token
     yield _Token('end', '')
 
@@ -190,8 +190,8 @@ class _Parser:
     def unexpected(self) -> ExpressionError:
         """Nothing, or something else, may stand here."""
         if self.next.kind == 'end':
-            return ExpressionError('it ends too early')
-        return ExpressionError(f'{self.next.text!r} is not expected there')
+            return ExpressionError('unexpected end of expression')
+        return ExpressionError(f'unexpected {self.next.text!r}')
 
     def _take(self, operators: Container[str]) -> str | None:
         """The operator that stands here, if it is one of these."""
@@ -203,7 +203,7 @@ class _Parser:
 
     def _need(self, text: str) -> None:
         if self._take((text,)) is None:
-            raise ExpressionError(f'{text!r} is missing')
+            raise ExpressionError(f'missing {text!r}')
 
     def _operand(self) -> _Node:
         if self._take('(') is not None:
@@ -221,7 +221,7 @@ class _Parser:
         """What stands between parentheses, with commas between."""
         self._nested += 1
         if self._nested > _MOST_NESTED:
-            raise ExpressionError(f'more than {_MOST_NESTED} parentheses stand inside each other')
+            raise ExpressionError(f'more than {_MOST_NESTED} nested parentheses')
         nodes = [self.level(0)]
         while len(nodes) < at_most and self._take(',') is not None:
             nodes.append(self.level(0))
@@ -237,18 +237,19 @@ class _Parser:
             # A bare word is a text.
             return lambda names: text
         if group not in GROUPS or '.' in key:
-            raise ExpressionError(f'{text} is no name; they begin with one of: '
-                                  f'{", ".join(GROUPS)}')
+            raise ExpressionError(
+                f'unknown name {text}: expected a key of {", ".join(GROUPS)}')
         return lambda names: _fact(names, group, key)
 
     def _call(self, name: str) -> _Node:
         if name not in FUNCTIONS:
-            raise ExpressionError(f'{name} is no function; known are: {", ".join(FUNCTIONS)}')
+            raise ExpressionError(
+                f'unknown function {name}: expected one of {", ".join(FUNCTIONS)}')
         apply, least, most = FUNCTIONS[name]
         arguments = self._inside()
         if not least <= len(arguments) <= most:
             raise ExpressionError(
-                f'{name} takes {least} values{" or more" if most > least else ""}')
+                f'{name} requires {"at least " if most > least else ""}{least} argument(s)')
         return lambda names: apply(*(argument(names) for argument in arguments))
 
 
@@ -261,9 +262,9 @@ def _number(value: Value) -> float:
 def _fact(names: Names, group: str, key: str) -> Value:
     value = names.get(group, {}).get(key)
     if value is None:
-        raise ExpressionError(f'{group}.{key} is not known')
+        raise ExpressionError(f'{group}.{key} is not available')
     if not isinstance(value, (bool, int, float, str)):
-        raise ExpressionError(f'{group}.{key} is neither a number nor a text')
+        raise ExpressionError(f'{group}.{key} is neither a number nor a string')
     return _plain(value) if isinstance(value, str) else value
 
 

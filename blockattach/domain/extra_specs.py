@@ -33,9 +33,9 @@ def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> 
             wanted = _YES
         found = _look_up(capabilities, path)
         if found is None:
-            return f'it does not report {":".join(path)} (wanted: {wanted})'
+            return f'capability {":".join(path)} is not reported (required: {wanted})'
         if not any(matches(value, wanted) for value in _alternatives(found)):
-            return f'its {":".join(path)} is {found} (wanted: {wanted})'
+            return f'capability {":".join(path)} is {found} (required: {wanted})'
     return None
 
 

@@ -43,21 +43,21 @@ def same_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that has none of the volumes that it shall be with."""
     named = volume_ids(request.facts.hints, SAME)
     if named is None:
-        return placement.Reason(f'the hint {SAME} names something that is no volume')
+        return placement.Reason(f'scheduler hint {SAME} contains an invalid volume ID')
     if not named or _there(request, named, pool):
         return None
-    return placement.Reason(f'it has none of the volumes that the hint {SAME} names')
+    return placement.Reason(f'does not contain a volume of scheduler hint {SAME}')
 
 
 def different_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that has one of the volumes that it shall be apart from."""
     named = volume_ids(request.facts.hints, DIFFERENT)
     if named is None:
-        return placement.Reason(f'the hint {DIFFERENT} names something that is no volume')
+        return placement.Reason(f'scheduler hint {DIFFERENT} contains an invalid volume ID')
     there = _there(request, named, pool)
     if there is None:
         return None
-    return placement.Reason(f'it has volume {there}, which the hint {DIFFERENT} names')
+    return placement.Reason(f'contains volume {there} of scheduler hint {DIFFERENT}')
 
 
 def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
@@ -65,14 +65,14 @@ def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | N
     if not request.facts.hints.get(LOCAL):
         return None
     if server_id(request.facts.hints) is None:
-        return placement.Reason(f'the hint {LOCAL} names something that is no server')
+        return placement.Reason(f'scheduler hint {LOCAL} contains an invalid server ID')
     host = request.facts.server_host
     if host is None:
-        unknown = f'the host of the hint {LOCAL} is not known'
+        unknown = f'the host of the server in scheduler hint {LOCAL} is unknown'
         return placement.Reason(request.facts.server_lost or unknown, unknown)
     if host == pool.name.partition('@')[0]:
         return None
-    return placement.Reason(f'it is not on the host of the server that the hint {LOCAL} names')
+    return placement.Reason(f'not on the host of the server in scheduler hint {LOCAL}')
 
 
 def json_query(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
@@ -81,8 +81,8 @@ def json_query(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
         if matches(request.facts.hints.get(QUERY), pool):
             return None
     except QueryError as error:
-        return placement.Reason(f'the hint {QUERY} cannot be answered: {error}')
-    return placement.Reason(f'it is not what the hint {QUERY} asks for')
+        return placement.Reason(f'scheduler hint {QUERY} is invalid: {error}')
+    return placement.Reason(f'scheduler hint {QUERY} does not match')
 
 
 FILTERS: Mapping[str, placement.Filter] = {
@@ -122,7 +122,7 @@ def matches(query: Any, pool: pools.Pool) -> bool:
         try:
             query = json.loads(query)
         except (ValueError, RecursionError) as error:
-            raise QueryError('it is not JSON') from error
+            raise QueryError('not valid JSON') from error
     return _answer(query, pools.stats(pool), 0) if query else True
 
 
@@ -157,19 +157,19 @@ OPERATORS: Mapping[str, Callable[[list[Any]], bool]] = {
 
 def _answer(query: Any, stats: Mapping[str, Any], depth: int) -> bool:
     if not isinstance(query, list):
-        raise QueryError('it is not a list')
+        raise QueryError('not a list')
     if depth > _MOST_NESTED:
-        raise QueryError(f'more than {_MOST_NESTED} lists stand inside each other')
+        raise QueryError(f'more than {_MOST_NESTED} nested lists')
     if not query:
         return True
     name, *operands = query
     if not isinstance(name, str) or name not in OPERATORS:
-        raise QueryError(f'{name!r} is no operator; known are: {", ".join(OPERATORS)}')
+        raise QueryError(f'unknown operator {name!r}, expected one of {", ".join(OPERATORS)}')
     values = [_value(operand, stats, depth) for operand in operands]
     try:
         return OPERATORS[name](values)
     except TypeError as error:
-        raise QueryError(f'{name!r} cannot compare these values') from error
+        raise QueryError(f'operator {name!r} cannot compare the given values') from error
 
 
 def _value(operand: Any, stats: Mapping[str, Any], depth: int) -> Any:

@@ -35,88 +35,97 @@ NOT_WRITTEN = 'not_written'
 """Code of a volume that the database refuses on writing."""
 REFUSED: Mapping[str, Remark] = {
     'damaged': Remark(
-        'row', 'the row has an invalid value; the text names the column and the reason',
+        'row', 'the row has an invalid value. The report names the column and the reason',
         'Repair or delete the row in Cinder.'),
     'twice': Remark(
         'row', 'another live row has the same unique values, and only one can be imported',
         'Delete or rename one of the rows in Cinder.'),
     'id_taken': Remark(
         'row', 'the id exists in this database and belongs to another volume',
-        'Find out which of the two rows is valid, and delete the other.'),
+        'Determine which of the two rows is valid, and delete the other.'),
     NOT_WRITTEN: Remark(
-        'volume', 'the database refused the volume; the text has the reason. Other volumes were '
-        'written',
+        'volume', 'the database rejected the volume. The report names the reason. Other volumes '
+        'were written',
         'Repair the volume in Cinder, and repeat the import.'),
     'in_work': Remark(
-        'volume', 'Cinder is at work on it (its status, or its migration status, says so)',
-        'Wait until it has ended, or end it there: cinder reset-state.'),
+        'volume', 'the status or the migration status shows an operation in progress in Cinder',
+        'Wait for the operation to finish, or reset the status in Cinder: cinder reset-state.'),
     'no_pool': Remark(
-        'volume', 'its host does not name a backend and a pool (host@backend#pool)',
+        'volume', 'the host does not name a backend and a pool (host@backend#pool)',
         '--pool HOST=host@backend#pool'),
     'no_type': Remark(
-        'volume', 'its volume type is deleted, or is refused itself',
-        'Give it another one there: cinder retype.'),
+        'volume', 'the volume type is deleted, or is refused',
+        'Retype the volume in Cinder: cinder retype.'),
     'other_name': Remark(
-        'volume', 'its bytes are called by another id since it was migrated (_name_id)',
-        'Migrate it once more there without attachments, or copy it.'),
+        'volume', 'the storage has a different id since a migration of the volume (_name_id)',
+        'Migrate the volume again in Cinder without attachments, or copy the volume.'),
     'encrypted': Remark(
-        'volume', 'its consumer encrypts it with a key of a key manager, which nobody keeps here',
-        'Copy it to a volume of a type without encryption.'),
-    'replicated': Remark('volume', 'it is replicated', 'Disable its replication there.'),
+        'volume', 'the volume is encrypted by the consumer with a key of a key manager, which is '
+        'not supported',
+        'Copy the data to a volume of a type without encryption.'),
+    'replicated': Remark(
+        'volume', 'the volume is replicated', 'Disable the replication in Cinder.'),
     'many_holders': Remark(
-        'volume', 'it is attached to several servers and is not multiattach',
-        'Delete the attachments there that are not in use.'),
+        'volume', 'the volume is attached to several servers but is not multiattach',
+        'Delete the unused attachments in Cinder.'),
     'unknown_holder': Remark(
-        'volume', 'its status says that it is used, but no attachment says by whom',
-        'Detach it from whatever uses it, and then: cinder reset-state --state available.'),
+        'volume', 'the status shows that the volume is in use, but there is no attachment',
+        'Detach the volume from its consumer, then run cinder reset-state --state available.'),
     'snapshot_in_work': Remark(
-        'snapshot', 'Cinder is at work on it (its status says so)',
-        'Wait until it has ended, or end it there: cinder snapshot-reset-state.'),
+        'snapshot', 'the status shows an operation in progress in Cinder',
+        'Wait for the operation to finish, or reset the status in Cinder: cinder '
+        'snapshot-reset-state.'),
     'no_initiator': Remark(
-        'attachment', 'nobody has written down the name by which its host logs in',
-        '--initiator HOST=NAME, as /etc/iscsi/initiatorname.iscsi of that host says it; the id of '
-        'the server instead of the host where Cinder has not kept that. Or detach it there.'),
+        'attachment', 'the initiator name of the host is not recorded',
+        '--initiator HOST=NAME, with the name from /etc/iscsi/initiatorname.iscsi of the host. '
+        'Use the id of the server instead of HOST if Cinder has not recorded the host. '
+        'Alternatively, detach the volume in Cinder.'),
     'bad_connector': Remark(
-        'attachment', 'its connector is not one that a host can have',
-        'Detach it there.'),
+        'attachment', 'the connector is invalid', 'Detach the volume in Cinder.'),
     'no_chap': Remark(
-        'attachment', 'its target asks for no credential (CHAP)', 'Detach it there.'),
+        'attachment', 'the target requires no credential (CHAP)',
+        'Detach the volume in Cinder.'),
     'not_iscsi': Remark(
-        'attachment', 'its host reaches it by another protocol than iSCSI', 'Detach it there.'),
+        'attachment', 'the host uses a protocol other than iSCSI',
+        'Detach the volume in Cinder.'),
     'other_target': Remark(
-        'attachment', "its target is not called by the volume's id, or nothing says how its host "
-        'reaches it', 'Detach it there.'),
+        'attachment', 'the target name does not end with the volume id, or the connection '
+        'information is missing', 'Detach the volume in Cinder.'),
     'name_taken': Remark(
-        'type or QoS specs', 'the name is used by another one here',
+        'type or QoS specs', 'the name is already used in blockattach by another type or other '
+        'QoS specs',
         'Rename one of them.'),
 }
 """What is not taken: nothing is written while there is any, unless it is to be left there."""
 
 CHANGED: Mapping[str, Remark] = {
     'default_replaced': Remark(
-        'volume type', 'the one of this name that was made here with the database, and never '
-        'used, gives way'),
+        'volume type', 'the unused volume type that was created with the database is replaced by '
+        'the imported type of the same name'),
     'status': Remark(
-        'volume', 'its status follows from its attachments, which say something else'),
+        'volume', 'the status was changed to match the attachments'),
     'no_longer_offered': Remark(
-        'volume', 'it is offered to another project no longer: the key of that cannot be taken'),
-    'group_left': Remark('volume', 'it is in no group any more'),
-    'counted': Remark('volume', 'it counts for the quota of its project from now on'),
-    'default_type': Remark('volume', 'it had no type, and has the default one'),
+        'volume', 'the volume is no longer offered to another project, because the key of the '
+        'offer cannot be imported'),
+    'group_left': Remark('volume', 'the volume was removed from its group'),
+    'counted': Remark('volume', 'the volume now counts towards the quota of its project'),
+    'default_type': Remark('volume', 'the volume had no type and got the default type'),
     'unconnected': Remark(
-        'attachment', 'it was being connected without a connection: it is a reservation'),
-    'detaching': Remark('attachment', 'its detach was cut off: it is attached'),
+        'attachment', 'the attachment was attaching without a connection and became a '
+        'reservation'),
+    'detaching': Remark(
+        'attachment', 'the detach was interrupted, and the attachment became attached'),
     'consumer_enforces': Remark(
-        'attachment', 'it is adopted with the credential that all hosts of its volume share: the '
-        'target cannot hold it to its mode, until it is attached anew'),
+        'attachment', 'the attachment keeps the credential that all hosts of the volume share. '
+        'The target cannot enforce the mode until the volume is attached again'),
 }
 """What is taken, and is not quite what it was."""
 
 LEFT: Mapping[str, Remark] = {
-    'backups': Remark('backup', 'there are no backups here'),
-    'groups': Remark('group', 'there are no groups here'),
-    'quotas': Remark('quota', 'it limits what is not here'),
-    'lost': Remark('snapshot or attachment', 'its volume is deleted in Cinder'),
+    'backups': Remark('backup', 'backups are not supported'),
+    'groups': Remark('group', 'groups are not supported'),
+    'quotas': Remark('quota', 'the limited resource is not supported'),
+    'lost': Remark('snapshot or attachment', 'the volume is deleted in Cinder'),
 }
 """What is counted and stays behind."""
 

@@ -110,8 +110,8 @@ def mode_of(volume: records.VolumeFacts, another_writes: bool,
         return asked or _RW
     if asked is _RW:
         raise errors.InvalidVolume(
-            reason=f'Volume {volume.id} is written by another server already, and its type '
-                   f'allows one writer: attach it with mode ro.')
+            reason=f'Volume {volume.id} is already attached read-write to another server, and '
+                   f'the volume type allows one writer. Attach the volume with mode ro.')
     return _RO
 
 

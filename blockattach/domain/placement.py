@@ -17,18 +17,18 @@ Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
 """Says why a pool will not do, or None."""
 
 _POOLS_IN_SUMMARY = 20
-_UNSUITABLE = 'it does not take such a volume'
+_UNSUITABLE = 'not suitable for the volume'
 # What users read instead of a reason that names zones, capabilities or capacities, by the filter;
 # of a filter that is not our own they read no more than that it refuses.
 _WORDS = {
-    'alive': 'it is out of service',
-    'beside': 'it is on another host than the volume, or on the same backend',
-    'tried': 'it could not make the volume',
-    'availability': 'it is in another availability zone',
-    'multiattach': 'it cannot attach one volume to several hosts',
-    'capabilities': 'it lacks what the volume type asks for',
-    'capacity': 'it has too little room',
-    'source': 'it does not have what the volume is made of',
+    'alive': 'out of service',
+    'beside': 'not on another backend of the host of the volume',
+    'tried': 'failed to create the volume',
+    'availability': 'in another availability zone',
+    'multiattach': 'multiattach is not supported',
+    'capabilities': 'capabilities required by the volume type are missing',
+    'capacity': 'not enough free space',
+    'source': 'the source of the volume is on another backend',
 }
 
 
@@ -85,7 +85,7 @@ def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) 
     :param most: so many pools are named, the others counted; None names all
     """
     if not reasons:
-        return 'no pool has reported itself'
+        return 'no pool has reported to the scheduler'
     named = list(reasons.items())[:most]
     text = '; '.join(f'{name}: {reason}' for name, reason in named)
     left = len(reasons) - len(named)
@@ -95,7 +95,7 @@ def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) 
 def in_words(reasons: Mapping[str, str]) -> str:
     """Why the pools were refused, each reason once, as the user reads it."""
     said = dict.fromkeys(getattr(reason, 'words', _UNSUITABLE) for reason in reasons.values())
-    return '; '.join(said) or 'no pool has reported itself'
+    return '; '.join(said) or 'no pool has reported to the scheduler'
 
 
 def left_gb(pool: pools.Pool) -> float:
@@ -112,9 +112,9 @@ def left_gb(pool: pools.Pool) -> float:
 def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool whose service is silent, disabled or frozen, or whose backend is down."""
     if not pool.up:
-        return 'its service is down, disabled or frozen'
+        return 'the service is down, disabled or frozen'
     if not pool.usable:
-        return str(pool.capabilities.get('backend_state_reason') or 'its backend is down')
+        return str(pool.capabilities.get('backend_state_reason') or 'the backend is down')
     return None
 
 
@@ -123,8 +123,8 @@ def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     host = request.facts.source_host
     if host is None or host == pool.host:
         return None
-    return f'what the volume is made of is on {host}' if host else \
-        'what the volume is made of is gone'
+    return f'the source of the volume is on {host}' if host else \
+        'the source of the volume no longer exists'
 
 
 def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
@@ -135,16 +135,16 @@ def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
         return None
     here, there = request.home.partition('#')[0], pool.host
     if here == there:
-        return 'the volume is on this backend already'
+        return 'the volume is already on the backend'
     if here.partition('@')[0] != there.partition('@')[0]:
-        return 'it is on another host than the volume'
+        return 'not on the host of the volume'
     return None
 
 
 def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that failed this volume before."""
     if pool.name in request.tried:
-        return 'it was tried and could not make the volume'
+        return 'failed to create the volume in an earlier attempt'
     return None
 
 
@@ -153,13 +153,13 @@ def availability(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     wanted = request.availability_zone
     if wanted is None or wanted == pool.availability_zone:
         return None
-    return f'it is in zone {pool.availability_zone}, not {wanted}'
+    return f'in availability zone {pool.availability_zone}, not {wanted}'
 
 
 def multiattach(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that cannot export one volume to several hosts, if the volume wants that."""
     if request.multiattach and not pool.multiattach:
-        return 'it cannot attach one volume to several hosts'
+        return 'multiattach is not supported'
     return None
 
 
@@ -177,10 +177,10 @@ def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
         return None
     left, room_gb = left_gb(pool), request.room_gb(pool.name)
     if left < room_gb:
-        return f'it has {max(left, 0):g} GiB left of {room_gb} GiB asked for'
+        return f'{max(left, 0):g} GiB left, {room_gb} GiB required'
     if pool.thin and _free_virtual_gb(pool) < room_gb:
-        return (f'it has {pool.free_gb:g} GiB free on disk, too little for {room_gb} GiB '
-                f'even thinly')
+        return (f'{pool.free_gb:g} GiB free on disk, not enough for {room_gb} GiB with thin '
+                f'provisioning')
     return None
 
 

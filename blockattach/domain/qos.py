@@ -25,8 +25,8 @@ def check(specs: Mapping[str, str | None]) -> None:
             value = specs.get(f'{limit}{part}')
             if f'{limit}{part}' in specs and _number(value) is None:
                 raise errors.InvalidInput(
-                    f'Invalid qos specs: {limit}{part} must be a whole number that is not '
-                    f'negative, not {value}.')
+                    f'Invalid qos specs: {limit}{part} must be a non-negative integer, not '
+                    f'{value}.')
 
 
 def for_consumer(consumer: str, specs: Mapping[str, str | None],

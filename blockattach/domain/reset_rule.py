@@ -43,18 +43,20 @@ class Outcome(enum.StrEnum):
     """What becomes of it; of a refusal, its sentence."""
 
     ALLOWED = 'allowed'
-    UNKNOWN = 'Invalid status: {status!r} cannot be set: nothing here would end it.'
-    NOT_ATTACHED = ('Invalid volume: volume {id} has no attachments, so its attach_status cannot '
-                    'be attached.')
-    CONTRADICTS_ITSELF = ('Invalid status: {status} follows from attachments, and detached leaves '
-                          'none.')
+    UNKNOWN = ('Invalid status: {status!r} cannot be set, because no operation would end the '
+               'status.')
+    NOT_ATTACHED = ('Invalid volume: Volume {id} is not attached, so attach_status cannot be '
+                    'reset to attached.')
+    CONTRADICTS_ITSELF = ('Invalid status: Status {status} requires attachments, but '
+                          'attach_status detached removes all attachments.')
     AT_WORK = 'at work'
     """The volume is being made or removed; a manager finishes that."""
-    NEVER_MADE = 'Invalid volume: volume {id} was never made, so its status cannot be {status}.'
-    UNTRUE = ('Invalid volume: status {status} follows from the attachments of volume {id}, and '
-              'they say {now}.')
-    IN_USE = ('Invalid volume: volume {id} has live attachments; detach them, or reset '
-              'attach_status to detached, which removes them.')
+    NEVER_MADE = ('Invalid volume: Volume {id} was never created on a backend, so the status '
+                  'cannot be reset to {status}.')
+    UNTRUE = ('Invalid volume: Status {status} is derived from the attachments of volume {id}, '
+              'which imply status {now}.')
+    IN_USE = ('Invalid volume: Volume {id} has attachments. Detach the volume, or reset '
+              'attach_status to detached to remove the attachments.')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def next_status(status: str, event: Event, chosen: Status | None = None) -> Stat
     """
     move = Status(status), event
     if move not in _MOVES:
-        raise errors.InvalidSnapshot(reason=f'cannot {event} a snapshot that is {status}')
+        raise errors.InvalidSnapshot(reason=f'Cannot {event} a snapshot in status {status}.')
     target = _MOVES[move] or chosen
     assert target is not None
     return target

@@ -252,7 +252,7 @@ def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) 
     """
     move = OwnStatus(own_status), event
     if move not in _MOVES:
-        raise errors.InvalidVolume(reason=f'cannot {event} a volume that is {own_status}')
+        raise errors.InvalidVolume(reason=f'Cannot {event} a volume in status {own_status}.')
     target = _MOVES[move] or chosen
     assert target is not None
     return target

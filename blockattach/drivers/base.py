@@ -121,7 +121,7 @@ def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, gi
     if given_gb + size_gb > limit:
         raise errors.BackendFull(
             size_gb=f'{size_gb:.12g}',
-            reason=f'{pool} may give away {limit:.0f} GiB and has given {given_gb:.0f}')
+            reason=f'{pool} has allocated {given_gb:.0f} of {limit:.0f} GiB')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

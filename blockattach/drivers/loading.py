@@ -80,7 +80,7 @@ def _load(group: str, name: str, settings: backend_conf.BackendSettings, kind: t
             on_load_failure_callback=_not_loaded, warn_on_missing_entrypoint=False).driver
     except stevedore_exception.NoMatches:
         raise errors.ConfigurationError(
-            reason=f'{noun} = {name} of backend {settings.name} is unknown; installed are: '
+            reason=f'{noun} = {name} of backend {settings.name} is unknown; installed drivers: '
                    f'{", ".join(_known(group)) or "none"}') from None
     if not isinstance(loaded, kind):
         raise errors.ConfigurationError(
@@ -96,6 +96,6 @@ def _not_loaded(_manager: Any, entry_point: Any, failure: BaseException) -> None
     if isinstance(failure, errors.ConfigurationError):
         raise failure
     extra = _EXTRAS.get(getattr(failure, 'name', None) or '')
-    hint = f': install blockattach[{extra}]' if extra else ''
+    hint = f'; install blockattach[{extra}]' if extra else ''
     raise errors.ConfigurationError(
-        reason=f'driver {entry_point.name} cannot be loaded: {failure}{hint}') from failure
+        reason=f'cannot load driver {entry_point.name}: {failure}{hint}') from failure

@@ -48,7 +48,7 @@ class BlockattachError(Exception):
     """The root. Fields fill the class's text, unless the text is given whole."""
 
     code = 'internal'
-    text = 'cannot do that: an unexpected error'
+    text = 'An unexpected error occurred.'
     final = True
     retry_after: str | None = None
     """Seconds after which the request may succeed; None: repeating it does not help."""
@@ -125,24 +125,27 @@ class Conflict(BlockattachError):
 
 class IdempotencyKeyReused(Conflict):
     code = 'idempotency.reused'
-    text = 'Resource conflict: this Idempotency-Key was used for a request with another body'
+    text = ('Resource conflict: The Idempotency-Key was already used for a request with a '
+            'different body. Use a new key.')
 
 
 class IdempotencyKeyTaken(Conflict):
     code = 'idempotency.taken'
-    text = 'Resource conflict: a request with this Idempotency-Key is under way'
+    text = ('Resource conflict: A request with the same Idempotency-Key is in progress. Retry the '
+            'request later.')
     retry_after = '1'
 
 
 class StaleGeneration(Conflict):
     code = 'generation.stale'
-    text = 'cannot go on with %(noun)s %(id)s: it has moved on since generation %(generation)s'
+    text = ('Resource conflict: %(noun)s %(id)s was changed by another process since generation '
+            '%(generation)s')
 
 
 class PreconditionFailed(BlockattachError):
     code = 'request.precondition'
-    text = ('cannot change it: it is not what If-Match names any more. Nothing was changed; read '
-            'it again.')
+    text = ('The resource does not match the ETag in If-Match. Nothing was changed. Read the '
+            'resource again before retrying the request.')
 
 
 class VersionInvalid(InvalidInput):
@@ -185,8 +188,8 @@ class BackendRefused(BackendError):
 
 class BackendFull(BackendRefused):
     code = 'backend.full'
-    text = 'cannot place %(size_gb)s GiB: %(reason)s'
-    words = 'The backend has no room for it.'
+    text = 'Cannot allocate %(size_gb)s GiB: %(reason)s'
+    words = 'The backend does not have enough free space.'
 
 
 class BackendUncertain(BackendError):
@@ -201,7 +204,7 @@ class ServiceUnreachable(BlockattachError):
     """Called without an answer: the act may have happened."""
 
     code = 'bus.unreachable'
-    text = 'cannot reach %(topic)s: no answer within %(seconds)s seconds'
+    text = 'Cannot reach %(topic)s: no reply within %(seconds)s seconds'
     final = False
     retry_after = '1'
 
@@ -217,8 +220,8 @@ class DeadlinePassed(BlockattachError):
     """Final: a message that came too late, or would have, was not acted upon."""
 
     code = 'bus.deadline_passed'
-    text = ('cannot %(method)s in time: the caller no longer waits. Nothing was changed by this '
-            'request; repeat it later.')
+    text = ('Cannot run %(method)s: the deadline of the caller has passed. Nothing was changed. '
+            'Retry the request later.')
     retry_after = '1'
 
 
@@ -226,40 +229,39 @@ class Overloaded(BlockattachError):
     """There are more requests than can be served. Final: nothing was begun."""
 
     code = 'queue.overloaded'
-    text = ('cannot do that now: too much is asked for at once. Nothing was changed by this '
-            'request; repeat it later.')
+    text = 'The service is overloaded. Nothing was changed. Retry the request later.'
     retry_after = '5'
 
 
 class QueueTimeout(Overloaded):
     code = 'queue.timeout'
-    text = ('cannot do that in time: this request has waited in the queue for as long as it may. '
-            'Nothing was changed by it; repeat it later.')
+    text = ('The service is overloaded: the request timed out in the queue. Nothing was changed. '
+            'Retry the request later.')
 
 
 class QueueFull(Overloaded):
     code = 'queue.full'
-    text = ('cannot let this request wait: too many do already. Nothing was changed by it; repeat '
-            'it later.')
+    text = ('The service is overloaded: the request queue is full. Nothing was changed. Retry the '
+            'request later.')
 
 
 class BackendBusy(Overloaded):
     code = 'queue.backend_busy'
-    text = ('cannot ask the backend of the volume in time: it is slow, and many wait for it. '
-            'Nothing was changed by this request; repeat it later.')
+    text = ('The backend of the volume is slow and too many requests are waiting for the backend. '
+            'Nothing was changed. Retry the request later.')
 
 
 class RequestAbandoned(BlockattachError):
     code = 'queue.abandoned'
     retry_after = '5'
-    text = 'cannot answer: the client has hung up while the request waited. Nothing was begun.'
+    text = 'The client disconnected before the request was started. Nothing was changed.'
 
 
 class IdentityUnavailable(BlockattachError):
     """Keystone did not check the token, which may be valid."""
 
     code = 'auth.unavailable'
-    text = ('cannot authenticate the request: the identity service does not answer. Repeat the '
+    text = ('Cannot authenticate the request: the identity service does not respond. Retry the '
             'request later.')
     retry_after = '1'
 
@@ -268,7 +270,7 @@ class DatabaseUnavailable(BlockattachError):
     """Uncertain: this statement has done nothing; what was asked for may have begun before."""
 
     code = 'database.unavailable'
-    text = 'cannot reach the database. Repeat the request later.'
+    text = 'Cannot reach the database. Retry the request later.'
     final = False
     retry_after = '1'
 
@@ -277,7 +279,8 @@ class DatabaseNotWritable(DatabaseUnavailable):
     """Read it can be: its disk is full, it is read-only, or its file was taken away."""
 
     code = 'database.not_writable'
-    text = 'cannot write into the database: it is full or read-only. Repeat the request later.'
+    text = ('Cannot write to the database: the database is full or read-only. Retry the request '
+            'later.')
     retry_after = '10'
 
 
@@ -285,8 +288,8 @@ class OutcomeUnknown(BlockattachError):
     """The database was lost while it committed, and did not come back in time to be asked."""
 
     code = 'database.outcome_unknown'
-    text = ('cannot tell whether the change is stored: the connection to the database was lost. '
-            'Check whether it is there before you repeat the request.')
+    text = ('The outcome of the request is unknown: the connection to the database was lost '
+            'during a commit. Check the state of the resource before retrying the request.')
     final = False
     retry_after = '1'
 
@@ -295,8 +298,9 @@ class NovaUnavailable(BlockattachError):
     """Asked Nova and learnt nothing. Final: whatever was to be done was not begun."""
 
     code = 'nova.unavailable'
-    text = ('cannot detach: Nova does not say whether server %(server_id)s still uses volume '
-            '%(volume_id)s (%(reason)s). Nothing was changed; repeat the request later.')
+    text = ('Cannot detach volume %(volume_id)s: Nova did not report whether server '
+            '%(server_id)s still uses the volume (%(reason)s). Nothing was changed. Retry the '
+            'request later.')
     retry_after = '1'
 
 
@@ -304,7 +308,7 @@ class GlanceUnavailable(BlockattachError):
     """Glance was asked and did not answer, or not as it should."""
 
     code = 'glance.unavailable'
-    text = 'cannot use the image service: %(reason)s. Repeat the request later.'
+    text = 'Cannot use the image service: %(reason)s. Retry the request later.'
     final = False
     retry_after = '1'
 

@@ -69,7 +69,7 @@ class InvalidSnapshot(InvalidInput):
 
 class NoPoolForVolume(InvalidInput):
     code = 'volume.no_pool'
-    text = 'Invalid input received: No backend can hold this volume: %(summary)s'
+    text = 'Invalid input received: No backend can host the volume: %(summary)s'
 
 
 class VolumeTypeInUse(InvalidInput):
@@ -95,9 +95,9 @@ class EncryptedMultiattach(InvalidInput):
 
 class KeyManagerMissing(InvalidInput):
     code = 'volume.key_manager_missing'
-    text = ('Invalid volume: Volumes of type %(volume_type)s are encrypted by their consumers '
-            '(control_location front-end), and this service has no key manager that would keep '
-            'their keys. Use a type that is encrypted in the back-end, or a plain one.')
+    text = ('Invalid volume: Volume type %(volume_type)s requires encryption by the consumer '
+            '(control_location front-end), but the service does not manage encryption keys of '
+            'volumes. Use a volume type with back-end encryption or without encryption.')
 
 
 class QosSpecsInUse(InvalidInput):
@@ -118,13 +118,13 @@ class ConnectorUnusable(InvalidInput):
 
 class GlanceMissing(InvalidInput):
     code = 'glance.missing'
-    text = ('Invalid input received: This service is not connected to an image service, so no '
-            'volume can be made of an image or uploaded to one.')
+    text = ('Invalid input received: The image service is not configured. Volumes cannot be '
+            'created from images or uploaded to images.')
 
 
 class ImageRefused(InvalidInput):
     code = 'image.refused'
-    text = 'The image service refuses: %(reason)s'
+    text = 'The image service rejected the request: %(reason)s'
 
 
 class TransferKeyWrong(InvalidInput):
@@ -134,7 +134,7 @@ class TransferKeyWrong(InvalidInput):
 
 class NotOffered(InvalidInput):
     code = 'not_offered'
-    text = 'Invalid input received: %(what)s are not offered by this service.'
+    text = 'Invalid input received: %(what)s are not supported by this service.'
 
 
 class VolumeNotFound(NotFound):
@@ -275,8 +275,8 @@ class QosSpecsExist(Conflict):
 
 class VolumeTypeChanged(Conflict):
     code = 'volume_type.changed'
-    text = ('Resource conflict: Volume type %(volume_type_id)s was changed while the volume was '
-            'asked for; repeat the request.')
+    text = ('Resource conflict: Volume type %(volume_type_id)s was changed during the request. '
+            'Retry the request.')
     retry_after = '1'
 
 
@@ -288,15 +288,15 @@ class VolumeInError(Conflict):
 
 class VolumeAtWork(Conflict):
     code = 'volume.at_work'
-    text = ('Resource conflict: volume %(volume_id)s is %(own_status)s: this work ends by itself. '
-            'Repeat the request then; only a volume being made can be given up (status error).')
+    text = ('Resource conflict: Volume %(volume_id)s is %(own_status)s. Retry when the operation '
+            'has finished. A volume that is creating can only be reset to status error.')
     retry_after = '1'
 
 
 class SnapshotAtWork(Conflict):
     code = 'snapshot.at_work'
-    text = ('Resource conflict: snapshot %(snapshot_id)s is %(status)s: this work ends by itself. '
-            'Repeat the request then.')
+    text = ('Resource conflict: Snapshot %(snapshot_id)s is %(status)s. Retry when the operation '
+            'has finished.')
     retry_after = '1'
 
 
@@ -313,14 +313,14 @@ class DuplicateConnectors(Conflict):
 
 class InvalidTransition(Conflict):
     code = 'attachment.invalid_transition'
-    text = ('Resource conflict: cannot %(event)s an attachment that is %(state)s: '
-            'allowed there: %(allowed)s')
+    text = ('Resource conflict: Cannot %(event)s an attachment in state %(state)s. Allowed '
+            'operations: %(allowed)s')
 
 
 class AttachmentBusy(Conflict):
     code = 'attachment.busy'
-    text = ('Resource conflict: attachment %(attachment_id)s is being worked on by another '
-            'request; repeat the request when it has ended')
+    text = ('Resource conflict: Attachment %(attachment_id)s is in use by another request. Retry '
+            'when the other request has finished.')
     retry_after = '1'
 
 
@@ -329,8 +329,8 @@ class AttachmentInUseByServer(Conflict):
 
     code = 'attachment.in_use_by_server'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance %(instance_id)s using the '
-            'Compute API. A service that has detached it there already sends its service token '
-            'along (X-Service-Token).')
+            'Compute API. A service that has already detached the volume there must send a '
+            'service token (X-Service-Token).')
 
 
 class AttachmentNotNamed(AttachmentInUseByServer):
@@ -338,7 +338,7 @@ class AttachmentNotNamed(AttachmentInUseByServer):
 
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
-            'name by attachment_id which of the %(count)s attachments of the volume is meant.')
+            'specify attachment_id: the volume has %(count)s attachments.')
 
 
 class VolumeLimitExceeded(QuotaExceeded):
@@ -373,8 +373,8 @@ class VolumeSizeExceedsLimit(QuotaExceeded):
 
 class LimitsUnavailable(IdentityUnavailable):
     code = 'quota.limits_unavailable'
-    text = ('cannot read what the project may have: the identity service does not say it. Nothing '
-            'was changed by this request; repeat it later.')
+    text = ('Cannot read the quota limits of the project from the identity service. Nothing was '
+            'changed. Retry the request later.')
 
 
 class ImageUnacceptable(BlockattachError):
@@ -401,18 +401,18 @@ class ConversionFailed(BlockattachError):
     """qemu-img has failed, or met a limit."""
 
     code = 'image.conversion_failed'
-    text = 'cannot convert: %(reason)s'
+    text = 'Failed to convert the image: %(reason)s'
 
 
 class ServerHostUnknown(BlockattachError):
     """Nobody can say where a server runs: no pool counts as near it."""
 
     code = 'nova.server_host_unknown'
-    text = 'cannot find the host of server %(server_id)s: %(reason)s'
+    text = 'Cannot determine the host of server %(server_id)s: %(reason)s'
 
 
 class NoValidPool(BlockattachError):
     """Every pool was refused. ``reasons`` maps a pool's name to why."""
 
     code = 'scheduler.no_valid_pool'
-    text = 'cannot find a pool for volume %(volume_id)s: %(summary)s'
+    text = 'No valid pool found for volume %(volume_id)s: %(summary)s'

@@ -64,29 +64,29 @@ class ServerStateConflict(Conflict):
 
 class AgentTooOld(Conflict):
     code = 'server.agent_too_old'
-    text = ('cannot use attach_mode: the agent of host %(host)s speaks version %(version)s, and '
-            '%(needed)s is needed: upgrade it first')
+    text = ('Cannot use attach_mode: the agent on host %(host)s supports version %(version)s, but '
+            'version %(needed)s is required. Upgrade the agent first.')
 
 
 class ActTakenOver(Conflict):
     """Who was at it hung for so long that another process took it over, which goes on with it."""
 
     code = 'server.act_taken_over'
-    text = 'another process is at act %(act_id)s'
+    text = 'Action %(act_id)s was taken over by another process'
 
 
 class StorageUnavailable(BlockattachError):
     """What it was asked for may have happened."""
 
     code = 'server.storage_unavailable'
-    text = 'cannot reach block storage: %(reason)s'
+    text = 'Cannot reach the block storage service: %(reason)s'
     final = False
     retry_after = '5'
 
 
 class HostError(BlockattachError):
     code = 'host.error'
-    text = 'cannot do that on the host: %(reason)s'
+    text = 'Operation on the host failed: %(reason)s'
 
 
 class HostRefused(HostError):
@@ -100,12 +100,13 @@ class HostDefect(HostError):
     """Programming error on the host, on which a retry fails in the same way."""
 
     code = 'host.defect'
-    text = ('cannot do %(act)s on the host: a programming error (%(error)s). The log of '
-            'the agent has the traceback')
+    text = ('Operation %(act)s on the host failed with an internal error (%(error)s). See the log '
+            'of the agent for the traceback.')
 
 
 class DeviceBusy(HostError):
     """The disk stays with the guest."""
 
     code = 'host.device_busy'
-    text = 'cannot take volume %(volume_id)s from server %(server_id)s: its guest uses it'
+    text = ('Cannot detach volume %(volume_id)s from server %(server_id)s: the guest is using the '
+            'volume')

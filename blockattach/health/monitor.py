@@ -42,14 +42,14 @@ class _Watch:
         try:
             wrong = self._check()
         except Exception as error:
-            wrong = f'cannot be checked: {type(error).__name__}'
+            wrong = f'the check failed: {type(error).__name__}'
         before = self._wrong
         self._wrong, self._looked_at = wrong, self._clock.monotonic()
         if wrong == before:
             return
         self._changed()
         if wrong is not None:
-            LOG.warning('Cannot work as it should: %s%s', wrong, log.fields(check=self.name))
+            LOG.warning('Health check failed%s', log.fields(check=self.name, reason=wrong))
 
     def wrong(self, interval: float) -> str | None:
         """What was found last; a check that hangs has found something wrong.

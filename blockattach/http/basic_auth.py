@@ -62,7 +62,7 @@ class Accounts:
         elif user in (identities := self._roles.said()):
             identity = identities[user]
         else:
-            LOG.warning('User is refused: there is a password, but no roles%s', fields(user=user))
+            LOG.warning('Rejecting user without roles%s', fields(user=user))
             return None
         return identity.context(request, user_name=user)
 
@@ -106,7 +106,7 @@ def parse_users(text: str) -> Mapping[str, str]:
             user, _ = basic_auth.parse_entry(line)
         except _REFUSED:
             raise errors.ConfigurationError(
-                reason=f'line {number} is not user:digest with a digest of bcrypt '
+                reason=f'line {number} is not user:digest with a bcrypt digest '
                        '(htpasswd -B)') from None
         # Of two entries Apache takes the first.
         entries.setdefault(user, line)
@@ -123,8 +123,7 @@ def parse_roles(text: str) -> Mapping[str, auth.Identity]:
         identity = auth.Identity.parse(line, ())
         if identity is None or not identity.roles or identity.user_id in identities:
             raise errors.ConfigurationError(
-                reason=f'line {number} is not user:project:role,role, or the user has a line '
-                       'already')
+                reason=f'line {number} is not user:project:role,role, or repeats a user')
         identities[identity.user_id] = identity
     return identities
 

@@ -49,4 +49,4 @@ def _as_list(value: Any) -> list[Any]:
     """A named tuple, which orjson does not know."""
     if isinstance(value, tuple):
         return list(value)
-    raise TypeError(f'cannot make a tag of a {type(value).__name__}')
+    raise TypeError(f'cannot build an ETag from a {type(value).__name__}')

@@ -30,12 +30,12 @@ PROJECT = 'project_id'
 JSON_TYPES = frozenset(('application/json', 'application/vnd.openstack.volume+json'))
 MALFORMED_BODY = 'Malformed request body'
 MALFORMED_URL = 'Malformed request url'
-SEVERAL_HOSTS = 'The header Host must be one name.'
+SEVERAL_HOSTS = 'The Host header must contain one name.'
 UNKNOWN_CODING = 'Unsupported Content-Encoding'
 TOO_LARGE = 'Request is too large.'
-NOT_WATCHED = ('Attachments cannot be watched here: no process of this service is configured for '
-               'it ([watch] enabled).')
-NO_PROJECT = 'The token is not one of a project.'
+NOT_WATCHED = ('Cannot watch attachments: no process of this service serves watch streams '
+               '([watch] enabled).')
+NO_PROJECT = 'A project-scoped token is required.'
 _MOST_DIGITS = 18
 _MOST_LEVELS = 100
 """Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
@@ -97,7 +97,7 @@ class Table:
         # every literal.
         for (method, shape), by_path in sorted(by_shape.items()):
             if len(by_path) > 1:
-                raise ValueError(f'{method} {" is like ".join(by_path)}')
+                raise ValueError(f'{method}: ambiguous paths {", ".join(by_path)}')
             [(path, rows)] = by_path.items()
             _refuse_ambiguous(rows)
             mapper.connect(path)
@@ -142,7 +142,7 @@ class Dispatcher:
         rows = tuple(operations)
         for row in rows:
             if row.policy is not None and not policy.knows(row.policy):
-                raise ValueError(f'{row.name}: no such policy rule: {row.policy}')
+                raise ValueError(f'{row.name}: unknown policy rule {row.policy}')
             # So that no request has to wait for it.
             _ = row.checkers
         self._table = Table(rows, prefix)
@@ -328,12 +328,12 @@ def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
     for index, one in enumerate(rows):
         for other in rows[index + 1:]:
             if (one.action is None) != (other.action is None):
-                raise ValueError(f'{one.name} and {other.name}: an action beside none')
+                raise ValueError(f'{one.name} and {other.name}: only one is an action')
             apart = (one.action != other.action
                      or (one.until is not None and one.until < other.since)
                      or (other.until is not None and other.until < one.since))
             if not apart:
-                raise ValueError(f'{one.name} is there twice at one version')
+                raise ValueError(f'{one.name} is defined twice for one version')
 
 
 def _path(environ: Mapping[str, Any]) -> str:

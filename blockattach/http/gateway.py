@@ -106,9 +106,9 @@ def answer(application: Application, asked: dict[str, Any], request: incoming.Re
             return _written(status, headers, None, request, now)
         return _written(status, headers, b''.join(parts), request, now)
     except Exception:
-        LOG.exception('Cannot answer a request')
+        LOG.exception('Failed to handle request')
         request.closes = True
-        return plain(_FAILED, 'The server has failed.', now)
+        return plain(_FAILED, 'The server failed to handle the request.', now)
 
 
 def plain(status: str, reason: str, now: datetime.datetime) -> bytes:

@@ -55,8 +55,8 @@ class _Healthcheck(healthcheck.Healthcheck):
         missing = set(self._conf_get('backends')).difference(self._backends.names())
         if missing:
             raise errors.ConfigurationError(
-                reason=f'cannot check {", ".join(sorted(missing))}: nothing is installed under '
-                       'that name')
+                reason=f'cannot use health checks {", ".join(sorted(missing))}: no such plugin is '
+                       'installed')
 
     def _make_text_response(self, results: list[pluginbase.HealthcheckResult],
                             healthy: bool) -> tuple[str, str]:

@@ -136,7 +136,7 @@ class Incoming:
     def end(self) -> None:
         """Nothing more comes: what has begun never becomes a request."""
         if self.stage is not Stage.NOTHING:
-            self._refuse(_bad('The request ends too early.'))
+            self._refuse(_bad('The request is incomplete.'))
 
     # The names of the methods below are httptools'.
 
@@ -145,7 +145,7 @@ class Incoming:
         if len(self.whole) >= _MOST_AHEAD and isinstance(last := self.whole[-1], Request):
             # The client must repeat the other requests on a new connection.
             last.closes = True
-            raise _bad('Too many requests are sent at once.')
+            raise _bad('Too many pipelined requests.')
         self._headers.clear()
         self._target = b''
         self._size = 0
@@ -196,7 +196,7 @@ class Incoming:
         parser = self._parser
         version = parser.get_http_version()
         if version not in _VERSIONS:
-            raise Refusal('505 HTTP Version Not Supported', 'There is no such version here.')
+            raise Refusal('505 HTTP Version Not Supported', 'The HTTP version is not supported.')
         size = len(self._target) + sum(len(name) + len(value) + _BESIDE
                                        for name, value in self._headers)
         if size > MOST_HEADER_BYTES:
@@ -205,7 +205,7 @@ class Incoming:
         headers = self._named(version)
         coding = headers.pop(_CODING, None)
         if coding is not None and coding.lower() != 'chunked':
-            raise Refusal('501 Not Implemented', 'The only transfer coding is chunked.')
+            raise Refusal('501 Not Implemented', 'The only supported transfer coding is chunked.')
         length = int(headers.pop(_LENGTH, 0))
         if length > self._most_read:
             raise _too_large()
@@ -214,7 +214,7 @@ class Incoming:
         upgrade = parser.should_upgrade()
         if upgrade:
             if coding is not None:
-                raise Refusal('501 Not Implemented', 'There is no other protocol.')
+                raise Refusal('501 Not Implemented', 'Protocol upgrades are not supported.')
             request.missing = length
         # Where a body in chunks ends is what programs have always disagreed about.
         request.leaves = upgrade or coding is not None
@@ -231,11 +231,11 @@ class Incoming:
             text = value.decode('latin-1').strip(' \t')
             if key in headers:
                 if key == _HOST:
-                    raise _bad('There is more than one Host.')
+                    raise _bad('The request has more than one Host header.')
                 text = f'{headers[key]}, {text}'
             headers[key] = text
         if _HOST not in headers and version == '1.1':
-            raise _bad('There is no Host.')
+            raise _bad('The request has no Host header.')
         return headers
 
     def _take_missing(self, data: bytes) -> None:
@@ -273,7 +273,7 @@ class Incoming:
 def _split(target: bytes) -> tuple[bytes, bytes]:
     """The path and the query. What a client sends to a proxy has more before them."""
     if b'#' in target:
-        raise _bad('A fragment is no part of a request target.')
+        raise _bad('The request target must not contain a fragment.')
     if target.startswith(b'/'):
         path, _, query = target.partition(b'?')
         return path, query
@@ -284,13 +284,13 @@ def _split(target: bytes) -> tuple[bytes, bytes]:
     except httptools.HttpParserError:
         url = None
     if url is None or url.schema is None:
-        raise _bad('The request target is no path.')
+        raise _bad('The request target must be a path or a URL.')
     return url.path or b'/', url.query or b''
 
 
 def _named_by_parser(error: Exception) -> Refusal:
     if isinstance(error, httptools.HttpParserInvalidMethodError):
-        return Refusal('501 Not Implemented', 'There is no such method.')
+        return Refusal('501 Not Implemented', 'The method is not supported.')
     return _bad(f'{error}.')
 
 
@@ -299,8 +299,8 @@ def _bad(reason: str) -> Refusal:
 
 
 def _long_header() -> Refusal:
-    return Refusal('431 Request Header Fields Too Large', 'The header is too long.')
+    return Refusal('431 Request Header Fields Too Large', 'The request header is too large.')
 
 
 def _too_large() -> Refusal:
-    return Refusal('413 Content Too Large', 'The body is too large.')
+    return Refusal('413 Content Too Large', 'The request body is too large.')

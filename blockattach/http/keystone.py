@@ -49,7 +49,8 @@ def register(conf: cfg.ConfigOpts) -> None:
             conf.register_opts(loading.get_auth_plugin_conf_options(conf[section].auth_type),
                                group=section)
         except keystone_errors.NoMatchingPlugin as exc:
-            raise errors.ConfigurationError(reason=f'cannot ask Keystone: {exc}') from exc
+            raise errors.ConfigurationError(
+                reason=f'cannot authenticate to Keystone: {exc}') from exc
 
 
 def section_of(conf: cfg.ConfigOpts) -> str:
@@ -67,16 +68,16 @@ def url_of(conf: cfg.ConfigOpts) -> str:
     with locations.named(conf, section, 'auth_type'):
         if not conf[section].auth_type:
             raise errors.ConfigurationError(
-                reason='cannot serve with [api] auth_strategy = keystone: auth_type is not set, '
-                       'so there is no account to ask Keystone with')
+                reason='cannot use [api] auth_strategy = keystone: auth_type is not set, so no '
+                       'account for Keystone is configured')
         if 'auth_url' not in conf[section]:
             raise errors.ConfigurationError(
-                reason='cannot serve with [api] auth_strategy = keystone: an account with '
-                       f'auth_type = {conf[section].auth_type} has no auth_url')
+                reason='cannot use [api] auth_strategy = keystone: auth_type = '
+                       f'{conf[section].auth_type} has no option auth_url')
     with locations.named(conf, section, 'auth_url'):
         if not conf[section].auth_url:
             raise errors.ConfigurationError(
-                reason='cannot serve with [api] auth_strategy = keystone: auth_url is not set')
+                reason='cannot use [api] auth_strategy = keystone: auth_url is not set')
     return str(conf[section].auth_url)
 
 
@@ -104,7 +105,8 @@ class _TokenMiddleware(auth_token.AuthProtocol):
                 # From Keystone's catalog it would be unknown while Keystone is down.
                 'www_authenticate_uri': conf[GROUP].www_authenticate_uri or internal})
         except _UNUSABLE as exc:
-            raise errors.ConfigurationError(reason=f'cannot ask Keystone: {exc}') from exc
+            raise errors.ConfigurationError(
+                reason=f'cannot authenticate to Keystone: {exc}') from exc
 
     def fetch_token(self, token: str, **options: Any) -> dict[str, Any]:
         """What Keystone or the cache says of a token.

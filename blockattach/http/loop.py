@@ -30,13 +30,14 @@ _TICK_SECONDS = 1.0
 _ENDING_TICK_SECONDS = 0.05
 _ANSWER_SECONDS = 120
 _LEAVE_SECONDS = 2
-_NO_ROOM = '503 Service Unavailable', 'Too many requests are being sent. Repeat the request later.'
-_TIMED_OUT = '408 Request Timeout', 'The request did not come in time.'
+_NO_ROOM = '503 Service Unavailable', 'Too many requests are being received. Repeat the request '
+'later.'
+_TIMED_OUT = '408 Request Timeout', 'The request was not received in time.'
 _MOST_AT_ONCE = 65536
 """More than a record of TLS has: what was decrypted is never left behind in it."""
 _CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 _PLAIN = (b'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n'
-          b'Content-Length: 30\r\n\r\nThis port speaks HTTPS (TLS).\n')
+          b'Content-Length: 32\r\n\r\nThis port requires HTTPS (TLS).\n')
 _WAITS_FOR: dict[type[OSError], int] = {ssl.SSLWantReadError: select.EPOLLIN,
                                         ssl.SSLWantWriteError: select.EPOLLOUT}
 """TLS may have to read before it can write, and to write before it can read."""
@@ -86,7 +87,7 @@ class Connection:
             self.waits_for = _WAITS_FOR[type(exc)]
             return False
         except OSError as exc:
-            LOG.debug('Cannot agree with a client on TLS%s', fields(reason=exc))
+            LOG.debug('TLS handshake failed%s', fields(reason=exc))
             if getattr(exc, 'reason', None) == 'HTTP_REQUEST':
                 # Past the encryption that was never begun.
                 socket.socket.send(self.socket, _PLAIN)
@@ -272,10 +273,10 @@ class Loop:
         try:
             act(one)
         except OSError as exc:
-            LOG.debug('Client is lost: %s', exc)
+            LOG.debug('Lost the connection to a client: %s', exc)
             self.close(one)
         except Exception:
-            LOG.exception('Cannot serve a connection')
+            LOG.exception('Failed to serve connection')
             self.close(one)
 
     def _go_on(self, one: Connection) -> None:
@@ -392,12 +393,12 @@ class Loop:
                 return
             except OSError as exc:
                 # Files or memory are exhausted; it continues when others have ended.
-                LOG.warning('Cannot accept a connection%s', fields(reason=exc))
+                LOG.warning('Failed to accept connection%s', fields(reason=exc))
                 break
             try:
                 self._begin(sock, address)
             except OSError as exc:
-                LOG.debug('Client is lost: %s', exc)
+                LOG.debug('Lost the connection to a client: %s', exc)
                 sock.close()
         self._watch_listening(False)
 

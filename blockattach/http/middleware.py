@@ -85,7 +85,7 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
                 environ[ACT] = act
                 response = inner(request)
                 act.note(status=f'{response.status_code // 100}xx')
-                LOG.info('Request is answered%s%s', log.fields(
+                LOG.info('Request completed%s%s', log.fields(
                     method=environ['REQUEST_METHOD'], path=environ.get('PATH_INFO', ''),
                     operation=act.labels['operation'],
                     status=response.status_code, length=response.content_length or 0,

@@ -62,7 +62,7 @@ NONE = V(0, 0)
 PREFIX = '/v3'
 """What every path of the block-storage API begins with, but its roots."""
 
-SEVERAL_KEYS = 'The header Idempotency-Key must be one name, without a comma.'
+SEVERAL_KEYS = 'The Idempotency-Key header must contain one name, without a comma.'
 
 
 def read_query(text: str) -> multidict.MultiDict:
@@ -75,7 +75,7 @@ def read_query(text: str) -> multidict.MultiDict:
     except ValueError:
         raise errors.InvalidInput('Query string is not UTF-8 encoded') from None
     if '%00' in text or '\0' in text:
-        raise errors.InvalidInput('Query string has a zero character')
+        raise errors.InvalidInput('Query string contains a null character')
     return multidict.MultiDict(pairs)
 
 

@@ -81,7 +81,7 @@ class Pool(Generic[Work]):
         try:
             thread.start()
         except RuntimeError as exc:
-            LOG.warning('Cannot begin a thread%s', fields(reason=exc))
+            LOG.warning('Failed to start thread%s', fields(reason=exc))
             return False
         self._threads += 1
         # It comes to take something.
@@ -101,7 +101,7 @@ class Pool(Generic[Work]):
                 self._do(work)
             except Exception:
                 # The thread continues after any error: nothing replaces it.
-                LOG.exception('Cannot serve a connection')
+                LOG.exception('Failed to serve connection')
             # An idle thread keeps nothing of it.
             del work
             with self._changed:

@@ -44,15 +44,16 @@ def checked(conf: cfg.ConfigOpts) -> Check:
                 f'{base}/v3/projects/{parse.quote(project_id, safe="")}', raise_exc=False,
                 auth=token_endpoint.Token(base, caller.auth_token)).status_code
         except exceptions.ClientException as failure:
-            LOG.warning('Cannot ask Keystone for a project: %s%s', failure,
+            LOG.warning('Failed to look up project in Keystone: %s%s', failure,
                         log.fields(project_id=project_id))
             raise errors.IdentityUnavailable from failure
         if status == 404:
             raise errors.ProjectNotFound(project_id=project_id)
         if status in (401, 403):
-            raise errors.NotAuthorized('Keystone does not let the caller ask for the project.')
+            raise errors.NotAuthorized('Keystone does not allow the caller to look up the '
+                                       'project.')
         if status != 200:
-            LOG.warning('Cannot ask Keystone for a project: status %d%s', status,
+            LOG.warning('Failed to look up project in Keystone: status %d%s', status,
                         log.fields(project_id=project_id))
             raise errors.IdentityUnavailable
 

@@ -128,10 +128,10 @@ def error(raised: Exception) -> webob.Response:
     """The answer to an error; an unexpected one is logged in full and not disclosed."""
     row = fault(raised)
     if not row.shown:
-        LOG.error('Cannot answer a request: an unexpected error', exc_info=raised)
+        LOG.error('Failed to handle request: unexpected error', exc_info=raised)
         return failure(row.status, UNEXPECTED)
     if row.status >= 500:
-        LOG.warning('Request has failed%s',
+        LOG.warning('Request failed%s',
                     fields(code=getattr(raised, 'code', ''), reason=raised))
     return failure(row.status, str(raised), getattr(raised, 'retry_after', None))
 
@@ -149,4 +149,4 @@ def _default(value: Any) -> Any:
         return value.isoformat(timespec='microseconds')
     if isinstance(value, frozenset | set):
         return sorted(value)
-    raise TypeError(f'cannot put a {type(value).__name__} into JSON')
+    raise TypeError(f'cannot serialize a {type(value).__name__} as JSON')

@@ -113,7 +113,7 @@ class Server:
         if self.hub is not None:
             self.hub.start()
         self._thread.start()
-        LOG.info('API serves%s', fields(url=self.url))
+        LOG.info('API started%s', fields(url=self.url))
 
     def stop(self) -> None:
         """Let requests that run end, and take no more. A repeat does nothing."""
@@ -133,7 +133,7 @@ class Server:
         self._pool.end()
         self._aside.end()
         made.cut_off()
-        LOG.info('API has stopped%s', fields(url=self.url))
+        LOG.info('API stopped%s', fields(url=self.url))
 
     def _take(self, connection: loop.Connection) -> None:
         """A request is whole."""

@@ -42,10 +42,10 @@ class Certificate:
             self._is_behind = True
             reason = str(exc)
         else:
-            LOG.info('Certificate is reloaded%s', fields(path=self._files.cert))
+            LOG.info('Certificate reloaded%s', fields(path=self._files.cert))
             return
         # With the exception it would be logged twice.
-        LOG.error('Cannot reload the certificate, the former one stays%s',
+        LOG.error('Failed to reload certificate, keeping the previous one%s',
                   fields(reason=reason))
 
     def wrap(self, sock: socket.socket) -> ssl.SSLSocket:

@@ -216,13 +216,13 @@ class Hub:
         try:
             act(stream)
         except OSError as exc:
-            LOG.debug('Client is lost: %s', exc)
+            LOG.debug('Lost the connection to a client: %s', exc)
             self._close(stream)
         except (errors.BlockattachError, db_exception.DBError):
             # It is not on account of this one.
             raise
         except Exception:
-            LOG.exception('Cannot serve a stream')
+            LOG.exception('Failed to serve watch stream')
             self._close(stream)
 
     def _on(self, stream: _Stream, happened: int) -> None:
@@ -250,7 +250,7 @@ class Hub:
             self._fails = False
         except (errors.BlockattachError, db_exception.DBError) as exc:
             if not self._fails:
-                LOG.warning('Cannot read what has happened to attachments; it is tried again%s',
+                LOG.warning('Failed to read attachment events, will retry%s',
                             fields(reason=exc))
             self._fails = True
 

@@ -229,13 +229,13 @@ def _asking(ask: Callable[[], requests.Response]) -> requests.Response:
 
 def _unreachable(exc: Exception) -> errors.GlanceUnavailable:
     # Its text has internal addresses, which the client need not know.
-    LOG.warning('Cannot reach Glance%s', log.fields(reason=exc))
-    return errors.GlanceUnavailable(reason='it cannot be reached')
+    LOG.warning('Failed to reach Glance%s', log.fields(reason=exc))
+    return errors.GlanceUnavailable(reason='the service cannot be reached')
 
 
 def _unclear(reply: requests.Response) -> errors.GlanceUnavailable:
-    LOG.warning('Cannot use the answer of Glance%s', log.fields(status=reply.status_code))
-    return errors.GlanceUnavailable(reason=f'it answers with status {reply.status_code}')
+    LOG.warning('Unusable response received from Glance%s', log.fields(status=reply.status_code))
+    return errors.GlanceUnavailable(reason=f'the service answered with status {reply.status_code}')
 
 
 def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -64,7 +64,8 @@ class Converter:
                     address_space=settings.address_space, cpu_time=settings.cpu_seconds,
                     file_size=most_bytes, core_file_size=0))
         except processutils.ProcessExecutionError as exc:
-            complaint = str(exc.stderr or '').strip() or f'it ended with {exc.exit_code}'
+            complaint = (str(exc.stderr or '').strip()
+                         or f'qemu-img exited with status {exc.exit_code}')
             for number, said in _FULL.items():
                 if said in complaint:
                     raise OSError(number, said) from exc
@@ -73,7 +74,8 @@ class Converter:
             started[0].kill()
             started[0].communicate()
             raise errors.ConversionFailed(
-                reason=f'it takes longer than {settings.conversion_seconds} s') from exc
+                reason=f'qemu-img did not finish within {settings.conversion_seconds} '
+                       f'seconds') from exc
         except OSError as exc:
             raise errors.ConfigurationError(reason=f'cannot run qemu-img: {exc}') from exc
 
@@ -93,7 +95,7 @@ class Converter:
             return pwd.getpwnam(self._settings.conversion_user)
         except KeyError as exc:
             raise errors.ConfigurationError(
-                reason=f'there is no account {self._settings.conversion_user} '
+                reason=f'account {self._settings.conversion_user} does not exist '
                        '([images] image_conversion_user)') from exc
 
 

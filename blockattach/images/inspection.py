@@ -43,13 +43,13 @@ def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: 
     """
     wanted = image.disk_format or ''
     if wanted not in allowed and not (wanted == 'ami' and 'raw' in allowed):
-        raise _refused(image, f'images of format {wanted or "none"} are not used here')
+        raise _refused(image, f'disk format {wanted or "none"} is not allowed')
     if image.container_format not in images.CONTAINERS:
-        raise _refused(image, f'its container is {image.container_format}')
+        raise _refused(image, f'container format {image.container_format} is not supported')
     found = _formats(path)
     names = {str(one) for one in found}
     if not names <= _RAW.get(wanted, {wanted}) or (wanted not in _RAW and len(found) != 1):
-        raise _refused(image, f'it says that it is {wanted}, and its bytes are '
+        raise _refused(image, f'the disk format is declared as {wanted}, but the content is '
                               f'{" and ".join(sorted(names)) or "unknown"}')
     if wanted in _RAW:
         with open(path, 'rb') as file:
@@ -61,9 +61,9 @@ def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: 
         raise _refused(image, _why(exc)) from exc
     if isinstance(only, format_inspector.VMDKInspector) and only.vmdktype.lower() not in {
             one.lower() for one in vmdk_types}:
-        raise _refused(image, f'VMDK of type {only.vmdktype} is not used here')
+        raise _refused(image, f'VMDK type {only.vmdktype} is not allowed')
     if only.virtual_size <= 0:
-        raise _refused(image, 'it does not say how large its disk is')
+        raise _refused(image, 'the virtual size is not specified')
     return Seen(True, only.virtual_size)
 
 
@@ -79,7 +79,7 @@ class Digest:
         if image.os_hash_algo and image.os_hash_value:
             name, self._wanted = image.os_hash_algo, image.os_hash_value
         if self._wanted is None or name not in _DIGESTS:
-            raise _refused(image, 'it has no digest that is known here')
+            raise _refused(image, 'the image has no supported hash or checksum')
         self._hash = hashlib.new(name, usedforsecurity=False)
         self._size = 0
 
@@ -91,7 +91,7 @@ class Digest:
         self._hash.update(piece)
         self._size += len(piece)
         if self._image.size is not None and self._size > self._image.size:
-            raise _refused(self._image, 'it has more bytes than it says')
+            raise _refused(self._image, 'the image is larger than its declared size')
         return self._size
 
     def check(self) -> None:
@@ -102,9 +102,9 @@ class Digest:
         """
         if self._image.size is not None and self._size < self._image.size:
             raise errors.GlanceUnavailable(
-                reason=f'{self._size} bytes of {self._image.size} have come')
+                reason=f'only {self._size} of {self._image.size} bytes were received')
         if not hmac.compare_digest(self._hash.hexdigest(), str(self._wanted)):
-            raise _refused(self._image, 'its bytes are not those of its digest')
+            raise _refused(self._image, 'the content does not match the hash or checksum')
 
 
 def _formats(path: str) -> list[format_inspector.FileInspector]:

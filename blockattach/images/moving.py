@@ -95,8 +95,8 @@ class ImageMover:
                                       self.settings.vmdk_allowed_types)
             if seen.virtual_size > size:
                 raise errors.ImageTooLarge(
-                    image_id=image.id, reason=f'its disk has {seen.virtual_size} bytes, and the '
-                                              f'volume {size}')
+                    image_id=image.id, reason=f'the virtual size of {seen.virtual_size} bytes '
+                                              f'exceeds the volume size of {size} bytes')
             if seen.converted:
                 source = self._convert(image, folder, seen.virtual_size)
             failpoints.point('images.moving.before_write')
@@ -146,7 +146,7 @@ class ImageMover:
                 self._send(image, size, copying.read(opened, size, copied), note, 0)
             return
         if self.settings.conversion_disabled:
-            raise errors.ConversionFailed(reason='it is disabled here')
+            raise errors.ConversionFailed(reason='image conversion is disabled')
         with self._own(name, image) as folder:
             made = os.path.join(folder, _MADE)
             with _room(image):
@@ -196,7 +196,7 @@ class ImageMover:
     def _convert(self, image: images.Image, folder: str, size: int) -> str:
         if self.settings.conversion_disabled:
             raise errors.ImageUnacceptable(
-                image_id=image.id, reason='it is not raw, and conversion is disabled here')
+                image_id=image.id, reason='the image is not raw and image conversion is disabled')
         with _room(image):
             conversion.Converter(self.settings).convert(
                 folder, _IMAGE, str(image.disk_format), _DISK, images.RAW, size + _MORE)
@@ -227,7 +227,7 @@ def _keep(source: str, kept: Kept) -> Kept | None:
         os.mkdir(kept.path, mode=0o700)
         os.replace(source, os.path.join(kept.path, _DISK))
     except OSError as exc:
-        LOG.warning('Failed to keep an image for the cache%s',
+        LOG.warning('Failed to keep image for the cache%s',
                     log.fields(path=kept.path, reason=exc.strerror))
         kept.drop()
         return None
@@ -243,7 +243,7 @@ def _room(image: images.Image) -> Iterator[None]:
         if exc.errno not in disks.NO_ROOM:
             raise
         raise errors.ImageTooLarge(
-            image_id=image.id, reason='there is no room left where images are converted') from exc
+            image_id=image.id, reason='no space is left for image conversion') from exc
 
 
 def _share(done: int, whole: int, begin: int, end: int) -> int:

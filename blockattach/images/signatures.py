@@ -36,14 +36,14 @@ class Signature:
         signature, method, self._type, certificate_id = (
             image.properties.get(name) or '' for name in _PARTS)
         if not (signature and certificate_id and method in _METHODS):
-            raise self._wrong('its signature properties are not complete')
+            raise self._wrong('the signature properties are incomplete')
         self._method = _METHODS[method]()
         self._hash = hashes.Hash(self._method)
         try:
             self._signature = base64.b64decode(signature, validate=True)
             self._key = x509.load_der_x509_certificate(certificate(certificate_id)).public_key()
         except (binascii.Error, ValueError) as exc:
-            raise self._wrong('its signature cannot be read') from exc
+            raise self._wrong('the signature or certificate is malformed') from exc
 
     def add(self, piece: bytes) -> None:
         """Count a piece in."""
@@ -65,9 +65,9 @@ class Signature:
                     and self._type.removeprefix(_ECC).lower() == self._key.curve.name:
                 self._key.verify(self._signature, digest, ec.ECDSA(given))
             else:
-                raise self._wrong(f'its certificate has no key for {self._type or "a signature"}')
+                raise self._wrong(f'the certificate has no key for {self._type or "a signature"}')
         except exceptions.InvalidSignature as exc:
-            raise self._wrong('its bytes are not those that were signed') from exc
+            raise self._wrong('the content does not match the signature') from exc
 
     def _wrong(self, reason: str) -> errors.ImageSignatureWrong:
         return errors.ImageSignatureWrong(image_id=self._image.id, reason=reason)

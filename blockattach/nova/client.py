@@ -37,7 +37,7 @@ _MICROVERSION = '2.89'
 _EXTENDED = '2.51'
 """The first one that knows of larger volumes."""
 _EVENT_FAILURES: dict[int | None, str] = {
-    404: 'Nova does not know it', 422: 'it is on no host'}
+    404: 'Nova does not know the server', 422: 'the server is not on any host'}
 _REIMAGED = '2.93'
 """The first one with the event volume-reimaged."""
 _HOST = 'OS-EXT-SRV-ATTR:host'
@@ -67,7 +67,7 @@ class NovaClient:
 
         :raises NovaUnavailable: Nova, or Keystone on the way to it, does not answer
         """
-        with _learning('it', functools.partial(
+        with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
                 log.fields(server_id=server_id, volume_id=volume_id)):
             return _attachment_in_use(functools.partial(
@@ -132,20 +132,20 @@ class ServerHosts(_Account):
             answer
         """
         unknown = functools.partial(errors.ServerHostUnknown, server_id=server_id)
-        with _learning('Nova', unknown, log.fields(server_id=server_id)):
+        with _learning(unknown, log.fields(server_id=server_id)):
             status, body = self._get(_path(server_id))
             server = body.get('server')
             if status == 404 or isinstance(server, dict) and server.get(_PROJECT) != project_id:
                 # To those of another project it does not exist.
-                raise unknown(reason='it does not exist')
+                raise unknown(reason='the server does not exist')
             if status != 200 or not isinstance(server, dict):
                 raise _Unclear(status)
         if _HOST not in server:
-            LOG.warning('Cannot see the host of a server: the account of [nova] needs a role '
-                        'that Nova shows it to%s', log.fields(server_id=server_id))
-            raise unknown(reason='Nova does not tell')
+            LOG.warning('Cannot read the host of a server from Nova, the [nova] account lacks the '
+                        'required role%s', log.fields(server_id=server_id))
+            raise unknown(reason='Nova does not show the host')
         if not isinstance(server[_HOST], str) or not server[_HOST]:
-            raise unknown(reason='it runs nowhere')
+            raise unknown(reason='the server is not on any host')
         return str(server[_HOST])
 
 
@@ -159,7 +159,7 @@ class Servers(_Account):
 
         :raises NovaUnavailable: Nova does not answer, or not to this account
         """
-        with _learning('it', functools.partial(
+        with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
                 log.fields(server_id=server_id, volume_id=volume_id)):
             status, body = self._get(_path(server_id), _MICROVERSION)
@@ -203,7 +203,7 @@ class ServerEvents(_Account):
             'name': 'volume-reimaged', 'server_uuid': server_id,
             'status': 'completed' if done else 'failed'}])
         for reason in failures.values():
-            LOG.warning('Cannot notify Nova of a volume with another image%s', log.fields(
+            LOG.warning('Failed to notify Nova of a reimaged volume%s', log.fields(
                 server_id=server_id, volume_id=volume_id, reason=reason))
 
     def _send(self, volume_id: str, microversion: str,
@@ -212,7 +212,7 @@ class ServerEvents(_Account):
         server_ids = [event['server_uuid'] for event in events]
         body = {'events': [{**event, 'tag': volume_id} for event in events]}
         try:
-            with _learning('Nova', _Unlearnt, log.fields(volume_id=volume_id)):
+            with _learning(_Unlearnt, log.fields(volume_id=volume_id)):
                 status, answer = self._post('/os-server-external-events', body, microversion)
                 if _is_absent(status, answer):
                     return dict.fromkeys(server_ids, _EVENT_FAILURES[404])
@@ -223,7 +223,7 @@ class ServerEvents(_Account):
             return dict.fromkeys(server_ids, str(unlearnt))
         codes = {one.get('server_uuid'): one.get('code') for one in results
                  if isinstance(one, dict)}
-        return {server_id: _EVENT_FAILURES.get(codes.get(server_id), 'Nova has not taken it')
+        return {server_id: _EVENT_FAILURES.get(codes.get(server_id), 'Nova rejected the event')
                 for server_id in server_ids if codes.get(server_id) != 200}
 
 
@@ -243,22 +243,20 @@ class _Unclear(Exception):
 
 
 @contextlib.contextmanager
-def _learning(nova: str, unknown: Callable[..., Exception],
-              what: log.Fields) -> Iterator[None]:
-    """Let Nova be asked.
+def _learning(unknown: Callable[..., Exception], what: log.Fields) -> Iterator[None]:
+    """Translate the failures of a request to Nova.
 
-    :param nova: how the error calls it
     :param unknown: the error, given the reason, if nothing was learnt
     """
     try:
         yield
     except exceptions.ClientException as failure:
         # Its text has internal addresses, which the client need not know.
-        LOG.warning('Cannot reach Nova: %s%s', failure, what)
-        raise unknown(reason=f'{nova} cannot be reached') from failure
+        LOG.warning('Failed to reach Nova: %s%s', failure, what)
+        raise unknown(reason='Nova cannot be reached') from failure
     except _Unclear as unclear:
-        LOG.warning('Cannot use the answer of Nova: status %d%s', unclear.status, what)
-        raise unknown(reason=f'{nova} answers with status {unclear.status}') from unclear
+        LOG.warning('Unexpected response received from Nova: status %d%s', unclear.status, what)
+        raise unknown(reason=f'Nova responded with status {unclear.status}') from unclear
 
 
 def _path(server_id: str) -> str:
@@ -310,4 +308,4 @@ def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answ
     try:
         return answer.result(seconds)
     except TimeoutError as error:
-        raise exceptions.ConnectTimeout(f'no whole answer within {seconds:g} s') from error
+        raise exceptions.ConnectTimeout(f'no complete response within {seconds:g} s') from error

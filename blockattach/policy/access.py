@@ -142,7 +142,8 @@ def default_volume_type(caller: context.RequestContext, database: engine.Databas
         return find_default_volume_type(caller, database, name)
     except errors.VolumeTypeNameNotFound as missing:
         raise errors.ConfigurationError(
-            reason=f'[control] default_volume_type = {name}: no such type') from missing
+            reason=f'volume type {name} of [control] default_volume_type does not exist'
+        ) from missing
 
 
 def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,

@@ -39,24 +39,26 @@ def action(prefix: str, default: str, name: str, description: str) -> Rule:
 RULES = (
     policy.RuleDefault(
         CONTEXT_IS_ADMIN, 'role:admin',
-        description='Requests that count as those of an administrator (is_admin:True): they see '
-                    'the objects of every project.'),
+        description='Decides whether the caller is an administrator (is_admin:True). '
+                    'Administrators can access the resources of all projects.'),
     policy.RuleDefault(
         'admin_api', 'is_admin:True or (role:admin and is_admin_project:True)',
-        description='Default of what only administrators may do.'),
+        description='Default rule for administrative APIs.'),
     policy.RuleDefault(
         'admin_or_owner',
         'is_admin:True or (role:admin and is_admin_project:True) or project_id:%(project_id)s',
-        description='Any user of the project, with any role. No rule uses it by default.'),
+        description='Administrators, and all users of the project regardless of their roles. No '
+                    'rule uses this rule by default.'),
     policy.RuleDefault(
         'xena_system_admin_or_project_member',
         '(role:admin) or (role:member and project_id:%(project_id)s)',
-        description='Default of what changes something in a project.'),
+        description='Default rule for APIs that modify resources of a project.'),
     policy.RuleDefault(
         'xena_system_admin_or_project_reader',
         '(role:admin) or (role:reader and project_id:%(project_id)s)',
-        description='Default of what only reads something of a project.'),
+        description='Default rule for APIs that only read resources of a project.'),
     policy.RuleDefault(
         'xena_system_admin_or_owner', '(role:admin) or (project_id:%(project_id)s)',
-        description='An administrator or anyone of the project. No rule uses it by default.'),
+        description='Administrators, and all users of the project. No rule uses this rule by '
+                    'default.'),
 )

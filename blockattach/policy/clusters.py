@@ -5,5 +5,5 @@ GET_ALL = base.Rule('clusters:get_all', base.ADMIN, 'List clusters.', 'GET /clus
                     'GET /clusters/detail')
 GET = base.Rule('clusters:get', base.ADMIN, 'Show a cluster.', 'GET /clusters/{cluster_id}')
 UPDATE = base.Rule('clusters:update', base.ADMIN,
-                   'Take a cluster out of use, or into use again.', 'PUT /clusters/enable',
+                   'Enable or disable a cluster.', 'PUT /clusters/enable',
                    'PUT /clusters/disable')

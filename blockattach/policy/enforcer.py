@@ -111,12 +111,12 @@ class Enforcer:
                 warnings.simplefilter('ignore', DeprecationWarning)
                 read = _Rules(self._conf)
             for unknown in files.unknown(self._conf, rules.list_rules()):
-                LOG.warning('Rule is no policy and has no effect%s', fields(
+                LOG.warning('Ignoring unknown policy rule%s', fields(
                     path=unknown.path, rule=unknown.name, nearest=unknown.nearest))
             return read
         except (ValueError, OSError, cfg.Error, policy.InvalidDefinitionError) as failure:
             raise errors.ConfigurationError(
-                reason=f'Cannot read the policy files: {" ".join(str(failure).split())}'
+                reason=f'cannot read the policy files: {" ".join(str(failure).split())}'
             ) from failure
 
     def _mark(self) -> changing.Marks:
@@ -148,10 +148,10 @@ class Enforcer:
         except errors.ConfigurationError as failure:
             self._wrong = reason = str(failure)
         else:
-            LOG.info('Policy is reloaded')
+            LOG.info('Policy reloaded')
             return
         # With the exception it would be logged twice.
-        LOG.error('Cannot reload the policy, the former one stays%s', fields(reason=reason))
+        LOG.error('Failed to reload policy, keeping the previous one%s', fields(reason=reason))
 
     @property
     def kept_decisions(self) -> int:

@@ -23,8 +23,8 @@ class Unknown(NamedTuple):
     nearest: str
 
     def __str__(self) -> str:
-        meant = f': is {self.nearest} meant?' if self.nearest else ''
-        return f'{self.name} in {self.path} is no policy{meant}'
+        meant = f' (did you mean {self.nearest}?)' if self.nearest else ''
+        return f'{self.name} in {self.path} is not a policy{meant}'
 
 
 def found(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -68,7 +68,7 @@ def check(path: str) -> None:
     """
     for name, text in _parse(path).items():
         if not isinstance(name, str) or not isinstance(text, str | list):
-            raise ValueError(f'{path}: rule {name} is no text')
+            raise ValueError(f'{path}: rule {name} is not a string')
         # A rule that cannot be parsed would deny everybody, without any message.
         if text != '!' and str(policy.RuleDefault(name, text).check) == '!':
             raise ValueError(f'{path}: rule {name} is malformed: {text}')
@@ -81,5 +81,5 @@ def _parse(path: str) -> dict[str, str]:
         except ValueError as exc:
             raise ValueError(f'{path}: {exc}') from exc
     if not isinstance(said, dict):
-        raise ValueError(f'{path}: it does not map rules to checks')
+        raise ValueError(f'{path}: the file does not map rules to checks')
     return said

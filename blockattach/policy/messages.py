@@ -5,6 +5,6 @@ GET_ALL = base.Rule('message:get_all', base.READER, 'List user messages.', 'GET 
 GET = base.Rule('message:get', base.READER, 'Show a user message.', 'GET /messages/{message_id}')
 DELETE = base.Rule('message:delete', base.MEMBER, 'Delete a user message.',
                    'DELETE /messages/{message_id}')
-DETAIL = base.Rule('blockattach:message_detail', base.ADMIN, 'Read in a user message what went '
-                   'wrong on which pool or host, behind what its users read.',
+DETAIL = base.Rule('blockattach:message_detail', base.ADMIN, 'Show the details of a user message, '
+                   'including the error and the pool or host.',
                    'GET /messages', 'GET /messages/{message_id}')

@@ -79,14 +79,14 @@ def prepare(portals: list[str]) -> None:
         os.rmdir(probe)
     except OSError as exc:
         raise errors.ConfigurationError(
-            reason=f'LIO cannot export block devices over iSCSI ({exc.strerror}): modprobe -a '
+            reason=f'LIO cannot export block devices over iSCSI ({exc.strerror}); run modprobe -a '
                    f'target_core_iblock iscsi_target_mod') from exc
     try:
         lio_reservations.make_folders()
     except OSError as exc:
         raise errors.ConfigurationError(
-            reason=f'reservations would not survive a power loss: cannot make {exc.filename}: '
-                   f'{exc.strerror}') from exc
+            reason=f'cannot create {exc.filename}: {exc.strerror}; reservations would not survive '
+                   f'a power loss') from exc
     for portal in portals:
         _need_address(portal)
 
@@ -111,8 +111,8 @@ def grant(wanted: Mapping[str, Any], access: Mapping[str, Any]) -> None:
     made, granted = Export(**wanted), Grant(**access)
     if not _NODE.fullmatch(granted.initiator):
         raise errors.BackendRefused(
-            reason=f'{granted.initiator!r} is not an initiator name that LIO takes: give the host '
-                   f'one without underscore (iqn.2026-01.org.example:host-1)')
+            reason=f'{granted.initiator!r} is not an initiator name that LIO accepts; give the '
+                   f'host a name without underscores (iqn.2026-01.org.example:host-1)')
     with _act(made.name):
         group = _exported(made)
         if granted.read_only:
@@ -212,8 +212,8 @@ def _build(wanted: Export) -> None:
     """Make what is missing. What leads to other bytes is removed first, with its sessions."""
     if not _DEVICE.fullmatch(wanted.device) or lio_tree.number_of(wanted.device) is None:
         raise errors.BackendRefused(
-            reason=f'{wanted.device} is not a block device of this host: LIO exports no files '
-                   f'(target = tgt does), and a logical volume must be active')
+            reason=f'{wanted.device} is not a block device of this host; LIO does not export '
+                   f'files (target = tgt does), and a logical volume must be active')
     failure: type[errors.BackendError] = errors.BackendRefused
     try:
         made = _target(wanted.name, 'any')
@@ -405,14 +405,14 @@ def _group(name: str) -> rtslib_target.TPG:
 def _store_of(name: str) -> str:
     store = lio_tree.linked_backstore(name)
     if store is None:
-        raise errors.BackendUncertain(reason=f'{name} was changed by another program meanwhile')
+        raise errors.BackendUncertain(reason=f'target {name} was changed by another program')
     return store
 
 
 def _checked(name: str) -> str:
     """A name of ours: privileged code touches no other."""
     if not _OURS.fullmatch(name):
-        raise errors.BackendRefused(reason=f'{name!r} is not the name of a target of ours')
+        raise errors.BackendRefused(reason=f'{name!r} is not the name of a target of the service')
     return name
 
 
@@ -430,7 +430,7 @@ def _act(name: str) -> Iterator[None]:
         with lio_reservations.alone(_checked(name)):
             yield
     except _FAILURES as exc:
-        raise errors.BackendUncertain(reason=f'cannot tell how far LIO came with {name}: '
+        raise errors.BackendUncertain(reason=f'the state of target {name} in LIO is unknown: '
                                              f'{exc}') from exc
 
 
@@ -443,10 +443,10 @@ def _need_lio(kind: type[errors.BlockattachError]) -> None:
         return
     mounts = lio_tree.read('/proc/self/mounts') or ''
     if ' configfs ' not in mounts:
-        raise kind(reason='LIO cannot be reached, configfs is not mounted: mount -t configfs '
+        raise kind(reason='LIO cannot be used, configfs is not mounted; run mount -t configfs '
                           'configfs /sys/kernel/config')
-    raise kind(reason='LIO is not loaded: modprobe -a target_core_mod target_core_iblock '
-                      'iscsi_target_mod, and name them in a file of /etc/modules-load.d')
+    raise kind(reason='LIO is not loaded; run modprobe -a target_core_mod target_core_iblock '
+                      'iscsi_target_mod, and list the modules in a file in /etc/modules-load.d')
 
 
 def _need_address(portal: str) -> None:
@@ -458,8 +458,8 @@ def _need_address(portal: str) -> None:
             probe.bind((address, 0))
     except OSError as exc:
         raise errors.ConfigurationError(
-            reason=f'{address} cannot be a portal: {exc.strerror} (target_ip_address, '
-                   f'target_secondary_ip_addresses: an address of this host each)') from exc
+            reason=f'cannot use {address} as a portal: {exc.strerror}; set target_ip_address and '
+                   f'target_secondary_ip_addresses to addresses of this host') from exc
 
 
 def _cure(failure: Exception, wanted: Export) -> str:
@@ -467,8 +467,8 @@ def _cure(failure: Exception, wanted: Export) -> str:
     cause = failure if isinstance(failure, OSError) else failure.__context__
     number = cause.errno if isinstance(cause, OSError) else None
     return {
-        errno.EBUSY: f'{wanted.device} is in use on this host: unmount it, or end the program or '
-                     f'the target that holds it',
-        errno.EADDRINUSE: f'another program listens at {" or ".join(wanted.portals)}: end it, or '
-                          f'set another target_port',
+        errno.EBUSY: f'{wanted.device} is in use on this host; unmount the device, or stop the '
+                     f'program or the target that uses the device',
+        errno.EADDRINUSE: f'another program listens on {" or ".join(wanted.portals)}; stop the '
+                          f'program, or set another target_port',
     }.get(number or 0, str(failure))

@@ -87,8 +87,8 @@ def restore(store: str, serial: str) -> None:
                 file.write(','.join(record.split()))
     except OSError as exc:
         raise errors.BackendRefused(
-            reason=f'LIO does not take back the reservations in {_kept(serial)} ({exc.strerror}): '
-                   f'remove the file if no host relies on them') from exc
+            reason=f'LIO cannot restore the reservations in {_kept(serial)} ({exc.strerror}); '
+                   f'remove the file if no host relies on the reservations') from exc
 
 
 def forget(serial: str, initiator: str | None = None) -> None:

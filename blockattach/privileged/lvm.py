@@ -207,8 +207,8 @@ def remove(site: Site, name: str) -> None:
     output = _lvm(site, 'lvremove', '--yes', '--select',
                   f'lv_tags={TAG} && lv_role!=thickorigin', f'{site.group}/{name}')
     if 'removed' not in output:
-        raise ValueError(f'{site.group}/{name} does not carry the tag {TAG} any more, or has got '
-                         f'thick snapshots: it is left alone')
+        raise ValueError(f'{site.group}/{name} no longer carries the tag {TAG} or has thick '
+                         f'snapshots, and was not removed')
 
 
 # ---- Bytes --------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def _read(file: int, piece: bytearray, offset: int) -> None:
     while done < len(piece):
         count = os.preadv(file, [memoryview(piece)[done:]], offset + done)
         if not count:
-            raise OSError(errno.EIO, f'the device ends at {offset + done}')
+            raise OSError(errno.EIO, f'the device ends at byte {offset + done}')
         done += count
 
 
@@ -280,7 +280,7 @@ def _paths(site: Site, *names: str) -> dict[str, str]:
     found = {row['lv_name']: row['lv_path'] for row in output['lv']}
     for name in names:
         if name not in found:
-            raise ValueError(f'{site.group}/{name} does not carry the tag {TAG} any more')
+            raise ValueError(f'{site.group}/{name} no longer carries the tag {TAG}')
     return found
 
 
@@ -346,7 +346,7 @@ def _checked(site: Site, *names: str) -> Site:
     _name(site.group)
     for name in names:
         if not NAMES.fullmatch(name):
-            raise ValueError(f'{name!r} is not the name of a logical volume of ours')
+            raise ValueError(f'{name!r} is not the name of a logical volume of the service')
     if site.conf_file:
         site = site._replace(conf_file=str(_trusted(pathlib.Path(site.conf_file))))
     return site
@@ -354,23 +354,23 @@ def _checked(site: Site, *names: str) -> Site:
 
 def _name(name: str) -> str:
     if not _LVM_NAME.fullmatch(name):
-        raise ValueError(f'{name!r} is not a name for LVM')
+        raise ValueError(f'{name!r} is not a valid LVM name')
     return name
 
 
 def _only_deleted(name: str) -> None:
     if not name.startswith('deleted-'):
-        raise ValueError(f'{name} is not deleted')
+        raise ValueError(f'{name} is not the name of a deleted volume')
 
 
 def _trusted(path: pathlib.Path) -> pathlib.Path:
     """LVM's configuration names programs that it runs: nobody but root may have written it."""
     found = path.resolve()
     if not path.is_absolute() or found.name != 'lvm.conf' or not found.is_file():
-        raise ValueError(f'{path} is not the full path of an lvm.conf')
+        raise ValueError(f'{path} is not the absolute path of an lvm.conf file')
     for part in (found, *found.parents):
         facts = part.stat()
         others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
         if others or facts.st_uid not in (0, os.geteuid()):
-            raise ValueError(f'{path} may be written by others than root, at {part}')
+            raise ValueError(f'{path} is writable by users other than root, at {part}')
     return found

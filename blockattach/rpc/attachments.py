@@ -30,11 +30,12 @@ SERVICE_ROLE = 'service'
 
 
 class AttachmentsInterface(contract.Interface):
-    """Any of those that serve consumers: all of them are equal.
+    """Attachments of a consumer. All processes that serve the interface are equivalent.
 
-    Besides its own errors, every method raises NotAuthorized (policy denies it, or the caller has
-    no service role), AttachmentNotFound (none that the caller's project may see) and InvalidInput
-    (an argument is malformed); nothing was changed then.
+    Besides its own errors, every method raises NotAuthorized (the policy denies the request, or
+    the caller has no service role), AttachmentNotFound (no such attachment is visible to the
+    project of the caller), and InvalidInput (an argument is malformed). Nothing is changed in
+    these cases.
     """
 
     TOPIC = 'attachments'
@@ -44,12 +45,12 @@ class AttachmentsInterface(contract.Interface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> attachment.Attachment:
-        """Reserve a volume for a consumer, and with a connector connect its host too.
+        """Reserve a volume for a consumer. With a connector, also connect the host.
 
-        :raises VolumeNotFound: none that the caller's project may see
-        :raises InvalidVolume: it cannot be attached (once more)
-        :raises BackendRefused: nothing was kept
-        :raises BackendUncertain: what was begun is being removed
+        :raises VolumeNotFound: no such volume is visible to the project of the caller
+        :raises InvalidVolume: the volume cannot be attached, or not once more
+        :raises BackendRefused: the attachment was not created
+        :raises BackendUncertain: the incomplete attachment is being deleted
         """
 
     @contract.call(since='1.0')
@@ -58,41 +59,41 @@ class AttachmentsInterface(contract.Interface):
                connector: Mapping[str, Any]) -> attachment.Attachment:
         """Connect the host of a connector.
 
-        :raises BackendRefused: it is as it was
-        :raises BackendUncertain: it may have happened: repeat the request
+        :raises BackendRefused: the attachment is unchanged
+        :raises BackendUncertain: the host may be connected; repeat the request
         """
 
     @contract.call(since='1.0')
     @abc.abstractmethod
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """Say that the consumer uses the volume.
+        """Complete an attachment that the consumer uses.
 
-        :raises InvalidTransition: the service itself is still at work on it
+        :raises InvalidTransition: the service is still working on the attachment
         """
 
     @contract.call(since='1.1')
     @abc.abstractmethod
     def complete_all(self, ctxt: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
-        """`complete` of several, each by itself; one that is not there is passed over.
+        """Complete several attachments independently. Missing attachments are skipped.
 
-        :returns: why those failed that did, by their ids
+        :returns: the reasons of failed attachments, by attachment id
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
-        """Look at one."""
+        """Return an attachment."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[attachment.Attachment]:
-        """List attachments, the newest first.
+        """List attachments, newest first.
 
         :param filters: volume_id, instance_uuid, host, attach_status
-        :param all_projects: not only those of the caller's project, for an administrator
-        :param marker: the id of the last one of the page before
+        :param all_projects: list the attachments of all projects, for an administrator
+        :param marker: id of the last attachment of the previous page
         :raises InvalidFilter: there is no such filter
         """
 
@@ -100,10 +101,10 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[attachment.Attachment]:
-        """Disconnect an attachment and remove it; returns the remaining ones of its volume.
+        """Disconnect and delete an attachment, and return the other attachments of its volume.
 
-        :raises BackendRefused: it is as it was
-        :raises BackendUncertain: it is on its way out
+        :raises BackendRefused: the attachment is unchanged
+        :raises BackendUncertain: the attachment is being deleted
         """
 
 

@@ -160,7 +160,7 @@ class Client:
                 answer = self._wait_for(method, outgoing, seconds, arguments)
             effect = failpoints.point(after)
         if effect is failpoints.Effect.DROP:
-            raise oslo_messaging.MessagingTimeout(f'{method.name} or its answer is dropped')
+            raise oslo_messaging.MessagingTimeout(f'{method.name} or its reply was dropped')
         return answer
 
     def _wait_for(self, method: contract.Method, outgoing: serializing.Outgoing,
@@ -180,7 +180,7 @@ class Client:
             try:
                 return _limited(direct, changed).call(outgoing, name, **arguments)
             except endpoints.NotReached as error:
-                LOG.debug('Call goes by the broker: its server is not reached%s', fields(
+                LOG.debug('Sending call through the broker, server not reached%s', fields(
                     method=name, topic=self._server_name(), reason=error))
         self._reach(outgoing.caller)
         return _limited(self._prepared[name], changed).call(outgoing, name, **arguments)
@@ -216,7 +216,7 @@ class Client:
                 if now >= min(until, hopeless):
                     raise
                 if not attempt:
-                    LOG.warning('Call is sent again: no heartbeat of its server%s', fields(
+                    LOG.warning('Resending call, no heartbeat from the server%s', fields(
                         method=name, topic=self._server_name(), reason=error))
                 if (early := min(begun + pause, until) - now) > 0:
                     self._clock.wait(threading.Event(), early)

@@ -29,7 +29,7 @@ from blockattach import errors
 Function = TypeVar('Function', bound=Callable[..., Any])
 
 _MARK = '_contract'
-UNFORESEEN = 'cannot tell how far %(method)s on %(server)s came: %(reason)s'
+UNFORESEEN = 'cannot determine the result of %(method)s on %(server)s: %(reason)s'
 """What an error that is not ours becomes, at either end."""
 
 

@@ -17,8 +17,8 @@ from blockattach.rpc.http import endpoints
 class Work(enum.StrEnum):
     """What is known of the work that was asked for."""
 
-    NOT_BEGUN = 'not begun'
-    UNKNOWN = 'may be done'
+    NOT_BEGUN = 'not started'
+    UNKNOWN = 'may have completed'
 
 
 class End(NamedTuple):
@@ -42,36 +42,39 @@ class End(NamedTuple):
     then: str = ''
 
 
-_AGAIN = ('what may be done twice is sent again, each ``repeat_interval``, until the limits are '
+_AGAIN = ('an idempotent call is sent again every ``repeat_interval`` until the limits are '
           'reached')
-_SOON = ('what may be done twice is sent again after 0.1 seconds, with a pause that doubles each '
+_SOON = ('an idempotent call is sent again after 0.1 seconds, with a pause that doubles each '
          'time, until the limits are reached')
 _OLD = 'cannot send %(method)s of version %(since)s to %(topic)s: '
 
 ENDS = (
-    End('late', 'its caller waits no longer when it is to be sent, or when its server reads it',
+    End('late', 'the deadline of the caller has passed when the message is sent, or when the '
+        'server reads the message',
         (), (), errors.DeadlinePassed, Work.NOT_BEGUN),
-    End('unanswered', 'no answer comes in time, no heartbeat, or the connection ends before them',
+    End('unanswered', 'no reply or no heartbeat arrives in time, or the connection is lost before '
+        'the reply',
         ('call_timeout', 'short_call_timeout', 'long_call_timeout', 'silence_timeout'),
         (oslo_messaging.MessagingTimeout,), errors.ServiceUnreachable, Work.UNKNOWN, then=_AGAIN),
-    End('not reached', 'over HTTP: its server listens at no address that is known, cannot be '
-        'connected to, has ended, has too many connections, or does not accept the key of its '
+    End('not reached', 'over HTTP: the address of the server is not known, the connection fails, '
+        'or the server has stopped, has too many connections, or does not accept the key of the '
         'caller',
         (), (endpoints.NotReached,), errors.ServiceUnreachable, Work.NOT_BEGUN,
         'cannot reach %(server)s: %(reason)s',
-        then='it goes by the broker, if there is one; if not, ' + _SOON),
-    End('not taken', 'the broker does not take it', ('send_retries',),
+        then='the call is sent through the broker, if there is one; otherwise ' + _SOON),
+    End('not taken', 'the broker does not accept the message', ('send_retries',),
         (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError, ConnectionError),
         errors.ServiceUnreachable, Work.NOT_BEGUN,
-        'cannot reach %(server)s: the broker takes no message'),
-    End('pinned', 'the release that is spoken does not have the method', ('release',),
+        'cannot reach %(server)s: the broker does not accept messages'),
+    End('pinned', 'the configured release does not have the method', ('release',),
         (oslo_messaging.RPCVersionCapError,), errors.ConfigurationError, Work.NOT_BEGUN,
         _OLD + 'the release in [rpc] release is older'),
-    End('too old', 'its server does not know the method, its version, or an object in it', (),
+    End('too old', 'the server does not support the method, its version, or an object in its '
+        'arguments', (),
         (oslo_messaging.RemoteError,), errors.ConfigurationError, Work.NOT_BEGUN,
-        _OLD + '%(server)s is older',
+        _OLD + '%(server)s runs an older release',
         remote=frozenset({'UnsupportedVersion', 'NoSuchMethod', 'IncompatibleObjectVersion'})),
-    End('unforeseen', 'its server fails with an error that is not of the service', (),
+    End('unforeseen', 'the server fails with an unexpected error', (),
         (oslo_messaging.RemoteError,), errors.BackendUncertain, Work.UNKNOWN,
         contract.UNFORESEEN),
 )

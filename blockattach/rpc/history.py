@@ -51,4 +51,4 @@ def pinned(name: str, releases: tuple[Release, ...] = RELEASES) -> Release:
             return release
     known = ', '.join(release.name for release in releases)
     raise errors.ConfigurationError(
-        reason=f'cannot speak as release {name!r} ([rpc] release): known are {known}')
+        reason=f'unknown release {name!r} in [rpc] release: known releases are {known}')

@@ -119,7 +119,7 @@ class Broker:
                 waiting.append(letter)
             else:
                 raise oslo_messaging.MessageDeliveryFailure(
-                    f'{QUEUE_LIMIT} messages wait for {letter.address.name} already')
+                    f'the queue of {letter.address.name} is full ({QUEUE_LIMIT} messages)')
         return None
 
     def post_to_all(self, address: Address, body: bytes) -> None:
@@ -148,7 +148,7 @@ class Broker:
         self._waiting[address].popleft()
         if address not in self._overflowing:
             self._overflowing.add(address)
-            LOG.warning('Notifications are dropped, nobody reads them%s',
+            LOG.warning('Dropping notifications without a reader%s',
                         fields(topic=address.name))
 
     def withdraw(self, letter: Letter) -> None:
@@ -194,9 +194,9 @@ class InprocIncomingMessage(base.RpcIncomingMessage):
         try:
             body = _answer_body(reply, failure)
         except (TypeError, ValueError) as cause:
-            LOG.error('Cannot answer a call: the answer is not plain data%s',
+            LOG.error('Failed to serialize the reply of a call%s',
                       fields(method=self.message.get('method')))
-            error = errors.BackendUncertain(reason=f'cannot read the answer: {cause}')
+            error = errors.BackendUncertain(reason=f'cannot serialize the reply: {cause}')
             body = _answer_body(None, (type(error), error, None))
         call.answer(body)
 

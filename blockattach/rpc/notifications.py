@@ -63,7 +63,7 @@ class Notifications:
                 notifier = notifier.prepare(publisher_id=publisher)
             notifier.info(ctxt, event_type, payload)
         except Exception as error:
-            LOG.warning('Cannot notify: %s%s', error, fields(event_type=event_type))
+            LOG.warning('Failed to send notification: %s%s', error, fields(event_type=event_type))
 
     def close(self) -> None:
         """Release the transport; nothing is sent from now on."""
@@ -86,7 +86,7 @@ def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notif
             and _BY_MESSAGES.intersection(group.driver)):
         raise errors.ConfigurationError(
             reason='cannot send notifications without a broker: set driver to log or noop, or '
-                   'transport_url to that of a broker')
+                   'transport_url to the URL of a broker')
     channel = oslo_messaging.get_notification_transport(conf, url=place)
     return Notifications(channel, publisher)
 
@@ -138,7 +138,7 @@ class AttachmentNotifications:
                 attachment, volume, self._read_rows(volume.id))
             body = payload.to_body()
         except Exception as error:
-            LOG.warning('Cannot notify: %s%s', error, fields(
+            LOG.warning('Failed to send notification: %s%s', error, fields(
                 event_type=event_type, attachment_id=attachment.id,
                 volume_id=attachment.volume_id))
             return

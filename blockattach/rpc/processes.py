@@ -18,19 +18,19 @@ _THREADS = 1
 
 
 class ProcessInterface(contract.Interface):
-    """One process, whatever it does."""
+    """A single process of any kind."""
 
     TOPIC = 'process'
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
-        """The levels of its loggers whose names begin so, by name."""
+        """Return the levels of the loggers with a name prefix, by name."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
-        """Set the level of its loggers whose names begin so, until it ends."""
+        """Set the level of the loggers with a name prefix, until the process ends."""
 
 
 class ProcessEndpoint(ProcessInterface):

@@ -24,33 +24,35 @@ class Default(NamedTuple):
 
 DEFAULTS = (
     Default('rabbit_quorum_queue', True,
-            'Requests survive the loss of a broker node. Choose once per virtual host: an '
-            'exchange or queue that exists already in the other kind is refused by the broker.'),
+            'Requests survive the loss of a broker node. Choose the type once per virtual host: '
+            'the broker rejects the declaration of an existing exchange or queue with another '
+            'type.'),
     Default('rabbit_transient_quorum_queue', True,
-            'Answers and fanouts survive it too, and RabbitMQ 4 deprecates the '
-            'transient queues that they would be in otherwise.'),
+            'Replies and fanouts survive the loss of a broker node as well. RabbitMQ 4 deprecates '
+            'the transient queues that would be used otherwise.'),
     Default('rabbit_transient_queues_ttl', 300,
-            'Seconds after which the broker removes the queue for answers of a process that is '
-            'gone. Each process makes one with a name of its own: names that are used again '
-            '(use_queue_manager) are given twice where a program runs twice on a host, and then '
-            'one process takes the answers of the other.'),
+            'Time in seconds after which the broker deletes the reply queue of a stopped process. '
+            'Each process creates a queue with a unique name. Reused names (use_queue_manager) '
+            'are assigned twice if a program runs twice on a host, and one process then receives '
+            'the replies of the other.'),
     Default('rpc_conn_pool_size', 100,
-            'More than [rpc] threads, so that no answer waits for a connection. They are made '
-            'when needed.'),
+            'Greater than [rpc] threads, so that no reply waits for a connection. Connections are '
+            'opened on demand.'),
     Default('heartbeat_timeout_threshold', 30,
-            'Seconds after which a silent broker counts as gone. A thread of its own sends the '
-            'heartbeats, whatever the others do, so they need no reserve.'),
+            'Time in seconds after which a silent broker is considered down. A dedicated thread '
+            'sends the heartbeats regardless of the load, so no reserve is needed.'),
     Default('heartbeat_rate', 15,
-            'Looks at a connection in that time, twice as many in fact. A thread that reads sees '
-            'only then that it shall end, so a process stops within one to two seconds.'),
+            'Number of connection checks per heartbeat timeout; the driver checks twice as often. '
+            'A reading thread notices a stop request only at a check, so a process stops within '
+            'one to two seconds.'),
     Default('rabbit_interval_max', 5,
-            'Seconds between two attempts to reach a broker, at most: all are back soon after '
-            'it is.'),
+            'Maximum interval between connection attempts in seconds, so that all processes '
+            'reconnect soon after the broker is back.'),
     Default('kombu_reconnect_delay', 0.2,
-            'Seconds to wait in addition before the first attempt.'),
+            'Additional delay in seconds before the first attempt.'),
     Default('kombu_missing_consumer_retry_timeout', 10,
-            'Seconds to try to answer a caller whose queue does not exist: a queue that survives '
-            'its node is missing only because the caller is gone.'),
+            'Time in seconds for which a reply to a missing queue is retried. A queue that '
+            'survives the loss of a node is missing only if its process has stopped.'),
 )
 
 

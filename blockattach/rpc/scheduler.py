@@ -12,7 +12,7 @@ from blockattach.rpc import transport
 
 
 class SchedulerInterface(contract.Interface):
-    """Any scheduler: all of them are equal."""
+    """Scheduler. All schedulers are equivalent."""
 
     TOPIC = 'scheduler'
 
@@ -20,23 +20,23 @@ class SchedulerInterface(contract.Interface):
     @abc.abstractmethod
     def place_volume(self, ctxt: context.RequestContext,
                      request: placement.VolumeRequest) -> None:
-        """Find a pool for the work, claim its room there, and hand the volume over to the manager.
+        """Select a pool for a volume, claim its capacity, and pass the volume to the manager.
 
-        If this is lost, the volume's deadline brings it back.
+        If the message is lost, the placement is repeated after the deadline of the volume.
         """
 
     @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
     def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
-        """Receive a backend's report of its pools. A lost report is followed by the next."""
+        """Receive the pool report of a backend. Reports are repeated, so one may be lost."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, repeated=True)
     @abc.abstractmethod
     def judge_pools(self, ctxt: context.RequestContext, request: placement.VolumeRequest,
                     volume_type_id: str) -> Sequence[Mapping[str, Any]]:
-        """What would be found on each pool for a volume that is not there; nothing is placed.
+        """Evaluate all pools for a volume without placing the volume.
 
-        :returns: those that would do, best first, then the others: ``name``, ``left_gb`` (null:
+        :returns: the suitable pools, best first, then the others: ``name``, ``left_gb`` (null:
             no limit), ``score``, ``refused_by`` (the filter) and ``reason``
         """
 

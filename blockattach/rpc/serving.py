@@ -104,14 +104,14 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
             act.noted.about({'code': error.code})
             if answered:
                 raise contract.portable(error) from error
-            LOG.warning('Cannot handle a message: %s%s', error, fields(method=name))
+            LOG.warning('Failed to handle message: %s%s', error, fields(method=name))
         except Exception as error:
-            LOG.exception('Cannot handle a message: an unexpected error%s', fields(method=name))
+            LOG.exception('Failed to handle message: unexpected error%s', fields(method=name))
             if answered:
                 raise contract.unforeseen(name, topic, type(error).__name__) from error
         finally:
             if LOG.isEnabledFor(level):
-                LOG.log(level, 'Message is handled%s%s', fields(
+                LOG.log(level, 'Message handled%s%s', fields(
                     method=f'{topic}.{name}', outcome=act.outcome,
                     seconds=round(act.seconds(), 6)), act.noted)
         return None
@@ -125,13 +125,13 @@ def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
            ctxt: context.RequestContext, arguments: Mapping[str, Any]) -> None:
     """Begin nothing that has expired, or that is malformed."""
     if ctxt.deadline is not None and ctxt.deadline <= clock.monotonic():
-        LOG.warning('Message has expired and is dropped: its sender no longer waits%s',
+        LOG.warning('Dropping expired message%s',
                     fields(method=name))
         raise errors.DeadlinePassed(method=name)
     try:
         signature.bind(ctxt, **arguments)
     except TypeError as error:
-        raise errors.InvalidInput(reason=f'cannot do {name}: {error}') from None
+        raise errors.InvalidInput(reason=f'cannot call {name}: {error}') from None
 
 
 def _check_message(message: Mapping[str, Any]) -> None:
@@ -200,7 +200,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             _check_message(incoming.message)
             return super().dispatch(incoming)
         except _REFUSED as error:
-            LOG.warning('Message is refused: %s', error)
+            LOG.warning('Rejecting message: %s', error)
             raise dispatcher.ExpectedException from error
 
 
@@ -271,7 +271,7 @@ class Heartbeats:
             message.heartbeat()
         except Exception as error:
             # The driver's, its library's, or that of the library below: they share no ancestor.
-            LOG.info('Cannot send a heartbeat to a caller: %s', error)
+            LOG.info('Failed to send heartbeat to a caller: %s', error)
             self.end(message)
 
 
@@ -352,7 +352,7 @@ class RpcServer(rpc_server.RPCServer):
                 consumer.cancel(tag)
         except Exception as error:
             # The driver's, its library's, or that of the library below: they share no ancestor.
-            LOG.warning('Cannot make the broker stop sending: %s', error)
+            LOG.warning('Failed to cancel RabbitMQ consumer: %s', error)
         while taken := listener.poll():
             self._on_incoming(taken)
 
@@ -400,4 +400,4 @@ class Server:
                 server.wait()
             except Exception as error:
                 # All work is done; a broker that is down finds the queues without a consumer.
-                LOG.warning('Queues of a server are left to the broker: %s', error)
+                LOG.warning('Failed to close the queues of a server: %s', error)

@@ -39,7 +39,8 @@ LOG = logging.getLogger(__name__)
 EXCHANGE = 'blockattach'
 ALLOWED_REMOTE_MODULES = errors.MODULES
 
-_WITHOUT_BROKER = {'inproc': 'inside the process', 'http': 'none: messages go to their servers'}
+_WITHOUT_BROKER = {'inproc': 'inside the process', 'http': 'none (messages go directly to their '
+                   'servers)'}
 """Where there is none to be reached, by the scheme of the URL."""
 _NO_METHOD = '(0, 0): '
 """What amqp puts before a refusal that no method of its protocol brought about."""
@@ -76,7 +77,8 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
     except (oslo_messaging.InvalidTransportURL, cfg.NoSuchOptError, ValueError):
         # Their texts repeat the URL, and with it a password.
         raise errors.ConfigurationError(
-            reason=f'{option} is no URL, or has a query that its driver does not know') from None
+            reason=f'{option} is not a valid URL, or the driver does not support its query'
+        ) from None
 
 
 class BrokerProbe:
@@ -200,7 +202,7 @@ class Bus:
             transport.cleanup()
         except Exception as error:
             # The driver's, its library's, or that of the library below: they share no ancestor.
-            LOG.warning('Connections to the broker are not closed in order: %s', error)
+            LOG.warning('Failed to close connections to the broker: %s', error)
 
     def _cap(self, interface: type[contract.Interface]) -> str:
         """The newest version that the release knows; an interface of none speaks its own."""

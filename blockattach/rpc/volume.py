@@ -23,78 +23,77 @@ class VolumeInterface(contract.Interface):
     @abc.abstractmethod
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                     generation: int) -> bool:
-        """Take work on that its row describes: True once the manager is its owner; the work
-        continues afterwards.
+        """Accept work that is described in its row, and return True if the manager owns the work.
 
-        False if the generation is stale: it was given to another manager meanwhile.
+        The work continues after the reply. Return False if the generation is stale, because the
+        work was assigned to another manager.
         """
 
     @contract.cast(since='1.0', fast_lane=True)
     @abc.abstractmethod
     def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                    generation: int) -> None:
-        """The same, of work whose row names this backend already; nobody waits for an answer. If
-        this is lost, the work's deadline brings it back.
+        """Start work whose row already names this backend, without a reply.
+
+        If the message is lost, the work is resumed after its deadline.
         """
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
                 attachment_id: str, generation: int) -> Mapping[str, Any]:
-        """Grant an attachment's initiator; its row, just written, has this initiator.
+        """Grant access to the initiator that is stored in the row of an attachment.
 
-        :returns: what is in the row now: ``connection``, and ``at``, when it was written (ISO
-            8601, UTC)
-        :raises StaleGeneration: the attachment has moved on
-        :raises BackendRefused: proved that nothing happened
-        :raises BackendUncertain: it may have happened; the row keeps its deadline
+        :returns: the stored ``connection``, and ``at``, the time of storing (ISO 8601, UTC)
+        :raises StaleGeneration: the attachment changed concurrently
+        :raises BackendRefused: access was not granted
+        :raises BackendUncertain: access may have been granted; the row keeps its deadline
         """
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
                    attachment_id: str, generation: int) -> bool:
-        """Revoke the initiators of an attachment, or narrow what they share, and end its row,
-        which was just written and has these initiators. A StaleGeneration means that it has moved
-        since.
+        """Revoke or reduce the access of the initiators of an attachment, and delete its row.
 
-        :returns: whether it was the last attachment of its volume
+        :returns: True if the attachment was the last attachment of its volume
+        :raises StaleGeneration: the attachment changed concurrently
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
     @abc.abstractmethod
     def ping(self, ctxt: context.RequestContext) -> bool:
-        """True, if anyone is there."""
+        """Return True if the manager is running."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
-        """What an initiator holds of a volume, a `domain.reservation.HostReservation`.
+        """Return the reservation that an initiator holds on a volume.
 
-        None where the backend cannot report it.
-
-        :raises BackendError: it could, but does not
+        :returns: a `domain.reservation.HostReservation`; None if the backend does not support
+            the query
+        :raises BackendError: the query failed
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
-        """What the target says of a volume now, read from the target itself.
+        """Return the state of a volume at the target, read from the target.
 
         :returns: ``exported``, and ``grants``: a list of ``initiator``, ``mode``, ``sessions`` and
             ``intact``
-        :raises BackendError: it cannot say
+        :raises BackendError: the query failed
         """
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def reconcile(self, ctxt: context.RequestContext,
                   dry_run: bool) -> Sequence[Mapping[str, Any]]:
-        """Finish what was interrupted, and make the target as the rows say, now.
+        """Resume interrupted work, and repair differences between the target and the database.
 
-        :param dry_run: only look
-        :returns: each difference: the fields of `volume.repair.Finding`
+        :param dry_run: only report the differences
+        :returns: the fields of a `volume.repair.Finding` for each difference
         :raises BackendError: the target does not answer
         """
 
@@ -102,10 +101,12 @@ class VolumeInterface(contract.Interface):
     @abc.abstractmethod
     def list_manageable(self, ctxt: context.RequestContext,
                         noun: str) -> Sequence[Mapping[str, Any]]:
-        """What lies on the backend that could be a ``volume``, or a ``snapshot``: the fields of
-        `domain.managing.Stored`; made by this service or by others.
+        """List the volumes or snapshots of the backend that are available to manage.
 
-        :raises BackendError: the backend cannot say, or could not
+        :param noun: ``volume`` or ``snapshot``
+        :returns: the fields of a `domain.managing.Stored` for each, whether created by this
+            service or not
+        :raises BackendError: the backend does not support the query, or the query failed
         """
 
 

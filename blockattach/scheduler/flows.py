@@ -102,8 +102,8 @@ class PlacingFlow:
         attempts = request.facts.attempts
         if attempts >= self._settings.max_attempts:
             raise self._refusal(dict.fromkeys(
-                request.tried, placement.Reason('it could not make the volume')),
-                                f'{attempts} attempts were made, the most allowed: ')
+                request.tried, placement.Reason('the backend failed to take the volume')),
+                                f'the maximum of {attempts} attempts was reached: ')
         choice = self._chooser.choose(request)
         if not choice.accepted:
             if not self._chooser.heard_all():
@@ -126,7 +126,7 @@ class PlacingFlow:
             if generation is not None:
                 return _Claim(pool, generation)
             self._chooser.telemetry.scheduler_retry('room_taken')
-            reasons[pool.name] = placement.Reason('its last room was taken meanwhile')
+            reasons[pool.name] = placement.Reason('another volume took the last space')
         raise self._refusal(reasons)
 
     def _stay(self, pool: pools.Pool,
@@ -164,16 +164,17 @@ class PlacingFlow:
             taken_on = self._managers.on(claim.pool.host).accept_work(
                 self._caller, 'volume', self._request.verb, volume_id, claim.generation)
         except Exception as error:
-            LOG.warning('Cannot hand a volume over: %s%s', error, log.fields(
-                volume_id=volume_id, pool=claim.pool.name, generation=claim.generation))
+            LOG.warning('Failed to hand over volume to backend%s', log.fields(
+                volume_id=volume_id, pool=claim.pool.name, generation=claim.generation,
+                reason=error))
             if self._verb.give_back is None:
                 # It may have been taken on: what it is lies with that manager.
                 return
             raise _NotTakenOn from error
         if not taken_on:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=claim.generation)
-        log.step(LOG, 'Volume is handed over', volume_id=volume_id, pool=claim.pool.name,
-                 generation=claim.generation)
+        log.step(LOG, 'Volume handed over to backend', volume_id=volume_id,
+                 pool=claim.pool.name, generation=claim.generation)
 
     def _refusal(self, reasons: dict[str, str], headline: str = '') -> errors.NoValidPool:
         """Nothing will do: an error that carries why, for the user and for the log."""

@@ -141,8 +141,8 @@ class PoolChooser:
                 found = dataclasses.replace(
                     found, server_host=self._host_of(server_id, found.volume['project_id']))
             except errors.ServerHostUnknown as error:
-                LOG.warning('Cannot find the server that a volume shall be near: %s%s', error,
-                            log.fields(volume_id=request.volume_id, server_id=server_id))
+                LOG.warning('Failed to find host of server in scheduler hint%s', log.fields(
+                    volume_id=request.volume_id, server_id=server_id, reason=error))
                 found = dataclasses.replace(found, server_lost=str(error))
         return dataclasses.replace(request, facts=found)
 

@@ -44,11 +44,11 @@ class Placement:
         except pipeline.PoolsIncomplete:
             with self._lock:
                 self._postponed[request.volume_id] = (caller, request)
-            LOG.warning('Cannot place a volume yet: not all backends have reported%s',
+            LOG.warning('Postponing placement of volume, some backends have not reported yet%s',
                         log.fields(volume_id=request.volume_id))
         except (errors.StaleGeneration, errors.VolumeNotFound) as error:
-            log.step(LOG, 'Volume has gone on by itself', volume_id=request.volume_id,
-                     reason=error)
+            log.step(LOG, 'Volume changed concurrently, skipping placement',
+                     volume_id=request.volume_id, reason=error)
 
     def place_postponed(self) -> None:
         """Try again what waits in this process for backends that were still starting.
@@ -73,8 +73,9 @@ class Placement:
                                    volume_id, found['reasons'], found['summary'], verb.message)
             verb.refuse(self._database, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
-            log.step(LOG, 'Volume has gone on by itself', volume_id=volume_id, reason=gone_on)
+            log.step(LOG, 'Volume changed concurrently, skipping placement', volume_id=volume_id,
+                     reason=gone_on)
             return
-        LOG.warning('Cannot place a volume: %s%s',
-                    domain_placement.summarise(found['reasons'], None),
-                    log.fields(volume_id=volume_id, size_gb=volume.size_gb))
+        LOG.warning('Failed to place volume%s', log.fields(
+            volume_id=volume_id, size_gb=volume.size_gb,
+            reason=domain_placement.summarise(found['reasons'], None)))

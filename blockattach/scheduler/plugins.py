@@ -74,8 +74,8 @@ def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | Non
     """Refuse a pool whose ``filter_function`` is against the volume, or cannot be evaluated."""
     allowed = _evaluated(request, pool, 'filter_function', True)
     if allowed is None:
-        return 'its filter_function cannot be evaluated'
-    return None if allowed else 'its filter_function does not allow the volume'
+        return 'the filter_function of the pool cannot be evaluated'
+    return None if allowed else 'the filter_function of the pool rejects the volume'
 
 
 def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
@@ -86,7 +86,7 @@ def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     if isinstance(found, bool):
         return float(BEST * found)
     if isinstance(found, str) or not 0 <= found <= BEST:
-        _warn(request, pool, 'goodness_function', f'{found!r} is not from 0 to {BEST}')
+        _warn(request, pool, 'goodness_function', f'{found!r} is not between 0 and {BEST}')
         return 0.0
     return float(found)
 
@@ -113,8 +113,8 @@ def _evaluated(request: pools.VolumeRequest, pool: pools.Pool, function: str,
 
 def _warn(request: pools.VolumeRequest, pool: pools.Pool, function: str,
           reason: object) -> None:
-    LOG.warning('Cannot evaluate the expression of a backend: %s%s', reason,
-                log.fields(function=function, pool=pool.name, volume_id=request.volume_id))
+    LOG.warning('Failed to evaluate expression of backend%s', log.fields(
+        function=function, pool=pool.name, volume_id=request.volume_id, reason=reason))
 
 
 FILTERS: Mapping[str, placement.Filter] = {
@@ -164,9 +164,9 @@ def _find(group: str, own: Mapping[str, Function], name: str) -> Function | Any:
     except exception.NoMatches as error:
         known = ', '.join(sorted(own))
         raise errors.ConfigurationError(
-            reason=f'cannot find {name} among the entry points {group}; built in are: '
+            reason=f'cannot find {name} in entry point group {group}; built-in names: '
                    f'{known}') from error
     except Exception as error:
         # A module from elsewhere: what goes wrong in it may be anything.
         raise errors.ConfigurationError(
-            reason=f'cannot load {name} of the entry points {group}: {error}') from error
+            reason=f'cannot load {name} from entry point group {group}: {error}') from error

@@ -48,7 +48,7 @@ class SchedulerService:
         self._server.start()
         for task in self._tasks:
             task.start()
-        LOG.info('Scheduler serves%s', log.fields(host=self._host))
+        LOG.info('Scheduler started%s', log.fields(host=self._host))
 
     def adjust(self, service_settings: service_conf.ServiceSettings,
                scheduler_settings: scheduler_conf.SchedulerSettings) -> None:
@@ -61,4 +61,4 @@ class SchedulerService:
         self._server.stop()
         for task in self._tasks:
             task.stop()
-        LOG.info('Scheduler has stopped%s', log.fields(host=self._host))
+        LOG.info('Scheduler stopped%s', log.fields(host=self._host))

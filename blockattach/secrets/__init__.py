@@ -84,7 +84,7 @@ class Sealer:
 
         :raises ConfigurationError: that cannot be
         """
-        raise errors.ConfigurationError(reason='these keys are given once and for all')
+        raise errors.ConfigurationError(reason='cannot change sealing keys of a fixed set')
 
     def promote(self) -> str:
         """Make the last key the one that seals."""
@@ -114,7 +114,7 @@ class Sealer:
             except fernet.InvalidToken:
                 continue
         raise errors.ConfigurationError(
-            reason='cannot open a sealed credential: the key that it was sealed with is missing')
+            reason='cannot open a sealed credential: its sealing key is missing')
 
     def key_of(self, sealed: str) -> str | None:
         """The id of the key that sealed it; None: it is not among ours now."""

@@ -61,7 +61,8 @@ class KeyFile(secrets.Sealer):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as exc:
                 raise errors.ConfigurationError(
-                    reason=f'cannot replace keys in {self.path}: another process does') from exc
+                    reason=f'cannot change keys in {self.path}: another process is changing '
+                           f'the file') from exc
             yield
         finally:
             os.close(descriptor)
@@ -70,19 +71,20 @@ class KeyFile(secrets.Sealer):
         """Put a fresh key at the end."""
         text = secrets.new_key()
         self._write([*self._lines(), text])
-        return f'Key {secrets.Key(text).id} in {self.path} opens, and seals nothing yet.'
+        return (f'Key {secrets.Key(text).id} added to {self.path} to open credentials, not yet to '
+                f'seal them.')
 
     def promote(self) -> str:
         """Put the last key first."""
         *others, last = self._lines()
         self._write([last, *others])
-        return f'Key {secrets.Key(last).id} in {self.path} seals from now on.'
+        return f'Key {secrets.Key(last).id} in {self.path} is now the sealing key.'
 
     def keep_first(self) -> str:
         """Leave one key in the file."""
         first, *_ = self._lines()
         self._write([first])
-        return f'Key {secrets.Key(first).id} is the only one in {self.path}.'
+        return f'Key {secrets.Key(first).id} is now the only key in {self.path}.'
 
     def _lines(self) -> list[bytes]:
         with open(self.path, 'rb') as file:
@@ -112,7 +114,7 @@ def _parse(text: str) -> Sequence[secrets.Key]:
     except ValueError:
         keys = ()
     if not keys:
-        raise errors.ConfigurationError(reason='it holds no valid Fernet key')
+        raise errors.ConfigurationError(reason='no valid Fernet key found')
     return keys
 
 

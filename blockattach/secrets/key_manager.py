@@ -56,7 +56,7 @@ class KeyManagerSealer(secrets.Sealer):
             fetched = self._fetch(named)
         except errors.ConfigurationError as exc:
             self._wrong = str(exc)
-            LOG.error('Cannot reload the sealing keys, the former ones stay%s',
+            LOG.error('Failed to reload sealing keys, keeping the previous keys%s',
                       log.fields(reason=exc))
             return
         self._remember(self._fetched)
@@ -69,16 +69,16 @@ class KeyManagerSealer(secrets.Sealer):
             made = self._manager.create_key(utils.credential_factory(self._conf),
                                             algorithm='AES', length=_BITS, name='blockattach')
         except Exception as exc:
-            raise _refused('make a key', exc) from exc
-        return f'The key manager has made key {made}: put it at the end of seal_key_ids.'
+            raise _refused('create a key', exc) from exc
+        return f'Key {made} created in the key manager. Append the ID to seal_key_ids.'
 
     def promote(self) -> str:
         """The configuration says the order."""
-        return 'Put the last of seal_key_ids first.'
+        return 'Move the last ID in seal_key_ids to the first place.'
 
     def keep_first(self) -> str:
         """The configuration says which there are."""
-        return 'Take all but the first out of seal_key_ids.'
+        return 'Remove all IDs except the first from seal_key_ids.'
 
     def _fetch(self, named: Sequence[str]) -> tuple[secrets.Key, ...]:
         return tuple(self._fetch_one(one) for one in named)
@@ -88,12 +88,12 @@ class KeyManagerSealer(secrets.Sealer):
             found = self._manager.get(utils.credential_factory(self._conf), named)
             text = base64.urlsafe_b64encode(found.get_encoded() or b'')
         except Exception as exc:
-            raise _refused(f'fetch the key {named}', exc) from exc
+            raise _refused(f'fetch key {named}', exc) from exc
         try:
             return secrets.Key(text)
         except ValueError as exc:
             raise errors.ConfigurationError(
-                reason=f'the key {named} of the key manager has not {_BITS} bits') from exc
+                reason=f'key {named} in the key manager does not have {_BITS} bits') from exc
 
 
 def certificate(conf: cfg.ConfigOpts, certificate_id: str) -> bytes:
@@ -105,10 +105,10 @@ def certificate(conf: cfg.ConfigOpts, certificate_id: str) -> bytes:
         found = key_manager.API(conf).get(utils.credential_factory(conf), certificate_id)
         return bytes(found.get_encoded() or b'')
     except Exception as exc:
-        raise _refused(f'fetch the certificate {certificate_id}', exc) from exc
+        raise _refused(f'fetch certificate {certificate_id}', exc) from exc
 
 
 def _refused(act: str, exc: Exception) -> errors.ConfigurationError:
     # Of its own errors Castellan says what is wrong; of others only their kind is sure to be safe.
     reason = str(exc) if isinstance(exc, exception.CastellanException) else type(exc).__name__
-    return errors.ConfigurationError(reason=f'the key manager does not {act}: {reason}')
+    return errors.ConfigurationError(reason=f'the key manager failed to {act}: {reason}')

@@ -77,7 +77,7 @@ def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator
     :raises ConfigurationError: no port is free, or the address is not ours
     """
     server, thread = _listen(counts, settings)
-    LOG.info('Metrics are served%s', log.fields(host=settings.host, port=server.server_port))
+    LOG.info('Serving metrics%s', log.fields(host=settings.host, port=server.server_port))
     try:
         yield
     finally:

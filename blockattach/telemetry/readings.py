@@ -51,5 +51,5 @@ class Readings:
                 for row, reading in read().items():
                     found.setdefault(row, {}).update(reading)
             except Exception as error:
-                LOG.warning('Cannot measure: %s%s', error, log.fields(reading=name))
+                LOG.warning('Failed to read metrics: %s%s', error, log.fields(reading=name))
         return found

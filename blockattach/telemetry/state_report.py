@@ -68,7 +68,7 @@ class StateReport:
 
     def _write(self) -> None:
         self._kind().handle_signal(_Version, self._service, self._conf[GROUP].log_dir, None)
-        LOG.info('State is reported')
+        LOG.info('State report written')
 
     @property
     def _service(self) -> str:
@@ -148,7 +148,7 @@ def _model(section: Section) -> Callable[[], Any]:
         try:
             content = section()
         except Exception as error:
-            content = {'cannot be reported': str(error)}
+            content = {'failed to report': str(error)}
         return with_default_views.ModelWithDefaultViews(
             content, text_view=generic.KeyValueView(dict_sep=': ', before_dict=''))
     return generate

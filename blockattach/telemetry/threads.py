@@ -44,7 +44,7 @@ class CountedThreads(futures.ThreadPoolExecutor):
         except RuntimeError as exc:
             # Else there is no thread to be had, and another one does it.
             if self._ended:
-                raise Ended('cannot begin anything after shutdown') from exc
+                raise Ended('cannot start work after shutdown') from exc
             raise
         with self._counting:
             self._waiting += 1
@@ -58,7 +58,7 @@ class CountedThreads(futures.ThreadPoolExecutor):
         """
         with self._counting:
             if self._ended:
-                raise Ended('cannot begin anything after shutdown')
+                raise Ended('cannot start work after shutdown')
             self._waiting += 1
             self._here += 1
         try:

@@ -94,7 +94,7 @@ class Kernel:
         if shutil.which('busybox') is None:
             return 'busybox is not installed'
         if not any(self._folder.glob('boot/vmlinuz-*')):
-            return f'there is no kernel in {self._folder} ({PLACE})'
+            return f'no kernel found in {self._folder} ({PLACE})'
         return None
 
     def build(self, folder: str) -> Built:
@@ -173,7 +173,7 @@ class Console:
             return False
 
         if not self._clock.until(is_ready, self._seconds, _TICK):
-            raise GuestError(f'the guest does not start: {self.said()}')
+            raise GuestError(f'the guest did not start: {self.said()}')
 
     def said(self) -> str:
         """All that it has written."""
@@ -213,8 +213,8 @@ class Console:
                 try:
                     part = line.recv(65536)
                 except TimeoutError:
-                    raise GuestError(f'no answer to {command}: {output}') from None
+                    raise GuestError(f'no response to {command}: {output}') from None
                 if not part:
-                    raise GuestError(f'the guest has ended: {output}')
+                    raise GuestError(f'the guest ended: {output}')
                 output += part.decode(errors='replace')
         return output[:ended.start()].splitlines(), int(ended.group(1))

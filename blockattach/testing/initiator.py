@@ -162,7 +162,7 @@ class Session:
         try:
             self._send(command)
         except OSError as exc:
-            raise SessionLost('the initiator has ended') from exc
+            raise SessionLost('the initiator process ended') from exc
         return self._answer()
 
     def _send(self, command: str) -> None:
@@ -179,7 +179,7 @@ class Session:
             try:
                 part = self._answers.get(timeout=max(left, 0.0))
             except queue.Empty:
-                raise SessionLost(f'no answer in {self._timeout} s; so far: '
+                raise SessionLost(f'no response within {self._timeout} s, output so far: '
                                   f'{output.decode(errors="replace")}') from None
             if not part:
                 raise _why(output.decode(errors='replace').strip())

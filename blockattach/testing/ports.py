@@ -54,7 +54,7 @@ class Ports:
                 if found.stop <= self._end and all(map(self._take, found)):
                     self._ours.update(found)
                     return found
-        raise NoPort(f'{count} of {self._first} to {self._end}')
+        raise NoPort(f'no {count} free ports from {self._first} to {self._end}')
 
     def _take(self, port: int) -> bool:
         """Take a port; False: it is not free."""

@@ -62,12 +62,12 @@ class KeptBackend:
     def create(self, volume: records.Volume) -> None:
         """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
-        LOG.info('Volume is created%s', log.fields(volume_id=volume.id, pool=volume.pool))
+        LOG.info('Volume created%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def extend(self, volume: records.Volume, size_gb: int) -> None:
         """Make the volume's bytes more; errors: `base.VolumeStore.extend`."""
         self.store.extend(_stored(volume), size_gb)
-        LOG.info('Volume is extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
+        LOG.info('Volume extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
 
     @property
     def resizes_live(self) -> bool:
@@ -85,8 +85,8 @@ class KeptBackend:
             self._resizing.resize(self.export_of(volume))
         except errors.BackendRefused as exc:
             # The volume is larger all the same.
-            LOG.error('Cannot let hosts see the new size of a volume; they see it once they are '
-                      'attached again%s', log.fields(volume_id=volume.id, reason=exc))
+            LOG.error('Failed to make new volume size visible to connected hosts; detach and '
+                      'attach the volume again%s', log.fields(volume_id=volume.id, reason=exc))
 
     def clone(self, source: records.Volume, volume: records.Volume,
               copied: base.Copied) -> None:
@@ -97,8 +97,8 @@ class KeptBackend:
         if not isinstance(self.store, base.Clone):
             raise errors.BackendRefused(reason=f'backend {self.name} cannot clone volumes')
         self.store.clone(_stored(source), _stored(volume), copied)
-        LOG.info('Volume is cloned%s', log.fields(volume_id=volume.id, pool=volume.pool,
-                                                  source_volid=source.id))
+        LOG.info('Volume cloned%s', log.fields(volume_id=volume.id, pool=volume.pool,
+                                               source_volid=source.id))
 
     def clone_snapshot(self, snapshot_id: str, origin: records.Volume, volume: records.Volume,
                        copied: base.Copied) -> None:
@@ -112,7 +112,7 @@ class KeptBackend:
         self.store.clone_snapshot(
             base.StoredSnapshot(snapshot_id, f'snapshot-{snapshot_id}', _stored(origin)),
             _stored(volume), copied)
-        LOG.info('Volume is made of a snapshot%s', log.fields(
+        LOG.info('Volume created from snapshot%s', log.fields(
             volume_id=volume.id, pool=volume.pool, snapshot_id=snapshot_id))
 
     def disk(self, volume: records.Volume, writes: bool = False) -> disks.Disk:
@@ -133,13 +133,13 @@ class KeptBackend:
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
-        LOG.info('Volume is deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
+        LOG.info('Volume deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def create_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume,
                         copied: base.Copied) -> None:
         """Keep the volume's bytes as they are; errors: `base.Snapshots.create_snapshot`."""
         if not isinstance(self.store, base.Snapshots):
-            raise errors.BackendRefused(reason=f'backend {self.name} keeps no snapshots')
+            raise errors.BackendRefused(reason=f'backend {self.name} does not support snapshots')
         self.store.create_snapshot(_stored_snapshot(snapshot, volume), copied)
 
     def delete_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
@@ -151,7 +151,7 @@ class KeptBackend:
                copied: base.Copied) -> None:
         """Give the volume the bytes of its snapshot; errors: `base.Revert.revert`."""
         if not isinstance(self.store, base.Revert):
-            raise errors.BackendRefused(reason=f'backend {self.name} reverts no volumes')
+            raise errors.BackendRefused(reason=f'backend {self.name} cannot revert volumes')
         self.store.revert(_stored_snapshot(snapshot, volume), copied)
 
     def manageable(self, noun: str) -> list[base.Manageable]:
@@ -166,18 +166,18 @@ class KeptBackend:
     def manage(self, name: str, volume: records.Volume) -> None:
         """Take over what is called so as a volume; errors: `base.Manage.manage`."""
         self._managing().manage(name, _stored(volume))
-        LOG.info('Volume is managed%s', log.fields(volume_id=volume.id, pool=volume.pool))
+        LOG.info('Volume managed%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
     def manage_snapshot(self, name: str, snapshot: snapshots.Snapshot,
                         volume: records.Volume) -> None:
         """The same as a snapshot of a volume; errors: `base.Manage.manage_snapshot`."""
         self._managing().manage_snapshot(name, _stored_snapshot(snapshot, volume))
-        LOG.info('Snapshot is managed%s', log.fields(snapshot_id=snapshot.id))
+        LOG.info('Snapshot managed%s', log.fields(snapshot_id=snapshot.id))
 
     def _managing(self) -> base.Manage:
         if not isinstance(self.store, base.Manage):
             raise errors.BackendRefused(
-                reason=f'backend {self.name} cannot manage what lies there already')
+                reason=f'backend {self.name} cannot manage existing volumes or snapshots')
         return self.store
 
     def export_of(self, volume: records.Volume | records.Exported) -> connection.Export:

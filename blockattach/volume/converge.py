@@ -112,7 +112,7 @@ class Converger:
             with self.leases.pair(volume_id, initiator) as lease:
                 self.converge(lease)
         except Exception as exc:
-            LOG.warning('Cannot converge a pair; it is tried again%s', log.fields(
+            LOG.warning('Failed to converge grant, will retry%s', log.fields(
                 volume_id=volume_id, initiator=initiator, reason=exc),
                 exc_info=not errors.is_known(exc))
 
@@ -180,13 +180,13 @@ class Converger:
                 lease.check()
                 with telemetry.attaching('grant'):
                     made = self._target.grant(export, state.grant)
-                log.step(LOG, 'Initiator is granted access', volume_id=lease.volume_id,
+                log.step(LOG, 'Initiator access granted', volume_id=lease.volume_id,
                          initiator=lease.initiator, mode=state.grant.mode)
                 return self.backend.for_consumer(made, export, state.volume).to_dict()
             lease.check()
             with telemetry.detaching('revoke'):
                 self._target.revoke(lease.volume_id, lease.initiator)
-            log.step(LOG, "Initiator's access is revoked", volume_id=lease.volume_id,
+            log.step(LOG, 'Initiator access revoked', volume_id=lease.volume_id,
                      initiator=lease.initiator)
             return None
 
@@ -213,21 +213,21 @@ class Converger:
         # It would be taken at its word, and others may have revoked its host.
         if _stays(intent, row) and not self._once_more(lease, row.id):
             raise errors.BackendUncertain(
-                reason=f'{refusal}; and its host cannot be granted again') from refusal
+                reason=f'{refusal}; access of the host could not be restored') from refusal
         self._record_refusal(intent, row, refusal)
         self._once_more(lease)
 
     def _record_refusal(self, intent: Intent, row: records.Attachment,
                         refusal: errors.BackendRefused) -> None:
         """In the row, and as a message to the user; one that has moved on is left alone."""
-        LOG.warning('Cannot serve an attachment: the backend refused%s', log.fields(
+        LOG.warning('Failed to connect or disconnect attachment, backend refused%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, initiator=row.initiator,
             generation=row.generation))
         try:
             self.move(intent.caller, row, _refusal(intent, row),
                       attachments.Facts(error=str(refusal)))
         except (errors.StaleGeneration, errors.AttachmentNotFound):
-            log.step(LOG, 'Attachment has moved on by itself', attachment_id=row.id,
+            log.step(LOG, 'Attachment changed concurrently, skipping', attachment_id=row.id,
                      volume_id=row.volume_id)
             return
         messages.create(self.database, row.project_id, intent.caller.request_id,
@@ -239,7 +239,7 @@ class Converger:
             self._act(lease, self._desired(lease, also))
             lease.check()
         except errors.BackendError:
-            LOG.warning('Cannot put a grant right; it is tried again%s', log.fields(
+            LOG.warning('Failed to repair grant, will retry%s', log.fields(
                 volume_id=lease.volume_id, initiator=lease.initiator), exc_info=True)
             return False
         return True
@@ -266,6 +266,6 @@ def _uncertain(lease: lease.Lease) -> Iterator[None]:
         raise
     except Exception as exc:
         if not isinstance(exc, errors.DatabaseUnavailable):
-            LOG.error('Cannot find out how far the backend came%s', log.fields(
+            LOG.error('Failed to determine outcome of backend call%s', log.fields(
                 volume_id=lease.volume_id, initiator=lease.initiator), exc_info=exc)
         raise errors.BackendUncertain(reason=str(exc)) from exc

@@ -30,7 +30,8 @@ def copy_volume(source: backends.KeptBackend, volume: records.Volume,
         failpoints.point('volume.moving.before_verify')
         if _digest(there, copied) != read.value():
             raise errors.BackendRefused(
-                reason=f'the copy of volume {volume.id} on backend {target.name} differs from it')
+                reason=f'the copy of volume {volume.id} on backend {target.name} differs from the '
+                       f'original')
 
 
 def _digest(disk: disks.Disk, copied: base.Copied) -> bytes:

@@ -64,7 +64,7 @@ class Expirer:
         """One pass; returns how many attachments were ended."""
         if self._detach_seconds:
             for volume_id in detaches.lapse(self._database, self._host, self._detach_seconds):
-                LOG.warning('Announced detach has not begun in time and lapses%s',
+                LOG.warning('Announced detach not started in time, cancelling%s',
                             log.fields(volume_id=volume_id))
         return self._end_abandoned() if self._limits else 0
 
@@ -79,8 +79,8 @@ class Expirer:
                     abandoned.append(row)
                 failures = 0
             except (errors.NovaUnavailable, errors.BackendError) as exc:
-                LOG.warning('Cannot find out whether an attachment has expired, so it stays: '
-                            '%s%s', exc, _fields(row))
+                LOG.warning('Cannot determine whether attachment expired, keeping attachment%s',
+                            _fields(row, reason=exc))
                 waits.put_off(self._database, row, self._limits, _AGAIN_SECONDS)
                 failures += 1
                 if failures == _FAILURES:
@@ -113,10 +113,10 @@ class Expirer:
         try:
             self._end(row)
         except _MOVED_ON:
-            LOG.info('Attachment has moved on by itself%s', _fields(row))
+            LOG.info('Attachment changed concurrently, skipping expiry%s', _fields(row))
             return False
         except Exception as exc:
-            LOG.error('Cannot end an expired attachment%s',
+            LOG.error('Failed to end expired attachment%s',
                       _fields(row, reason=exc), exc_info=not errors.is_known(exc))
             return False
         return True
@@ -124,7 +124,7 @@ class Expirer:
     def _end(self, row: records.Attachment) -> None:
         caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
         ended = self._manager.abandon(caller, row, ending.event)
-        LOG.warning('Attachment has expired and is ended%s', _fields(row))
+        LOG.warning('Attachment expired, ending%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, words=f'Attachment {row.id}.')
         self._manager.go_on(caller, ended)

@@ -32,7 +32,8 @@ class ExtendWork:
             found = volume_queries.claimed(self._database, claim)
             volume, new_size = found.volume, int(found.progress['new_size'])
             if volume.lowest_rank is not None and not self._backend.resizes_live:
-                raise verbs.Failed('hosts would not see the new size before they attach again')
+                raise verbs.Failed('hosts would not see the new size until the volume is '
+                                   'detached and attached again')
             failpoints.point('volume.extending.before_extend')
             self._backend.extend(volume, new_size)
             failpoints.point('volume.extending.after_extend')

@@ -80,7 +80,7 @@ class ImageCache:
         except (verbs.Left, errors.StaleGeneration):
             raise
         except Exception as exc:
-            LOG.warning('Cannot make a volume of a cached image: it is downloaded%s', log.fields(
+            LOG.warning('Failed to create volume from cached image, downloading%s', log.fields(
                 volume_id=found.volume.id, source_volid=source_id, reason=exc),
                 exc_info=not errors.is_known(exc))
             cached_images.release(self._database, found.claim)
@@ -104,7 +104,7 @@ class ImageCache:
             failpoints.point('volume.image_cache.before_begin')
             claim = self._begin(kept)
         except Exception as exc:
-            LOG.warning('Cannot cache an image%s', log.fields(
+            LOG.warning('Failed to cache image%s', log.fields(
                 image_id=volume_images.about(kept.found).id, reason=exc),
                 exc_info=not errors.is_known(exc))
         if claim is None:
@@ -124,7 +124,7 @@ class ImageCache:
         """
         goes = cached_images.failed(self._database, claim, 0)
         if goes:
-            LOG.warning('Cannot cache an image%s', log.fields(volume_id=claim.resource_id))
+            LOG.warning('Failed to cache image%s', log.fields(volume_id=claim.resource_id))
         return goes
 
     def _hold(self, found: volume_queries.AtWork) -> str | None:
@@ -136,7 +136,7 @@ class ImageCache:
             return None
         source_id = cached_images.hold(self._database, found.claim, found.volume, image)
         if source_id is None:
-            LOG.info('Image is not cached: it is downloaded%s', log.fields(
+            LOG.info('Image not cached, downloading%s', log.fields(
                 volume_id=found.volume.id, image_id=image.id))
             self._backend.telemetry.image_cache(self._backend.name, 'miss')
         return source_id
@@ -162,7 +162,7 @@ class ImageCache:
         claim = cached_images.begin(self._database, draft, settings.bounds, owner,
                                     settings.seconds)
         if claim is not None:
-            LOG.info('Image is being cached%s', log.fields(
+            LOG.info('Caching image%s', log.fields(
                 image_id=image.id, volume_id=claim.resource_id))
         return claim
 
@@ -172,9 +172,9 @@ class ImageCache:
             volumes.start_delete(
                 self._database, volume_queries.get_bare(self._database, volume_id), 0)
         except (errors.InvalidVolume, errors.VolumeNotFound) as exc:
-            LOG.info('Cached image stays%s', log.fields(volume_id=volume_id, reason=exc))
+            LOG.info('Keeping cached image%s', log.fields(volume_id=volume_id, reason=exc))
             return
-        LOG.info('Cached image is removed%s', log.fields(volume_id=volume_id))
+        LOG.info('Cached image evicted%s', log.fields(volume_id=volume_id))
         self._backend.telemetry.image_cache(self._backend.name, 'evicted')
 
 

@@ -183,15 +183,17 @@ class ImageWork:
             failpoints.point('volume.images.after_upload')
             now, expected = mover.glance.show(image.id), sizes[0]
         if now.status != 'active':
-            raise errors.GlanceUnavailable(reason=f'image {image.id} is {now.status}')
+            raise errors.GlanceUnavailable(
+                reason=f'image {image.id} has status {now.status}, not active')
         if now.size != expected:
-            raise errors.ImageRefused(reason=f'it has kept {now.size} bytes of {expected}')
+            raise errors.ImageRefused(
+                reason=f'{now.size} bytes were stored instead of {expected}')
 
     def _discard(self, found: volume_queries.AtWork) -> None:
         try:
             self._moving().glance.delete(volume_images.about(found).id)
         except (errors.GlanceMissing, errors.GlanceUnavailable, errors.ImageRefused) as exc:
-            LOG.warning('Cannot remove an image that has not got its bytes%s', log.fields(
+            LOG.warning('Failed to delete incomplete image%s', log.fields(
                 volume_id=found.volume.id, image_id=volume_images.about(found).id, reason=exc))
 
     def _note(self, claim: records.Claim) -> 'moving.Note':

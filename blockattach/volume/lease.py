@@ -60,7 +60,8 @@ class Lease:
         """
         if self.is_late():
             raise errors.BackendUncertain(
-                reason=f'the lease of volume {self.volume_id} has expired: it took too long')
+                reason=f'the lease on volume {self.volume_id} expired before the operation '
+                       f'finished')
 
     def is_late(self) -> bool:
         """Whether another process may act there by now."""
@@ -76,7 +77,7 @@ class Lease:
         remaining = self._until - self._clock.monotonic()
         if remaining <= 0:
             raise errors.BackendUncertain(
-                reason=f'another process is at work on volume {self.volume_id}')
+                reason=f'another operation on volume {self.volume_id} is in progress')
         self._clock.wait(threading.Event(), min(self._rest, remaining))
         self._rest = min(self._rest * 2, _LAST_REST)
 
@@ -163,10 +164,11 @@ class Leases:
         try:
             rows = leases.leave(self._database, self._address, self.owner)
         except Exception as exc:
-            LOG.error('Cannot leave work to others; it ends at its deadline%s',
+            LOG.error('Failed to release leases, which expire at their deadlines%s',
                       log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
         else:
-            LOG.info('Work is released for others%s', log.fields(owner=self.owner, rows=rows))
+            LOG.info('Leases released to other processes%s',
+                     log.fields(owner=self.owner, rows=rows))
 
     def desired_state(self, lease: Lease, also: str | None = None) -> DesiredState:
         """What the rows of a pair want now, once no other process has a lease where this one
@@ -243,7 +245,7 @@ class Leases:
         try:
             leases.give_back(self._database, lease.stored)
         except Exception as exc:
-            LOG.error('Cannot give a lease back; it ends at its deadline%s',
+            LOG.error('Failed to release lease, expires at its deadline%s',
                       log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
 
 
@@ -263,7 +265,7 @@ class _Names:
     def held(self) -> list[str]:
         """What threads hold now."""
         with self._changed:
-            return [f'{volume_id} {initiator or "as a whole"}'
+            return [f'{volume_id} {initiator or "whole volume"}'
                     for volume_id, found in self._held.items() for initiator in sorted(found)]
 
     @contextlib.contextmanager

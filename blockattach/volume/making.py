@@ -52,7 +52,7 @@ class Maker:
                 self._backend.create(volume)
         except errors.NotFound as exc:
             raise errors.BackendRefused(
-                reason=f'what volume {volume.id} is made of is gone: {exc}') from exc
+                reason=f'the source of volume {volume.id} no longer exists: {exc}') from exc
         return found
 
     def made(self, made: volume_queries.AtWork) -> records.Claim | None:

@@ -56,7 +56,8 @@ class ManageWork:
         with self._leases.volume(claim.resource_id) as lease:
             volume = volume_queries.claimed(self._database, claim).volume
             if lease is None:
-                raise errors.BackendUncertain(reason='another process is at work on the volume')
+                raise errors.BackendUncertain(
+                    reason='another operation on the volume is in progress')
             failpoints.point('volume.managing.before_unexport')
             self._backend.target.unexport(volume.id)
             failpoints.point('volume.managing.after_unexport')
@@ -69,6 +70,6 @@ class ManageWork:
         found = next((one for one in self._backend.manageable('volume') if one.name == name),
                      None)
         if found is None:
-            raise verbs.Failed(f'there is no volume {name} on the backend')
+            raise verbs.Failed(f'volume {name} does not exist on the backend')
         stored_names.check_unknown(self._database, name, 'volume')
         return managing.whole_gb(found.size_bytes)

@@ -29,7 +29,8 @@ LOG = oslo_log.getLogger(__name__)
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State
-_UNKNOWN = 'the request that made this attachment was cut off: no client knows of it'
+_UNKNOWN = ('the request that created the attachment was interrupted, so no client received its '
+            'connection')
 
 
 class VolumeManager(volume_rpc.VolumeInterface):
@@ -128,17 +129,18 @@ class VolumeManager(volume_rpc.VolumeInterface):
                 lambda **start: attachment_queries.of_deleted_volumes(
                     self._database, self.host, **start),
                 lambda row: self._case(row, _Event.RELEASE if row.state is _State.RESERVED
-                                       else _Event.DISCONNECT, 'its volume is gone')),
+                                       else _Event.DISCONNECT, 'its volume was deleted')),
             recover.Source(
                 lambda **start: attachment_queries.interrupted(
                     self._database, self.host, **start),
-                lambda row: self._case(row, _onward(row), 'its time is over'), settle_seconds)]
+                lambda row: self._case(row, _onward(row), 'its deadline has passed'),
+                settle_seconds)]
 
     def _case(self, row: records.Attachment, event: attachment_lifecycle.Event,
               why: str) -> recover.Case:
         return recover.Case(
-            'attachment', f'the attachment is {row.state}, and {why}',
-            'its host is connected' if event is _Event.CONNECT else 'it is ended',
+            'attachment', f'the attachment is {row.state} and {why}',
+            'connect the host' if event is _Event.CONNECT else 'end the attachment',
             lambda: self._resume(row, event), row.volume_id, row.id, row.initiator)
 
     def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> None:
@@ -155,7 +157,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
         taken = self._converger.move(caller, row, event, attachments.Facts(
             connector=row.connector, lease_seconds=self._lease_seconds, error=error)).new
-        LOG.warning('Attachment was interrupted and is resumed%s', log.fields(
+        LOG.warning('Resuming interrupted attachment%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
         self.go_on(caller, taken)
 
@@ -230,7 +232,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
             with self.leases.pair(volume_id, initiator, caller) as lease:
                 self._converger.converge(lease)
         except errors.BackendError as exc:
-            LOG.warning('Cannot revoke an initiator that was replaced; it is tried again%s',
+            LOG.warning('Failed to revoke access of replaced initiator, will retry%s',
                         log.fields(volume_id=volume_id, initiator=initiator, reason=exc))
 
     def _leaving(self, intent: converge.Intent) -> records.Attachment:

@@ -98,10 +98,11 @@ class MoveWork:
         source = self._others.backends.get(found.volume.host or '')
         if source is None:
             raise errors.BackendRefused(
-                reason=f'its process does not serve {found.volume.host}, which has the volume')
+                reason=f'the process does not serve source backend {found.volume.host}')
         if backends.is_one_disk(source, found.volume, self._backend, found.there):
             raise errors.BackendRefused(
-                reason=f'it keeps volume {found.volume.id} where {found.volume.host} keeps it')
+                reason=f'the pool stores volume {found.volume.id} in the same place as '
+                       f'{found.volume.host}')
         # Of hosts that were connected once; both backends may have one target.
         source.target.unexport(found.volume.id)
         failpoints.point('volume.moving.before_create')

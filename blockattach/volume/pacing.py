@@ -43,12 +43,12 @@ class Pace:
             nonlocal looked
             now = self._clock.monotonic()
             if self._clock.wait(self._stopped, self._seconds(now, length)):
-                raise verbs.Left(f'volume {volume_id} is not copied yet')
+                raise verbs.Left(f'the copy for volume {volume_id} is not finished')
             if now >= looked + _LOOK_SECONDS:
                 looked = now
                 if not wanted():
                     raise errors.BackendUncertain(
-                        reason=f'volume {volume_id} is not to be made here any more')
+                        reason=f'volume {volume_id} is no longer to be created on the backend')
 
         return copied
 

@@ -60,7 +60,7 @@ class Remains:
         try:
             self.backend.delete(volume)
         except Exception as exc:
-            LOG.error('Cannot remove the rest of a volume%s', log.fields(
+            LOG.error('Failed to delete remains of volume%s', log.fields(
                 volume_id=volume.id, pool=volume.pool, reason=exc),
                 exc_info=not errors.is_known(exc))
             return False
@@ -78,7 +78,8 @@ class Remains:
                 return
             here = self._own_status_here(volume)
             if here is _Own.CREATING:
-                raise errors.BackendUncertain(reason='the volume is being made there again')
+                raise errors.BackendUncertain(
+                    reason='the volume is being created on the pool again')
             if here in (None, _Own.DELETING):
                 self.backend.delete(volume)
 

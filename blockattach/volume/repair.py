@@ -76,7 +76,7 @@ class TargetTruth:
         """
         with self._leases.try_pair(volume_id, initiator) as lease:
             if lease is not None:
-                LOG.warning('Target differs from the attachments and is repaired%s', log.fields(
+                LOG.warning('Repairing grant, target differs from the attachments%s', log.fields(
                     volume_id=volume_id, initiator=initiator))
                 self._converger.converge(lease)
             return lease is not None
@@ -95,25 +95,27 @@ class TargetTruth:
 
     def _grant(self, pair: tuple[str, str], missing: bool) -> recover.Case:
         said, remedy = ((
-            'the target does not grant the initiator what its attachments say', 'it is granted',
+            'the target does not grant the initiator the access of its attachments',
+            'grant access',
         ) if missing else (
-            'the target grants an initiator that no attachment names', 'it is revoked'))
+            'the target grants access to an initiator that no attachment needs', 'revoke access'))
         return recover.Case('grant', said, remedy, lambda: self.repair_pair(*pair), pair[0],
                             initiator=pair[1])
 
     def _stray(self, volume_id: str) -> recover.Case:
         def act() -> None:
             if self._is_gone(volume_id):
-                LOG.warning('Target offers a volume that is gone%s',
+                LOG.warning('Removing export of deleted volume%s',
                             log.fields(volume_id=volume_id))
                 self._target.unexport(volume_id)
 
-        return recover.Case('stray_export', 'the target offers a volume that is gone',
-                            'it is offered no longer', act, volume_id)
+        return recover.Case('stray_export', 'the target exports a volume that does not exist',
+                            'remove the export', act, volume_id)
 
     def _unused(self, volume_id: str) -> recover.Case:
-        return recover.Case('unused_export', 'the target offers a volume that no attachment wants',
-                            'it is offered no longer', lambda: self.unexport_unused(volume_id),
+        return recover.Case('unused_export',
+                            'the target exports a volume that no attachment needs',
+                            'remove the export', lambda: self.unexport_unused(volume_id),
                             volume_id)
 
     def _is_gone(self, volume_id: str) -> bool:

@@ -30,7 +30,8 @@ class RevertWork:
         with self._leases.volume(claim.resource_id) as lease:
             found = volume_queries.claimed(self._database, claim)
             if lease is None:
-                raise errors.BackendUncertain(reason='another process is at work on the volume')
+                raise errors.BackendUncertain(
+                    reason='another operation on the volume is in progress')
             snapshot = snapshot_queries.get(self._database, found.progress['snapshot_id'])
             self._backend.target.unexport(found.volume.id)
             failpoints.point('volume.reverts.before_revert')

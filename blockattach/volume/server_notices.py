@@ -48,12 +48,12 @@ class ServerNotices:
         failures = self._notify(servers, volume_id)
         failpoints.point('volume.notices.after_notify')
         if not failures:
-            LOG.info('Servers are notified of the size of their volume%s',
+            LOG.info('Servers notified of new volume size%s',
                      log.fields(volume_id=volume_id))
             return
         detail = '; '.join(f'Server {server_id}: {reason}'
                            for server_id, reason in sorted(failures.items()))
-        LOG.warning('Cannot notify servers of the size of their volume%s',
+        LOG.warning('Failed to notify servers of new volume size%s',
                     log.fields(volume_id=volume_id, reason=detail))
         project_id = volume_queries.get_bare(self._database, volume_id).project_id
         db_messages.create(self._database, project_id, caller.request_id,

@@ -83,7 +83,7 @@ class VolumeService:
         except BaseException:
             self.stop()
             raise
-        LOG.info('Volume service serves%s', log.fields(host=self._host))
+        LOG.info('Volume service started%s', log.fields(host=self._host))
 
     def adjust(self, report_seconds: float, settings: volume_conf.VolumeSettings) -> None:
         """Take over periods that have changed."""
@@ -99,4 +99,4 @@ class VolumeService:
         with contextlib.ExitStack() as ending:
             for end in reversed(self._ending):
                 ending.callback(end)
-        LOG.info('Volume service has stopped%s', log.fields(host=self._host))
+        LOG.info('Volume service stopped%s', log.fields(host=self._host))

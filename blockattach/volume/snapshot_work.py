@@ -123,7 +123,7 @@ class SnapshotWork:
         try:
             self._backend.delete_snapshot(*made)
         except Exception as exc:
-            LOG.error('Cannot remove the rest of a snapshot%s', log.fields(
+            LOG.error('Failed to delete remains of snapshot%s', log.fields(
                 snapshot_id=made.snapshot.id, pool=made.volume.pool, reason=exc),
                 exc_info=not errors.is_known(exc))
             return False

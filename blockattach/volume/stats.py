@@ -66,7 +66,7 @@ class PoolReporter:
                     self._stored = number
         except Exception as exc:
             self._silent = True
-            LOG.error('Cannot report the pools%s', log.fields(host=self._host, reason=exc),
+            LOG.error('Failed to report pools%s', log.fields(host=self._host, reason=exc),
                       exc_info=not errors.is_known(exc))
         else:
             self._silent = False
@@ -81,7 +81,7 @@ class PoolReporter:
 
     def wrong(self) -> str | None:
         """Why the backend counts as down; None: it does not."""
-        return 'cannot report its pools' if self._silent else self._target_wrong
+        return 'the backend cannot report its pools' if self._silent else self._target_wrong
 
     def sizes(self) -> dict[metrics.Metric, dict[tuple[str, ...], float]]:
         """Bytes of each pool, as they were measured last."""
@@ -101,7 +101,7 @@ class PoolReporter:
                 context.admin_context(),
                 placement.PoolsReport.from_capabilities(self._host, self._measured()))
         except Exception as exc:
-            LOG.error('Cannot notify the schedulers of the pools%s',
+            LOG.error('Failed to notify schedulers of pools%s',
                       log.fields(host=self._host, reason=exc),
                       exc_info=not errors.is_known(exc))
 

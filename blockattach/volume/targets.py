@@ -13,7 +13,7 @@ from blockattach.drivers import base
 
 LOG = oslo_log.getLogger(__name__)
 
-_SILENT, _DOWN = 'its target does not answer', 'its target does not run'
+_SILENT, _DOWN = 'the target does not answer', 'the target is not running'
 
 
 class TargetProcess:
@@ -68,7 +68,7 @@ class TargetProcess:
                 self._is_back()
         elif self._daemon.has_process():
             if self._wrong != _SILENT:
-                LOG.error('Target process hangs, it is waited for%s', log.fields(host=self._host))
+                LOG.error('Target process stalled, waiting%s', log.fields(host=self._host))
                 self._wrong = _SILENT
                 self._changed(_SILENT)
         else:
@@ -77,21 +77,20 @@ class TargetProcess:
     def _start_again(self, daemon: base.Daemon, known: bool) -> None:
         self._wrong = _DOWN
         if not known:
-            LOG.error('Target process has died and is started again%s',
-                      log.fields(host=self._host))
+            LOG.error('Target process died, restarting%s', log.fields(host=self._host))
         try:
             daemon.start()
         except errors.ConfigurationError as exc:
             if not known:
-                LOG.error('Cannot start the target process, it is waited for: %s%s', exc,
-                          log.fields(host=self._host))
+                LOG.error('Failed to start target process, will retry%s',
+                          log.fields(host=self._host, reason=exc))
                 self._changed(_DOWN)
             return
         self._is_back()
 
     def _is_back(self) -> None:
         self._wrong = None
-        LOG.info('Target process is back%s', log.fields(host=self._host))
+        LOG.info('Target process recovered%s', log.fields(host=self._host))
         self._changed(None)
         self._restored()
 
@@ -117,11 +116,11 @@ class TargetAnswers:
         except errors.BackendError as exc:
             if not self._silent:
                 self._silent = True
-                LOG.error('Target does not answer, it is waited for%s',
+                LOG.error('Failed to reach target, waiting%s',
                           log.fields(host=self._host, reason=exc))
                 self._changed(_SILENT)
             return
         if self._silent:
             self._silent = False
-            LOG.info('Target answers again%s', log.fields(host=self._host))
+            LOG.info('Target recovered%s', log.fields(host=self._host))
             self._changed(None)

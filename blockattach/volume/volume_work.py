@@ -93,7 +93,8 @@ class VolumeWork:
         with self._leases.volume(claim.resource_id) as lease:
             found = volume_queries.claimed(self._database, claim)
             if lease is None:
-                raise errors.BackendUncertain(reason='another process is at work on the volume')
+                raise errors.BackendUncertain(
+                    reason='another operation on the volume is in progress')
             self._backend.target.unexport(found.volume.id)
             failpoints.point('volume.volumes.after_unexport')
             # Work that an operator's repair has begun does not say which there are.

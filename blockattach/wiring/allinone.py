@@ -55,7 +55,7 @@ class AllInOne(processes.ServiceProcess):
     def stop(self) -> None:
         """Let what runs end."""
         if self._announced:
-            self._say('blockattach stops')
+            self._say('Stopping blockattach')
         super().stop()
 
     def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
@@ -95,7 +95,7 @@ class AllInOne(processes.ServiceProcess):
         if os.path.exists(mark):
             return
         with contextlib.suppress(errors.VolumeTypeExists):
-            volume_types.create(base.database, MULTIATTACH_TYPE, 'May be attached to many hosts',
-                                True, {'multiattach': '<is> True'})
+            volume_types.create(base.database, MULTIATTACH_TYPE, 'Multiattach volumes', True,
+                                {'multiattach': '<is> True'})
         with open(mark, 'w', encoding='ascii'):
             pass

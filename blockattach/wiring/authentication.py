@@ -123,8 +123,8 @@ def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
         with locations.named(conf, api_conf.GROUP, 'host'):
             raise errors.ConfigurationError(
                 reason=f'cannot listen on {settings.host} without authentication: every client '
-                       'could do everything. Set [api] auth_strategy to keystone or '
-                       'http_basic, or listen on 127.0.0.1')
+                       'would be an administrator. Set [api] auth_strategy to keystone or '
+                       'http_basic, or [api] host to 127.0.0.1')
     if settings.auth_strategy is Strategy.HTTP_BASIC and settings.tls is None:
-        LOG.warning('Passwords travel in the clear: [api] tls_cert_file is not set%s',
+        LOG.warning('Accepting passwords without TLS, [api] tls_cert_file not set%s',
                     log.fields(host=settings.host))

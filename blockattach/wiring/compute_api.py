@@ -68,14 +68,14 @@ def flavors(settings: compute_conf.ComputeSettings) -> dict[str, records.Flavor]
         match = _FLAVOR.fullmatch(text)
         if match is None:
             raise errors.ConfigurationError(
-                reason=f'cannot use flavor {text}: it is id:name:vcpus:MiB:GiB')
+                reason=f'cannot use flavor {text}: the format is id:name:vcpus:MiB:GiB')
         one = records.Flavor(match['id'] or str(number), match['name'], *(
             int(match[size]) for size in ('vcpus', 'memory', 'disk')))
         for other in found.values():
             if one.id == other.id or one.name == other.name:
                 raise errors.ConfigurationError(reason=(
-                    f'cannot use flavor {text}: its id is {one.id}, and flavor {other.name} '
-                    f'with the id {other.id} has the same id or name'))
+                    f'cannot use flavor {text} with id {one.id}: flavor {other.name} with id '
+                    f'{other.id} has the same id or name'))
         found[one.id] = one
     return found
 

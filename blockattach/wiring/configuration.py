@@ -75,7 +75,7 @@ class Reloads:
         if reason is None and (reason := self._take_over()) is not None:
             self._failed[self._take_over] = reason
         if reason is not None:
-            LOG.error('Cannot reload the configuration, the former one stays%s',
+            LOG.error('Failed to reload configuration, keeping the previous one%s',
                       log.fields(reason=reason))
             return False
         for act in self._acts:
@@ -83,8 +83,8 @@ class Reloads:
                 act()
             except Exception as exc:
                 self._failed[act] = str(exc)
-                LOG.exception('Failed to reload a part of the process, keeping its former state')
-        LOG.info('Configuration is reloaded')
+                LOG.exception('Failed to reload a part of the process, keeping its previous state')
+        LOG.info('Configuration reloaded')
         return True
 
     def _find_fault(self) -> str | None:
@@ -165,14 +165,14 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
 def _log_unread(conf: cfg.ConfigOpts) -> None:
     for unknown in options.find_unknown(conf):
         if unknown.name:
-            LOG.warning('Option is not known and has no effect%s', log.fields(
+            LOG.warning('Ignoring unknown option%s', log.fields(
                 path=unknown.path, group=unknown.group, option=unknown.name,
                 nearest=unknown.nearest))
         else:
-            LOG.warning('Group of options is not known and has no effect%s', log.fields(
+            LOG.warning('Ignoring unknown option group%s', log.fields(
                 path=unknown.path, group=unknown.group, nearest=unknown.nearest))
     for path, group, name in options.find_unneeded(conf):
-        LOG.info('Ignoring option of Cinder that is not needed here%s', log.fields(
+        LOG.info('Ignoring unneeded option of Cinder%s', log.fields(
             path=path, group=group, option=name))
 
 
@@ -185,7 +185,7 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
         os.makedirs(core.state_path, mode=0o700, exist_ok=True)
     except OSError as exc:
         raise errors.ConfigurationError(
-            reason=f'cannot make the state directory {core.state_path}: {exc.strerror}') from exc
+            reason=f'cannot create the state directory {core.state_path}: {exc.strerror}') from exc
     if not os.access(core.state_path, os.W_OK | os.X_OK):
         raise errors.ConfigurationError(
             reason=f'cannot write to the state directory {core.state_path}')

@@ -74,10 +74,11 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
     keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
     holds = settings.rule_holds(keystone)
     if keystone and not holds:
-        LOG.warning('Users can detach what a server uses: [nova] detach_rule is off')
+        LOG.warning('Allowing users to detach volumes of running servers, [nova] detach_rule is '
+                    'off')
     elif holds and not settings.configured:
-        LOG.warning('Cannot ask Nova about attachments: [nova] has neither auth_url nor '
-                    'endpoint_override, so only services detach what a server may use')
+        LOG.warning('Cannot ask Nova about attachments, only services can detach volumes of '
+                    'servers: [nova] auth_url and endpoint_override are not set')
     return detach_rule.DetachRule(
         _nova(base.conf, settings), functools.partial(attachment_queries.get, base.database),
         holds, _service_roles(base, keystone))

@@ -12,9 +12,9 @@ from blockattach.conf import locations
 from blockattach.db.engine import opening
 
 _DRIVERS = {
-    'MySQLdb': ': begin the URL with mysql+pymysql://, or install blockattach[mysqlclient]',
+    'MySQLdb': ': start the URL with mysql+pymysql://, or install blockattach[mysqlclient]',
     'pymysql': ': install blockattach[mysql]',
-    'psycopg': ': begin the URL with postgresql+psycopg2://',
+    'psycopg': ': start the URL with postgresql+psycopg2://',
     'psycopg2': ': install blockattach[postgresql]'}
 """What is to be done where a driver of a database is missing, by its module."""
 

@@ -166,14 +166,14 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
             if not needed:
                 return secrets.Sealer(())
             raise errors.ConfigurationError(
-                reason=f'cannot open sealed credentials: the key file is gone: restore {path}, or '
-                       f'see blockattach-manage secrets check')
+                reason=f'cannot open sealed credentials: the key file is missing. Restore {path}, '
+                       f'or run blockattach-manage secrets check')
         try:
             # An extra that few need, and long to load.
             from blockattach.secrets import key_manager
         except ImportError as exc:
             raise errors.ConfigurationError(
-                reason=f'cannot use a key manager: {exc}: install blockattach[castellan]') from exc
+                reason=f'cannot use a key manager: {exc}. Install blockattach[castellan]') from exc
         return key_manager.KeyManagerSealer(conf, lambda: core_conf.settings(conf).seal_key_ids)
 
 
@@ -189,7 +189,7 @@ def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
             key_rotation.check(database)
         except errors.ConfigurationError as exc:
             raise errors.ConfigurationError(
-                reason=f'{exc}: restore {place}, or see blockattach-manage secrets check'
+                reason=f'{exc}. Restore {place}, or run blockattach-manage secrets check'
             ) from exc
 
 

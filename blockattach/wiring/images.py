@@ -56,8 +56,8 @@ def cache_settings(base: dependencies.Dependencies,
         if value is None:
             raise locations.refusal(
                 base.conf, images_conf.GROUP, f'cinder_internal_tenant_{option}_id',
-                f'image_volume_cache_enabled of backend {loaded.name} needs the {option} that '
-                f'cached images are of')
+                f'image_volume_cache_enabled of backend {loaded.name} requires a {option} for '
+                f'cached images')
     return image_cache.Settings(
         str(whose.cache_project_id), str(whose.cache_user_id), rules.Bounds(
             chosen.image_volume_cache_max_size_gb, chosen.image_volume_cache_max_count),
@@ -99,5 +99,5 @@ def _certificate(base: dependencies.Dependencies, certificate_id: str) -> bytes:
         from blockattach.secrets import key_manager
     except ImportError as exc:
         raise errors.ConfigurationError(
-            reason=f'cannot verify signatures: {exc}: install blockattach[castellan]') from exc
+            reason=f'cannot verify signatures: {exc}. Install blockattach[castellan]') from exc
     return key_manager.certificate(base.conf, certificate_id)

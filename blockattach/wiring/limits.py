@@ -31,7 +31,7 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
             from blockattach import unified_limits
         except ImportError as exc:
             raise errors.ConfigurationError(
-                reason=f'cannot ask Keystone for limits: {exc}: install blockattach[limits]'
+                reason=f'cannot read limits from Keystone: {exc}. Install blockattach[limits]'
             ) from exc
     _configure(conf)
     return unified_limits.UnifiedLimits(settings.unified_limits_seconds, clock)
@@ -56,17 +56,17 @@ def _configure(conf: cfg.ConfigOpts) -> None:
     with locations.named(conf, GROUP, 'endpoint_id'):
         if not (ours.endpoint_id or ours.endpoint_service_type or ours.endpoint_service_name):
             raise errors.ConfigurationError(
-                reason='cannot use quota_driver = unified_limits: it must say which endpoint of '
-                       'the catalog this service is')
+                reason='cannot use quota_driver = unified_limits: set endpoint_id, '
+                       'endpoint_service_type, or endpoint_service_name')
     with locations.named(conf, GROUP, 'auth_type'):
         try:
             account = loading.load_auth_from_conf_options(conf, GROUP)
         except exceptions.AuthPluginException as exc:
-            raise errors.ConfigurationError(reason=f'cannot ask Keystone for limits: {exc}'
+            raise errors.ConfigurationError(reason=f'cannot read limits from Keystone: {exc}'
                                             ) from exc
         if account is None:
             raise errors.ConfigurationError(
-                reason='cannot ask Keystone for limits without an account')
+                reason='cannot read limits from Keystone without an account')
     section = ours.auth_section or GROUP
     loading.register_auth_conf_options(cfg.CONF, section)
     cfg.CONF.register_opts(loading.get_auth_plugin_conf_options(conf[section].auth_type),

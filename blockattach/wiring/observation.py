@@ -39,7 +39,7 @@ class Observation:
         readings.add('checks', lambda: {metrics.CHECK: {
             (name,): int(wrong is not None) for name, wrong in watching.findings().items()}})
         self.report.add('Health', lambda: {
-            name: wrong or 'nothing is wrong' for name, wrong in watching.findings().items()})
+            name: wrong or 'healthy' for name, wrong in watching.findings().items()})
         self.report.add('Bus', lambda: {
             'broker': broker.broker, 'reconnects': broker.reconnects})
 
@@ -83,7 +83,7 @@ class Observation:
                 from blockattach.telemetry import otel
             except ImportError as exc:
                 raise errors.ConfigurationError(
-                    reason=f'cannot send traces: {exc.name} is not installed; it comes with '
+                    reason=f'cannot send traces: {exc.name} is not installed. Install '
                            'blockattach[otel]') from exc
             tracer = otel.open_tracer(settings, self._process)
         starting.callback(tracer.close)

@@ -51,7 +51,7 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
         names = volume_conf.settings(conf).enabled_backends
         if only is not None and only not in names:
             raise errors.ConfigurationError(
-                reason=f'cannot reconcile {only}: [volume] enabled_backends does not name it')
+                reason=f'cannot reconcile {only}: not a backend in [volume] enabled_backends')
         found, unseen = _load(conf, names if only is None else (only,))
         backends = {}
         for host, loaded in found.items():

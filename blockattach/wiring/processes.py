@@ -94,7 +94,7 @@ class ServiceProcess:
             except oslo_messaging.MessagingException as exc:
                 # The broker was there a moment ago: what it refuses now is a queue of ours.
                 raise locations.refusal(self._conf, 'DEFAULT', 'transport_url',
-                                        f'cannot listen on the bus: {exc}') from exc
+                                        f'cannot listen on the message bus: {exc}') from exc
             # The first step of the end: health checks report it.
             starting.callback(base.monitor.stopping)
             self._base = base
@@ -109,13 +109,13 @@ class ServiceProcess:
         if self._base is not None:
             with locations.named(self._conf, health_conf.GROUP, 'file'):
                 self._base.monitor.start()
-            LOG.info('Process serves%s', log.fields(process=self._name))
+            LOG.info('Process started%s', log.fields(process=self._name))
 
     def stop(self) -> None:
         """Let what runs end."""
         self._running.close()
         if self._base is not None:
-            LOG.info('Process has stopped%s', log.fields(process=self._name))
+            LOG.info('Process stopped%s', log.fields(process=self._name))
 
     def abandon(self) -> None:
         """Leave to others what still runs; the process ends right afterwards."""

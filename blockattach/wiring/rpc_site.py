@@ -59,7 +59,7 @@ class ServiceEndpoints:
         try:
             rpc_endpoints.withdraw(self._database, [endpoint.instance])
         except errors.BlockattachError as error:
-            LOG.warning('Cannot withdraw a server from the directory%s',
+            LOG.warning('Failed to remove RPC server from the directory%s',
                         log.fields(topic=topic, host=server, reason=error))
 
     def find(self, topic: str, server: str | None = None) -> Sequence[endpoints.Endpoint]:
@@ -126,8 +126,8 @@ def _addresses(conf: cfg.ConfigOpts, settings: rpc_conf.RpcSettings,
         listen = embedded.split_address(settings.listen)
         if settings.advertise is None and listen[0] in ('0.0.0.0', '::'):
             raise errors.ConfigurationError(
-                reason=f'cannot send others to {listen[0]}: set [rpc] advertise to the address '
-                       f'that they reach this host by')
+                reason=f'cannot advertise {listen[0]} to other processes: set [rpc] advertise to '
+                       f'an address of this host')
     if settings.advertise is None:
         return listen, None
     with locations.named(conf, rpc_conf.GROUP, 'advertise'):

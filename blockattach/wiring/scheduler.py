@@ -97,8 +97,8 @@ def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:
     nova = nova_conf.settings(base.conf)
     if not nova.knows_hosts:
         raise errors.ConfigurationError(
-            reason=f'cannot ask Nova where servers run, for the filter {plugins.LOCALITY}: '
-                   f'[nova] needs auth_url and username, or endpoint_override')
+            reason=f'cannot use the filter {plugins.LOCALITY} without Nova: set [nova] auth_url '
+                   f'and username, or endpoint_override')
     from blockattach.nova import client as nova_client
 
     return nova_client.ServerHosts(nova).host_of

@@ -72,8 +72,8 @@ _REPAIR_THREADS = 8
 _PART = 10
 _SHORTEST, _LONGEST = 1.0, 60.0
 _State = attachment_lifecycle.State
-_NO_NOVA = 'this service does not know where Nova is'
-_NO_ACCOUNT = 'this service has no account at Nova'
+_NO_NOVA = 'access to Nova is not configured'
+_NO_ACCOUNT = 'no Nova user is configured'
 
 
 def build_services(base: dependencies.Dependencies,
@@ -86,12 +86,12 @@ def build_services(base: dependencies.Dependencies,
         backends = volume_conf.settings(base.conf).enabled_backends
         if not backends:
             raise errors.ConfigurationError(
-                reason='cannot serve: [volume] enabled_backends names no backend')
+                reason='cannot start: [volume] enabled_backends is empty')
         known = base.conf.list_all_sections()
         for name in backends:
             if name not in known:
                 raise errors.ConfigurationError(
-                    reason=f'cannot serve backend {name}: there is no group [{name}]')
+                    reason=f'cannot start backend {name}: missing group [{name}]')
     services = build_volumes(base, backends)
     _warn_if_unused(base, backends)
     return [*services, build_own(base)]
@@ -269,9 +269,9 @@ def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: st
     base.observation.report.add(f'Backend {loaded.name}', lambda: {
         'host': manager.host, 'life': manager.leases.owner,
         'store': loaded.settings.store, 'target': loaded.settings.target,
-        'state': reporter.wrong() or 'nothing is wrong'})
+        'state': reporter.wrong() or 'healthy'})
     base.observation.report.add(f'Locks of backend {loaded.name}', lambda: {
-        'pairs of volume and initiator, and volumes as a whole': manager.leases.held()})
+        'by volume and initiator, or by volume': manager.leases.held()})
     base.observation.report.add(f'Work of backend {loaded.name}', lambda: {
         'running or queued': [f'{claim.name} {claim.resource_id}' for claim in running.held()]})
 
@@ -292,8 +292,8 @@ def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
         if settings.shared and isinstance(loaded.store, driver_base.Wipe):
             # Two that wipe one volume would each believe that the other's part is done.
             raise errors.ConfigurationError(
-                reason='a cluster cannot serve a store whose deleted volumes are wiped: with '
-                       'store = lvm, lvm_type must be thin')
+                reason='a cluster does not support stores that wipe deleted volumes: with store = '
+                       'lvm, set lvm_type to thin')
     for option, expression in loaded.functions().items():
         with locations.named(conf, name, option):
             _check_expression(expression)
@@ -305,7 +305,7 @@ def _check_expression(expression: str | None) -> None:
         expressions.check(expression or '1')
     except expressions.ExpressionError as error:
         raise errors.ConfigurationError(
-            reason=f'cannot use an expression: {error}') from error
+            reason=f'invalid expression: {error}') from error
 
 
 def _presence(base: dependencies.Dependencies, name: str, host: str,
@@ -369,8 +369,8 @@ def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
     if not settings.configured:
         return None
     if not settings.knows_hosts:
-        LOG.warning('Cannot ask Nova which servers need their attachments: [nova] has no '
-                    'username, so reservations that name a server do not expire')
+        LOG.warning('Cannot ask Nova about servers, reservations with a server do not expire: '
+                    '[nova] username is not set')
         return None
     from blockattach.nova import client as nova_client
 
@@ -388,8 +388,8 @@ def _check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
         for option in ('target_ip_address', 'target_secondary_ip_addresses', 'target_port'):
             if conf[name][option] != conf[first][option]:
                 raise locations.refusal(
-                    conf, name, option, f'it must be the same as of backend {first}, which uses '
-                    'the same tgtd; another one is named by tgt_socket')
+                    conf, name, option, f'the value must be the same as in backend {first}, which '
+                    'uses the same tgtd. To use another tgtd, set tgt_socket')
 
 
 def _warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
@@ -400,8 +400,7 @@ def _warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) ->
         return
     pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
     if pid is not None:
-        LOG.warning('tgtd still serves what it was left with, and no backend uses it: end it with '
-                    'blockattach-manage target stop%s',
+        LOG.warning('Found orphaned tgtd, stop with blockattach-manage target stop%s',
                     log.fields(pid=pid, path=base.core.state_path))
 
 
@@ -417,7 +416,7 @@ def stop_tgtd(conf: cfg.ConfigOpts, force: bool) -> int | None:
             pid = found.pid()
         except OSError as exc:
             raise errors.ConfigurationError(
-                reason=f'cannot look for tgtd: {exc.strerror}: {exc.filename}') from exc
+                reason=f'cannot find tgtd: {exc.strerror}: {exc.filename}') from exc
         if pid is None:
             return None
         if not force:
@@ -437,9 +436,9 @@ def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
     sessions = found.sessions()
     if sessions is None:
         raise errors.ConfigurationError(
-            reason=f'cannot ask tgtd (process {pid}) for its sessions: it does not answer; '
-                   f'--force ends it all the same')
+            reason=f'cannot list the sessions of tgtd (process {pid}): no response. To stop tgtd '
+                   f'anyway, use --force')
     if sessions:
         raise errors.ConfigurationError(
             reason=f'cannot stop tgtd (process {pid}): hosts are logged in, sessions: '
-                   f'{sessions}; --force ends it all the same')
+                   f'{sessions}. To stop tgtd anyway, use --force')

@@ -85,8 +85,8 @@ def of_work(database: engine.Database, running: runner.Runner,
         return [one for one in found if running.knows(one)]
 
     def case(found: records.Work) -> Case:
-        return Case('volume', f'{found.claim.name} has not ended, and its time is over',
-                    'it is resumed', lambda: running.resume(found),
+        return Case('volume', f'{found.claim.name} has not finished and its deadline has passed',
+                    'resume the work', lambda: running.resume(found),
                     found.resource_id.partition('@')[0])
 
     return Source(due, case)
@@ -99,10 +99,10 @@ def outcome(case: Case) -> str:
     except Busy:
         return CONFLICT
     except _MOVED_ON:
-        LOG.info('Another process went on with it first%s', _fields(case))
+        LOG.info('Lost the claim to another process%s', _fields(case))
         return CONFLICT
     except Exception as exc:
-        LOG.error('Cannot repair one difference; it is tried again%s', _fields(case, exc),
+        LOG.error('Failed to repair difference, will retry%s', _fields(case, exc),
                   exc_info=not errors.is_known(exc))
         return f'cannot: {exc}'
 
@@ -239,14 +239,15 @@ def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
     found = work.get(database, work_id)
     verb = known.get(found.claim.name)
     if verb is None or verb.cancel is None:
-        raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it can only be finished')
+        raise errors.Conflict(
+            reason=f'cannot cancel {found.claim.name}: the work can only be finished')
     if found.owner is not None and found.overdue <= 0:
         raise errors.Conflict(
-            reason=f'cannot cancel {found.claim.name}: {found.owner} is at work on it')
+            reason=f'cannot cancel {found.claim.name}: {found.owner} is working on it')
     verb.cancel(database, found, messages.of_failure(
         database, found, found.request_id, verb.cancel_message))
-    LOG.warning('Work is cancelled%s', log.fields(work=found.claim.name,
-                                                  resource_id=found.resource_id))
+    LOG.warning('Work cancelled%s', log.fields(work=found.claim.name,
+                                               resource_id=found.resource_id))
     return found
 
 

@@ -82,7 +82,7 @@ class Runner:
             return False
         if not work.take(self._database, found, self.owner, self._deadline(claim)):
             return False
-        LOG.warning('Work was interrupted and is resumed%s', _fields(claim, owner=found.owner))
+        LOG.warning('Resuming interrupted work%s', _fields(claim, owner=found.owner))
         if self._hold(claim):
             self._run(context.admin_context(project_id=found.project_id,
                                             request_id=found.request_id), claim)
@@ -113,11 +113,11 @@ class Runner:
         try:
             number = work.hand_over(self._database, self.owner)
         except Exception as exc:
-            LOG.error('Cannot hand work over; it is resumed at its deadline%s',
+            LOG.error('Failed to hand over work, resuming at the deadline%s',
                       log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
         else:
             if number:
-                LOG.info('Work is handed over%s', log.fields(owner=self.owner, rows=number))
+                LOG.info('Work handed over%s', log.fields(owner=self.owner, rows=number))
 
     def _deadline(self, claim: records.Claim) -> float:
         return self._seconds(self._verbs[claim.name][1].deadline)
@@ -153,9 +153,9 @@ class Runner:
             if isinstance(found, records.Claim):
                 more = found
         except verbs.Left as exc:
-            LOG.info('Work is left to the next process%s', _fields(claim, reason=exc))
+            LOG.info('Work left to the next process%s', _fields(claim, reason=exc))
         except Exception as exc:
-            LOG.error('Cannot finish a piece of work; it is resumed at its deadline%s',
+            LOG.error('Failed to finish work, resuming at the deadline%s',
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
@@ -209,7 +209,7 @@ class Runner:
 
     def _lost(self, claim: records.Claim, made: object, reason: Exception) -> None:
         """What has moved on is left alone, but for what was made of it here."""
-        LOG.info('Work has moved on%s', _fields(claim, reason=reason))
+        LOG.info('Lost the claim on work%s', _fields(claim, reason=reason))
         actor, verb = self._verbs[claim.name]
         if made is not None and verb.undo is not None:
             verb.undo(actor, made)
@@ -218,7 +218,7 @@ class Runner:
         try:
             work.interrupt(self._database, claim, str(reason))
         except errors.DatabaseUnavailable:
-            LOG.info('Why work was interrupted is not stored%s', _fields(claim))
+            LOG.info('Failed to store reason of interrupted work%s', _fields(claim))
 
 
 def _fields(claim: records.Claim, reason: Exception | None = None,

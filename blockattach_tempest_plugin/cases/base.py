@@ -108,7 +108,7 @@ class Cases(unittest.TestCase):
 
     def needs_other(self) -> client.Client:
         """A caller of another project, or skip."""
-        return self.needs(self.cloud.other, 'user of another project who is no administrator')
+        return self.needs(self.cloud.other, 'user of another project without the admin role')
 
     def needs_version(self, version: str) -> None:
         """Skip where this microversion is not offered."""

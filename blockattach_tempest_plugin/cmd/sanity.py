@@ -1,4 +1,4 @@
-"""``blockattach-sanity``: try volume attachments at any endpoint, sentence by sentence."""
+"""``blockattach-sanity``: Test volume attachments at any Block Storage endpoint."""
 import argparse
 import os
 import pathlib
@@ -22,38 +22,41 @@ NAME = 'blockattach-sanity'
 OK, WRONG, UNUSABLE = 0, 1, 2
 SERVICE_TYPE = 'block-storage'
 PERSONS = {
-    'other': 'a user of another project who is no administrator',
+    'other': 'a user of another project without the admin role',
     'admin': 'an administrator',
     'reader': 'a user of the same project who may only read',
     'service': 'a service user, whose token is sent as X-Service-Token',
 }
-"""Who may take part besides. Whoever is missing is named where a case is skipped."""
+"""Additional users. Cases that need a missing user are skipped with the name of the user."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command takes."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(NAME, description=__doc__.split(': ', 1)[1])
     made.add_argument('--version', action='version', version=metadata.version('blockattach'))
     made.add_argument('--os-cloud', default=os.environ.get('OS_CLOUD'), metavar='NAME',
-                      help='a cloud of clouds.yaml')
+                      help='cloud in clouds.yaml (default: $OS_CLOUD)')
     made.add_argument('--endpoint', metavar='URL',
-                      help='in place of a cloud: the address of the service, with /v3 and, if '
-                           'it wants that, the project')
-    made.add_argument('--token', help='with --endpoint; default: $OS_TOKEN')
+                      help='URL of the service instead of a cloud, with /v3 and, if the service '
+                           'requires it, the project ID')
+    made.add_argument('--token', help='token for --endpoint (default: $OS_TOKEN)')
     for name, who in PERSONS.items():
-        made.add_argument(f'--{name}-cloud', metavar='NAME', help=f'{who}: a cloud')
-        made.add_argument(f'--{name}-token', metavar='TOKEN', help=f'{who}: with --endpoint')
-    made.add_argument('--type', metavar='TYPE', help='the volume type of plain volumes')
+        made.add_argument(f'--{name}-cloud', metavar='NAME', help=f'cloud in clouds.yaml of {who}')
+        made.add_argument(f'--{name}-token', metavar='TOKEN',
+                          help=f'token for --endpoint of {who}')
+    made.add_argument('--type', metavar='TYPE', help='volume type without multiattach')
     made.add_argument('--multiattach-type', metavar='TYPE',
-                      help='the one for many hosts; default: made by the administrator, or found')
+                      help='volume type with multiattach (default: created by the administrator, '
+                           'or an existing type)')
     made.add_argument('--only', default='', metavar='REGEX',
-                      help='of groups, names and sentences')
+                      help='run only the cases whose group, name or sentence matches')
     made.add_argument('--differences', action='store_true',
-                      help='try what only blockattach promises, wherever it is')
-    made.add_argument('--list', action='store_true', help='print the sentences and run nothing')
+                      help='also run the cases that only blockattach promises to pass, against '
+                           'any service')
+    made.add_argument('--list', action='store_true', help='list the cases without running them')
     made.add_argument('--json', metavar='FILE', type=pathlib.Path,
-                      help='write the outcome of each there')
-    made.add_argument('--traces', action='store_true', help='print how a case failed')
+                      help='write the result of each case to FILE as JSON')
+    made.add_argument('--traces', action='store_true', help='print the tracebacks of failed cases')
     return made
 
 
@@ -63,9 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = running.select(asked.only)
     except re.error as exc:
-        return _unusable(f'--only is no regular expression: {exc}')
+        return _unusable(f'invalid regular expression in --only: {exc}')
     if not chosen:
-        return _unusable('no case is of that name')
+        return _unusable('no case matches --only')
     if asked.list:
         _print_list(chosen)
         return OK
@@ -96,7 +99,7 @@ def cloud_of(asked: argparse.Namespace) -> clouds.Cloud:
         callers = {name: caller for name, (caller, _) in found.items()}
         tokens = {name: token for name, (_, token) in found.items()}
     else:
-        raise clouds.Unusable('name a cloud (--os-cloud) or an endpoint (--endpoint)')
+        raise clouds.Unusable('specify a cloud (--os-cloud) or an endpoint (--endpoint)')
     service = tokens.get('service')
     return clouds.Cloud(
         member, callers.get('other'), callers.get('admin'),
@@ -133,7 +136,7 @@ def _of_cloud(name: str) -> tuple[client.Client, client.Token]:
     except exceptions.ConfigException as exc:
         raise clouds.Unusable(str(exc)) from exc
     if endpoint is None:
-        raise clouds.Unusable(f'the cloud {name} has no block storage')
+        raise clouds.Unusable(f'the cloud {name} has no Block Storage endpoint')
     get_token: Callable[[], str | None] = session.get_token
     return client.Client(endpoint, get_token), get_token
 
@@ -147,13 +150,13 @@ def _run(cloud: clouds.Cloud, chosen: Sequence[running.Case], asked: argparse.Na
     except clouds.Unusable as exc:
         return _unusable(str(exc))
     except AssertionError as exc:
-        return _unusable(f'nothing can be tried: {exc}')
+        return _unusable(f'cannot prepare the test resources: {exc}')
     except KeyboardInterrupt:
         print('\ninterrupted', file=sys.stderr)
         return 128 + signal.SIGINT
     finally:
         for left in cloud.close():
-            print(f'{NAME}: cannot remove {left}', file=sys.stderr)
+            print(f'{NAME}: failed to delete {left}', file=sys.stderr)
         if asked.json is not None:
             asked.json.write_text(running.as_json(
                 found, microversion=cloud.member.version, extension=cloud.extension), 'utf-8')

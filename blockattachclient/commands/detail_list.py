@@ -16,11 +16,11 @@ class ListAttachmentDetails(output.Lister):
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--volume', metavar='<volume>', type=arguments.text,
-                            help='Only attachments of this volume (name or ID)')
+                            help='Show only attachments of this volume (name or ID)')
         selection.add_options(parser)
         parser.add_argument('--long', action='store_true',
-                            help='Also who enforces the mode, mount point, project, shared '
-                                 'connections and last error')
+                            help='Show additional columns: mode enforcement, mount point, '
+                                 'project, shared connections and last error')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace,

@@ -16,17 +16,19 @@ from blockattachclient import waiting
 CONNECTOR = ('initiator', 'ip', 'multipath', 'mountpoint')
 """What describes a host besides its name: options and keys of the connector."""
 HIDDEN = '***'
-_NOTHING_MADE = 'Dry run: nothing was made. Without --dry-run this would be made now.\n'
+_NOTHING_MADE = ('Dry run: no attachment was created. Without --dry-run, this attachment would be '
+                 'created.\n')
 _FAILED = ('error_attaching', 'error_detaching', 'detaching')
 
 
 class CreateAttachment(output.ShowOne):
-    """Create an attachment without asking Compute.
+    """Create an attachment without Compute.
 
-    Without --host the volume is reserved. With --host (and --initiator) its access is granted, and
-    the output says how the host reaches the volume, without the CHAP password unless
-    --show-password is given; "openstack volume attachment complete" marks the volume as in use.
-    With --dry-run no attachment is created, and the output shows what would be created.
+    Without --host, the volume is only reserved. With --host and --initiator, the host is granted
+    access, and the output contains the connection information. The CHAP password is masked unless
+    --show-password is given. Run "openstack volume attachment complete" to mark the volume as in
+    use. With --dry-run, no attachment is created, and the output shows the attachment that would
+    be created.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -35,8 +37,8 @@ class CreateAttachment(output.ShowOne):
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to attach (name or ID)')
         parser.add_argument('--server', metavar='<server>', type=arguments.text,
-                            help='Server that the attachment is for: its ID, which is not '
-                                 'checked, or its name, for which Compute is asked')
+                            help='Server of the attachment: the ID, which is not checked, or '
+                                 'the name, which is looked up in Compute')
         parser.add_argument('--mode', choices=('rw', 'ro'),
                             help='Access mode (default: rw)')
         parser.add_argument('--host', metavar='<host>', type=arguments.text,
@@ -46,14 +48,14 @@ class CreateAttachment(output.ShowOne):
         parser.add_argument('--ip', metavar='<ip>', type=arguments.address,
                             help='IP address of the host')
         parser.add_argument('--mountpoint', metavar='<mountpoint>', type=arguments.text,
-                            help='Where the volume will appear, such as /dev/vdb')
+                            help='Device name of the volume, such as /dev/vdb')
         parser.add_argument('--multipath', action='store_true',
-                            help='The host can use several paths')
+                            help='The host supports multipath')
         parser.add_argument('--show-password', action='store_true',
-                            help='Print the CHAP password of the host (default: ***)')
+                            help='Print the CHAP password of the host instead of ***')
         parser.add_argument('--dry-run', action='store_true',
-                            help='Make nothing: show what would be made, or why it would be '
-                                 'refused')
+                            help='Do not create the attachment, but show the attachment that '
+                                 'would be created, or why the request would be rejected')
         waiting.add_options(parser)
         return parser
 
@@ -118,15 +120,15 @@ def _outcome(service: api.Api, waiter: waiting.Waiter, attachment_id: str,
             'GET', api.attachment_path(attachment_id), seconds=seconds))
         if answer.status == 404:
             raise exceptions.CommandError(
-                f'{subject} is gone: it was refused or deleted. See the messages of the project: '
-                '"openstack volume message list".')
+                f'{subject} no longer exists, because the request was rejected or the attachment '
+                'was deleted. Check the messages with "openstack volume message list".')
         shown.clear()
         shown.update(answer.checked().body['attachment'])
         if shown['status'] in _FAILED:
             raise exceptions.CommandError(
-                f'{subject} is {shown["status"]}: {shown["last_error"] or "no reason is known"}. '
-                f'Remove it, "openstack volume attachment direct delete {attachment_id}", and '
-                'create it again.')
+                f'{subject} is {shown["status"]}: {shown["last_error"] or "unknown reason"}. '
+                'Delete the attachment with "openstack volume attachment direct delete '
+                f'{attachment_id}" and create another one.')
         done = shown['attached_at'] if connected else True
         return None if done else str(shown['status'])
 

@@ -10,10 +10,10 @@ from blockattachclient import waiting
 
 
 class DeleteAttachment(output.Command):
-    """Delete attachments without asking Compute, also against their state.
+    """Delete attachments without Compute.
 
-    With --force an attachment is removed whatever its state is and whatever its backend answers:
-    make sure that its host does not use the volume any more.
+    With --force, an attachment is deleted regardless of its state and of errors of its backend.
+    Make sure that its host no longer uses the volume.
     """
 
     prints = False
@@ -24,8 +24,8 @@ class DeleteAttachment(output.Command):
         parser.add_argument('attachments', metavar='<attachment>', nargs='+',
                             type=arguments.identifier, help='ID of an attachment to delete')
         parser.add_argument('--force', action='store_true',
-                            help='Whatever its state is and whatever its backend answers '
-                                 '(administrators only)')
+                            help='Delete the attachment regardless of its state and of errors '
+                                 'of its backend (administrators only)')
         waiting.add_options(parser)
         return parser
 
@@ -44,7 +44,7 @@ class DeleteAttachment(output.Command):
                                attachment_id, parsed_args.force)
             except exceptions.CommandError as exc:
                 failed += 1
-                self.log.error('Cannot delete attachment %s: %s', attachment_id, exc)
+                self.log.error('Failed to delete attachment %s: %s', attachment_id, exc)
         if failed:
             raise exceptions.CommandError(
-                f'{failed} of {len(parsed_args.attachments)} attachments were not deleted.')
+                f'{failed} of {len(parsed_args.attachments)} attachments failed to delete.')

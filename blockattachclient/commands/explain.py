@@ -14,20 +14,21 @@ from blockattachclient import selection
 
 
 class ExplainAttachment(drawing.DrawnLister):
-    """Explain why an attachment, or each one of a volume, is as it is.
+    """Explain the state of an attachment, or of each attachment of a volume.
 
-    Drawn is what the record and the target say, what is under way, what happens next, and what a
-    person can do. With -f or -c the same is printed as a list, one attachment a row.
+    The output is a tree with the record, the state of the target, the operation in progress, the
+    next step of the service, and advice. With -f or -c, the output is a list with one attachment
+    per row.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
-                            help='ID of an attachment, or a volume (name or ID), of which all '
-                                 'attachments are explained')
+                            help='ID of an attachment, or name or ID of a volume to explain '
+                                 'all its attachments')
         parser.add_argument('--all-projects', action='store_true',
-                            help='A volume of any project (administrators only)')
+                            help='Find a volume of any project (administrators only)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace,
@@ -66,7 +67,7 @@ def _volume(service: api.Api, given: argparse.Namespace) -> Any:
         if not arguments.is_id(given.subject):
             raise
         raise exceptions.CommandError(
-            f'There is no attachment {given.subject}. {exc}') from None
+            f'Attachment {given.subject} not found. {exc}') from None
 
 
 def _of_volume(service: api.Api, given: argparse.Namespace,

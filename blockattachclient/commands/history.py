@@ -27,7 +27,8 @@ class ListAttachmentHistory(output.Lister):
         parser.add_argument('--all-projects', action='store_true',
                             help='Find a volume of any project (administrators only)')
         parser.add_argument('--long', action='store_true',
-                            help='All columns: also the number of each move (generation)')
+                            help='Show the additional column Generation, which numbers the '
+                                 'changes of an attachment')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace,
@@ -62,5 +63,5 @@ def _of_volume(service: api.Api, given: argparse.Namespace) -> list[dict[str, An
     except exceptions.CommandError as exc:
         if not arguments.is_id(given.subject):
             raise
-        raise exceptions.CommandError(f'There is no attachment {given.subject}. {exc}') from None
+        raise exceptions.CommandError(f'Attachment {given.subject} not found. {exc}') from None
     return service.history_of_volume(volume.id, given.all_projects)

@@ -18,15 +18,15 @@ _ISCSI = 'iscsi'
 
 
 class ConnectVolume(output.ShowOne):
-    """Connect a volume to this host, without Compute, and show its device.
+    """Connect a volume to this host without Compute, and show its device.
 
-    Makes an attachment, logs in by os-brick, and marks the volume as in use. What was done is
-    undone if a later step fails. Needs root, os-brick and open-iscsi.
-
-    :ivar this_host: gives the initiator of this host
+    The command creates an attachment, connects the volume with os-brick, and marks the volume as
+    in use. If a step fails, the completed steps are rolled back. The command must run as root, and
+    requires os-brick and open-iscsi.
     """
 
     this_host = staticmethod(initiator.of_this_host)
+    """Factory of the initiator of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
@@ -36,9 +36,9 @@ class ConnectVolume(output.ShowOne):
         parser.add_argument('--mode', choices=('rw', 'ro'),
                             help='Access mode (default: rw)')
         parser.add_argument('--ip', metavar='<ip>', type=arguments.address,
-                            help='IP address of this host, for who looks at the attachment')
+                            help='IP address of this host, to be shown in the attachment')
         parser.add_argument('--multipath', action='store_true',
-                            help='Use all paths, by multipathd, which must run')
+                            help='Use all paths with multipathd, which must be running')
         waiting.add_options(parser)
         return parser
 
@@ -51,8 +51,8 @@ class ConnectVolume(output.ShowOne):
         volume = service.volume(parsed_args.volume)
         if volume.is_encrypted:
             raise exceptions.CommandError(
-                f'Volume {volume.id} is encrypted, and this command does not decrypt: attach it '
-                'to a server, "openstack server add volume".')
+                f'Volume {volume.id} is encrypted, which this command does not support. Attach '
+                'the volume to a server with "openstack server add volume".')
         wanted = {'volume_uuid': volume.id,
                   'connector': host.properties(parsed_args.ip, parsed_args.multipath)}
         if parsed_args.mode:
@@ -75,14 +75,15 @@ def _attached(service: api.Api, waiter: waiting.Waiter, undo: undoing.Undo,
     :raises CommandError: it is refused, or is of no use here
     """
     made = waiting.create(service, waiter, wanted)
-    undo.by(f'attachment {made["id"]} is deleted',
+    undo.by(f'deletion of attachment {made["id"]}',
             lambda: waiting.delete(service, waiter, made['id']),
-            f'Delete it: "openstack volume attachment direct delete {made["id"]}".')
+            'Delete the attachment with "openstack volume attachment direct delete '
+            f'{made["id"]}".')
     offered = made['connection_info'].get('driver_volume_type')
     if offered != _ISCSI:
         raise exceptions.CommandError(
-            f'Attachment {made["id"]} is {made["status"]} and offers '
-            f'{offered or "no connection yet"}, but this command connects by iSCSI only.')
+            f'Attachment {made["id"]} is {made["status"]} and provides '
+            f'{offered or "no connection"}, but this command supports only iSCSI.')
     return made
 
 
@@ -96,6 +97,6 @@ def _connected(host: initiator.Initiator, undo: undoing.Undo, made: dict[str, An
     device = host.connect(info, multipath)
     # A session of other attachments is theirs: it was there before, and stays.
     if not made['shared_connections']:
-        undo.by(f'{device} is disconnected', lambda: host.disconnect(info, multipath),
-                f'Look at "iscsiadm -m session", and log out of {info["target_iqn"]}.')
+        undo.by(f'disconnection of {device}', lambda: host.disconnect(info, multipath),
+                f'Check "iscsiadm -m session", and log out of {info["target_iqn"]}.')
     return device

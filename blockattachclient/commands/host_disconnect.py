@@ -13,15 +13,15 @@ from blockattachclient import waiting
 
 
 class DisconnectVolume(output.Command):
-    """Disconnect a volume from this host, and delete its attachment, without Compute.
+    """Disconnect a volume from this host and delete the attachment, without Compute.
 
-    Attachments of servers are left to Compute. Needs root, os-brick and open-iscsi.
-
-    :ivar this_host: gives the initiator of this host
+    Attachments of servers are not changed. The command must run as root, and requires os-brick and
+    open-iscsi.
     """
 
     prints = False
     this_host = staticmethod(initiator.of_this_host)
+    """Factory of the initiator of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
@@ -29,7 +29,8 @@ class DisconnectVolume(output.Command):
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to disconnect (name or ID)')
         parser.add_argument('--attachment', metavar='<attachment>', type=arguments.identifier,
-                            help='Which attachment, if this host has several of the volume')
+                            help='ID of the attachment, if this host has several attachments of '
+                                 'the volume')
         waiting.add_options(parser)
         return parser
 
@@ -45,7 +46,7 @@ class DisconnectVolume(output.Command):
         one = _chosen(service, volume.id, host.properties(), parsed_args.attachment)
         if one['shared_connections']:
             self.app.stderr.write(
-                'The session stays, other attachments of this host use it: '
+                'Keeping the session, which other attachments of this host use: '
                 f'{", ".join(one["shared_connections"])}.\n')
         elif one['connection_info']:
             host.disconnect(one['connection_info'], bool(one['connector'].get('multipath')))
@@ -53,8 +54,8 @@ class DisconnectVolume(output.Command):
             waiting.delete(service, waiting.Waiter(parsed_args, self.app.stderr), one['id'])
         except exceptions.CommandError as exc:
             raise exceptions.CommandError(
-                f'The attachment {one["id"]} remains, but this host does not use it any more: '
-                f'repeat the command. {exc}') from None
+                f'Attachment {one["id"]} was not deleted, but this host no longer uses the '
+                f'attachment. Repeat the command. {exc}') from None
 
 
 def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
@@ -73,12 +74,12 @@ def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
         return found[0]
     if found:
         raise exceptions.CommandError(
-            f'This host has several attachments of the volume. Give one: --attachment '
-            f'{" or ".join(one["id"] for one in found)}.')
+            f'This host has several attachments of the volume. Specify one with --attachment: '
+            f'{", ".join(one["id"] for one in found)}.')
     if here:
         raise exceptions.CommandError(
-            f'On this host only server {here[0]["instance"]} uses the volume. Detach it from the '
-            'server: "openstack server remove volume".')
+            f'On this host, only server {here[0]["instance"]} uses the volume. Detach the volume '
+            'from the server with "openstack server remove volume".')
     raise exceptions.CommandError(
-        f'This host ({own["host"]}, {own["initiator"]}) has no such attachment of the volume. See '
-        f'"openstack volume attachment tree {volume_id}".')
+        f'This host ({own["host"]}, {own["initiator"]}) has no matching attachment of the '
+        f'volume. Check with "openstack volume attachment tree {volume_id}".')

@@ -10,26 +10,26 @@ from blockattachclient import sessions
 
 
 class CleanSessions(output.Command):
-    """End the iSCSI sessions of this host with volumes of which it has no attachment.
+    """End the iSCSI sessions of this host that serve no attachment.
 
-    What is mounted, or a part of another device, is left alone. Needs root, os-brick and
-    open-iscsi.
-
-    :ivar this_host: gives the initiator of this host
-    :ivar of_kernel: gives its sessions
+    Sessions whose devices are mounted or part of another device are kept. The command must run as
+    root, and requires os-brick and open-iscsi.
     """
 
     this_host = staticmethod(initiator.of_this_host)
+    """Factory of the initiator of this host."""
     of_kernel = staticmethod(sessions.of_kernel)
+    """Function that returns the sessions of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--unknown', action='store_true',
-                            help='Also sessions with volumes that the service does not show: '
-                                 'they are deleted, or of other projects, or of another service')
+                            help='Also end sessions of volumes that the service does not show, '
+                                 'because the volumes are deleted or belong to other projects or '
+                                 'to another service')
         parser.add_argument('--all-projects', action='store_true',
-                            help='Look at the attachments of all projects (administrators only)')
+                            help='Consider the attachments of all projects (administrators only)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -48,9 +48,9 @@ class CleanSessions(output.Command):
                     host.disconnect(session.connection_info(lun), False)
             except exceptions.CommandError as exc:
                 failed += 1
-                self.app.stderr.write(f'Session {session.number} stays: {exc}\n')
+                self.app.stderr.write(f'Failed to end session {session.number}: {exc}\n')
             else:
                 self.app.stdout.write(
-                    f'Session {session.number} with {session.target} is ended.\n')
+                    f'Session {session.number} with {session.target} ended.\n')
         if failed:
-            raise exceptions.CommandError(f'{failed} sessions could not be ended.')
+            raise exceptions.CommandError(f'Failed to end {failed} sessions.')

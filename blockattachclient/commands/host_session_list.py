@@ -11,24 +11,23 @@ from blockattachclient import sessions
 
 
 class ListSessions(output.Lister):
-    """List the iSCSI sessions of this host with volumes, and which of them nothing needs.
+    """List the iSCSI sessions of this host with volumes, and the attachments that they serve.
 
-    Needs root, os-brick and open-iscsi.
-
-    :ivar this_host: gives the initiator of this host
-    :ivar of_kernel: gives its sessions
+    The command must run as root, and requires os-brick and open-iscsi.
     """
 
     this_host = staticmethod(initiator.of_this_host)
+    """Factory of the initiator of this host."""
     of_kernel = staticmethod(sessions.of_kernel)
+    """Function that returns the sessions of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--stale', action='store_true',
-                            help='Only sessions that serve no attachment')
+                            help='List only sessions that serve no attachment')
         parser.add_argument('--all-projects', action='store_true',
-                            help='Look at the attachments of all projects (administrators only)')
+                            help='Consider the attachments of all projects (administrators only)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace,

@@ -11,9 +11,9 @@ from blockattachclient import selection
 
 
 class ExplainPools(output.Lister):
-    """List which pools would take a volume, best first, and why others would not.
+    """List the pools that can take a volume, best first, and why other pools cannot.
 
-    Nothing is made. For administrators.
+    No volume is created. The command is for administrators.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -22,10 +22,10 @@ class ExplainPools(output.Lister):
         parser.add_argument('size', metavar='<size>', type=arguments.positive,
                             help='Size of the volume in GiB')
         parser.add_argument('--type', metavar='<volume-type>', type=arguments.text,
-                            help='Its volume type (name or ID; default: that of the service)')
+                            help='Volume type (name or ID, default: that of the service)')
         parser.add_argument('--availability-zone', metavar='<availability-zone>',
                             type=arguments.text,
-                            help='Its availability zone (default: that of the service)')
+                            help='Availability zone (default: that of the service)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace,

@@ -18,24 +18,24 @@ FAILED, SOME_REMAIN = 1, 3
 
 
 class ReconcileBackends(output.Lister):
-    """Make targets as the records say, now, and list what differed and what came of it.
+    """Repair differences between targets and records now, and list the differences.
 
-    The service does the same every few seconds by itself. For administrators. The exit status is
-    3 if a difference remains, 1 if a backend could not be asked.
-
-    :ivar status: of the command's exit
+    The service does the same periodically. The command is for administrators. The exit status is 3
+    if a difference remains, and 1 if a backend could not be reconciled.
     """
 
     status = 0
+    """Exit status of the command."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--host', metavar='<host@backend>', type=arguments.text,
                             action='append', default=[],
-                            help='Only this backend (may be repeated; default: all that are up)')
+                            help='Reconcile only this backend (can be repeated, default: all '
+                                 'backends that are up)')
         parser.add_argument('--dry-run', action='store_true',
-                            help='Only list what differs: change nothing')
+                            help='List the differences without repairing them')
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ class ReconcileBackends(output.Lister):
             try:
                 found += answer.checked().body['findings']
             except exceptions.CommandError as exc:
-                self.app.stderr.write(f'{host} was not reconciled: {exc}\n')
+                self.app.stderr.write(f'Failed to reconcile {host}: {exc}\n')
                 self.status = FAILED
         if any(one['outcome'] not in SETTLED for one in found):
             self.status = self.status or SOME_REMAIN

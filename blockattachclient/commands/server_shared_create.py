@@ -15,15 +15,14 @@ FAILED = 1
 
 
 class CreateServers(output.Lister):
-    """Create servers that share volumes, each volume to read only or to write.
+    """Create servers that share volumes, each volume read-only or read-write.
 
-    The first volume is the one that they boot from. The exit status is 1 if a server that was
-    waited for has failed; the others stand.
-
-    :ivar status: of the command's exit
+    The servers boot from the first volume. With --wait, the exit status is 1 if a server failed to
+    build. The other servers are kept.
     """
 
     status = 0
+    """Exit status of the command."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the list; how it ended."""
@@ -33,20 +32,20 @@ class CreateServers(output.Lister):
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>', type=arguments.text,
-                            help='Name of the server; of several, the beginning of their names')
+                            help='Name of the server, or prefix of the names of several servers')
         parser.add_argument('--flavor', metavar='<flavor>', required=True, type=arguments.text,
                             help='Flavor (name or ID)')
         parser.add_argument('--volume', metavar='<volume>[:<mode>[,<mode>...]]', action='append',
                             required=True, type=arguments.volume_with_modes,
-                            help='Volume (name or ID), with what the servers may do with it, ro '
-                                 'or rw: one for all, or one for each (may be repeated; default: '
-                                 'that of --attach-mode)')
+                            help='Volume (name or ID) and access modes, ro or rw: one mode for '
+                                 'all servers, or one for each server (can be repeated, default '
+                                 'mode: that of --attach-mode)')
         parser.add_argument('--attach-mode', choices=('rw', 'ro'), default='rw',
-                            help='What they may do with volumes that do not say it (default: rw)')
+                            help='Access mode of volumes without a mode (default: rw)')
         parser.add_argument('--count', metavar='<number>', type=arguments.positive, default=1,
-                            help='How many servers (default: 1)')
+                            help='Number of servers (default: 1)')
         parser.add_argument('--host', metavar='<host>', type=arguments.text,
-                            help='On this host (administrators only)')
+                            help='Host of the servers (administrators only)')
         waiting.add_options(parser)
         return parser
 

@@ -15,9 +15,9 @@ from blockattachclient import waiting
 
 
 class AttachVolume(output.ShowOne):
-    """Give a server a volume, to read only or to write.
+    """Attach a volume to a server, read-only or read-write.
 
-    "openstack server add volume" of the stock client does the same, without a mode.
+    "openstack server add volume" of the stock client does the same, without an access mode.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -28,11 +28,11 @@ class AttachVolume(output.ShowOne):
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to attach (name or ID)')
         parser.add_argument('--attach-mode', choices=('rw', 'ro'),
-                            help='What the server may do with it (default: rw)')
+                            help='Access mode of the server (default: rw)')
         parser.add_argument('--device', metavar='<device>', type=arguments.text,
-                            help='Device name in the server')
+                            help='Device name on the server')
         parser.add_argument('--delete-on-termination', action='store_true',
-                            help='Delete the volume with the server')
+                            help='Delete the volume when the server is deleted')
         waiting.add_options(parser)
         return parser
 
@@ -66,9 +66,9 @@ def _state(service: api.Api, compute: servers.Servers, server_id: str,
     """
     if all(one['volumeId'] != volume_id for one in compute.volumes(server_id)):
         raise exceptions.CommandError(
-            f'Volume {volume_id} was not attached, and is held no more. See what was done: '
-            f'"openstack server event list {server_id}". For administrators, "openstack '
-            f'--os-compute-api-version 2.84 server event show {server_id} REQUEST" shows why it '
-            'failed.')
+            f'Volume {volume_id} was not attached and is no longer reserved. List the actions '
+            f'with "openstack server event list {server_id}". As an administrator, show the '
+            'reason with "openstack --os-compute-api-version 2.84 server event show '
+            f'{server_id} REQUEST".')
     used_by = [one.get('server_id') for one in service.volume(volume_id).attachments]
     return None if server_id in used_by else 'attaching'

@@ -12,18 +12,18 @@ from blockattachclient import selection
 
 
 class ShowAttachmentTree(drawing.DrawnLister):
-    """Show volumes with the hosts and servers that use them, drawn as a tree.
+    """Show volumes with the hosts and servers that use them as a tree.
 
-    With -f or -c the same is printed as a list, one attachment a row.
+    With -f or -c, the output is a list with one attachment per row.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volumes', metavar='<volume>', nargs='*', type=arguments.text,
-                            help='Only these volumes (name or ID), also without attachments '
-                                 'unless these are filtered (default: all volumes with '
-                                 'attachments)')
+                            help='Show only these volumes (name or ID), including volumes '
+                                 'without attachments unless attachments are filtered (default: '
+                                 'all volumes with attachments)')
         selection.add_options(parser)
         return parser
 

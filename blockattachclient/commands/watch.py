@@ -13,30 +13,31 @@ from blockattachclient import streaming
 
 
 class WatchAttachments(output.Command):
-    """Print what happens to attachments, a line each, until it is interrupted.
+    """Print the changes of attachments, one per line, until interrupted.
 
-    A stream that is cut off is taken up again where it was, so nothing is missed.
+    If the connection is lost, the command reconnects and continues after the last change, so that
+    no change is missed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text, nargs='?',
-                            help='Only attachments of this volume (name or ID)')
+                            help='Watch only attachments of this volume (name or ID)')
         parser.add_argument('--host', metavar='<host>', type=arguments.text,
-                            help='Only attachments of this host')
+                            help='Watch only attachments of this host')
         parser.add_argument('--server', metavar='<server>', type=arguments.text,
-                            help='Only attachments of this server: its ID, or its name, for '
-                                 'which Compute is asked')
+                            help='Watch only attachments of this server: the ID, or the name, '
+                                 'which is looked up in Compute')
         parser.add_argument('--all-projects', action='store_true',
-                            help='Attachments of all projects (administrators only)')
+                            help='Watch attachments of all projects (administrators only)')
         parser.add_argument('--after', metavar='<position>', type=arguments.count,
-                            help='Begin behind this position, as --json prints it; 0: with all '
-                                 'that is kept (default: with what happens from now on)')
+                            help='Start after this position, as printed with --json. 0 starts '
+                                 'with the oldest kept change (default: only new changes)')
         parser.add_argument('--count', metavar='<number>', type=arguments.positive,
-                            help='End after so many moves')
+                            help='Stop after this number of changes')
         parser.add_argument('--json', action='store_true',
-                            help='Print a JSON object a line, with its position')
+                            help='Print one JSON object per line, with its position')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

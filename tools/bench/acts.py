@@ -203,7 +203,7 @@ def wait_gone(timed: Timed, made: str, poll: float, noun: str = 'volume') -> Non
     pauses = _pauses(poll)
     while timed.ask('look', 'GET', f'/{noun}s/{made}', also=(_NOT_FOUND,))[0] != _NOT_FOUND:
         if timed.clock.monotonic() > deadline:
-            raise client.Unexpected(f'delete {noun}', 0, f'the {noun} does not go')
+            raise client.Unexpected(f'delete {noun}', 0, f'the {noun} was not deleted')
         timed.pause(next(pauses))
 
 

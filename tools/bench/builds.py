@@ -142,7 +142,7 @@ class Compute:
         started = {name: self._start(running, name, module, values) for name, module in (
             ('compute-api', 'compute_api'), *((host, 'compute') for host in _HOSTS))}
         self._own = processes.Processes(started)
-        self._until(self._is_ready, 'the compute API and its agents begin')
+        self._until(self._is_ready, 'the start of the compute API and its agents')
         self._volume = below.target.crowd()
 
     def _start(self, running: contextlib.ExitStack, name: str, module: str,
@@ -178,7 +178,7 @@ class Compute:
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         if not self._clock.until(condition, _SECONDS, _LOOK_SECONDS):
-            raise clouds.CannotMeasure(f'{what}: not within {_SECONDS:.0f} seconds')
+            raise clouds.CannotMeasure(f'{what} timed out after {_SECONDS:.0f} seconds')
 
     def _states(self) -> collections.Counter[str]:
         with self._below.rows.database.reader() as connection:
@@ -218,7 +218,7 @@ class Compute:
             'min_count': count, 'block_device_mapping_v2': [{
                 'uuid': self._volume, 'source_type': 'volume', 'destination_type': 'volume',
                 'boot_index': 0}]}})
-        self._until(lambda: not self._states()['building'], 'servers are built')
+        self._until(lambda: not self._states()['building'], 'the server build')
         seconds = self._clock.monotonic() - begin
         if self._states() != {'active': count}:
             raise clouds.CannotMeasure(f'{count} servers are {dict(self._states())}')
@@ -228,7 +228,7 @@ class Compute:
         """Delete all servers."""
         for one in self._ask('GET', '/servers')['servers']:
             self._ask('DELETE', f'/servers/{one["id"]}')
-        self._until(lambda: not self._states(), 'servers are deleted')
+        self._until(lambda: not self._states(), 'the server deletion')
 
     def _others_ms(self) -> float:
         """CPU time until now of what is neither measured nor measures."""

@@ -185,7 +185,7 @@ class Cloud:
                         functools.partial(self._is_healthy, name))
         self._spawn('api', *self._api())
         wanted = 1 + len(self._shape.backends)
-        self._until(lambda: len(self._services()) == wanted, 'a service reports itself')
+        self._until(lambda: len(self._services()) == wanted, 'the report of a service')
 
     def close(self) -> None:
         """End all of it, and remove what it has kept."""
@@ -255,7 +255,8 @@ class Cloud:
             self._running[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 env=environment, start_new_session=True)
-        self._until(lambda: is_ready() or self._running[name].poll() is not None, name)
+        self._until(lambda: is_ready() or self._running[name].poll() is not None,
+                    f'the start of {name}')
         if self._running[name].poll() is not None:
             raise CannotMeasure(f'blockattach-{name} ended: {self.last_words(name)}')
         self.ready_seconds[name] = round(self._clock.monotonic() - begin, 2)
@@ -277,7 +278,7 @@ class Cloud:
     def last_words(self, name: str) -> str:
         """What a process wrote last."""
         said = self._log(f'{name}.out').read_text('utf-8', 'replace').strip()
-        return said.splitlines()[-1] if said else 'it has said nothing'
+        return said.splitlines()[-1] if said else 'no output'
 
     def _log(self, name: str) -> pathlib.Path:
         return self.folder / f'{name}.log'
@@ -286,7 +287,7 @@ class Cloud:
         deadline = self._clock.monotonic() + _START_SECONDS
         while not condition():
             if self._clock.monotonic() > deadline:
-                raise CannotMeasure(f'{what}: not within {_START_SECONDS:.0f} seconds')
+                raise CannotMeasure(f'{what} timed out after {_START_SECONDS:.0f} seconds')
             self._clock.wait(self._never, _LOOK_SECONDS)
 
     def _is_healthy(self, name: str) -> bool:

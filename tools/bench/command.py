@@ -31,59 +31,76 @@ def parser(description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog='tools/benchmark', description=description,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument('run', nargs='*', metavar='RUN', choices=[*runs.RUNS, _ALL, []],
-                      help=f'{", ".join(runs.RUNS)} or {_ALL}; default: '
-                           f'{" ".join(runs.DEFAULT)}')
-    made.add_argument('--quick', action='store_true', help='the default within five minutes')
+                      help=f'measurements, of {", ".join(runs.RUNS)} or {_ALL} (default: '
+                           f'{" ".join(runs.DEFAULT)})')
+    made.add_argument('--quick', action='store_true',
+                      help='shorten the default measurements to five minutes')
     made.add_argument('--scenario', action='append', choices=list(scenarios.SCENARIOS),
-                      help='may be given several times; default: all')
-    made.add_argument('--seconds', type=float, help='of each measurement (8, with --quick 2)')
-    made.add_argument('--rounds', type=int, help='how often each is made (3)')
-    made.add_argument('--concurrency', type=int, nargs='+', metavar='CLIENTS',
-                      help='how many at once, for every scenario')
-    made.add_argument('--volumes', type=int, nargs='+', metavar='COUNT',
-                      help='of the projects that are listed (1000 10000; attachments: 10000)')
-    made.add_argument('--crowds', type=int, nargs='+', metavar='COUNT',
-                      help='attachments of one volume, for crowd (1 10 100 500 1000 2500)')
-    made.add_argument('--sizes', type=int, nargs='+', metavar='COUNT',
-                      help='volumes in a database, for size (10000 100000 1000000)')
-    made.add_argument('--hosts', type=int, help='that join at the same moment, for rush (2500)')
-    made.add_argument('--overload-seconds', type=float, help='for overload (60)')
-    made.add_argument('--copied-mib', type=int, help='of each copy, for copies (1024, at most)')
-    made.add_argument('--stored', type=int, metavar='COUNT',
-                      help='volumes that each operation is done on, for store (100)')
-    made.add_argument('--requests', type=int, metavar='COUNT',
-                      help='that are answered, for lasting (100000)')
+                      help='scenario to measure (can be repeated, default: all)')
+    _add_scale(made)
     made.add_argument('--server', choices=clouds.SERVERS, default=clouds.GRANIAN,
-                      help='what the API runs under (%(default)s)')
+                      help='WSGI server of the API (default: %(default)s)')
     made.add_argument('--calls', choices=list(clouds.CALLS), default=clouds.OVER_HTTP,
-                      help='the way of calls between its processes (%(default)s)')
+                      help='transport of calls between the processes (default: %(default)s)')
     made.add_argument('--threads', type=int, default=0,
-                      help='of each of its two processes (as the files in etc/ say)')
+                      help='number of threads of each of the two API processes (default: as in '
+                           'the files in etc/)')
     made.add_argument('--keep-connections', action='store_true',
-                      help='use a connection again, as sessions do (default: one a request)')
+                      help='reuse connections, as sessions do (default: one per request)')
     _add_peer(made)
     made.add_argument('--profile', type=pathlib.Path, metavar='FOLDER',
-                      help='a flame graph for each process and measurement; needs py-spy')
+                      help='write a flame graph of each process and measurement to FOLDER '
+                           '(requires py-spy)')
     made.add_argument('--json', type=pathlib.Path, metavar='FILE',
-                      help='write all that was measured there as well')
+                      help='also write all results to FILE')
     made.add_argument('--merge', type=pathlib.Path, nargs='+', metavar='FILE', default=[],
-                      help='add what was written there before; without a run nothing is measured')
+                      help='include results that --json wrote before; without RUN, nothing is '
+                           'measured')
     made.add_argument('--docs', type=pathlib.Path, nargs='?', const=documents.FOLDER,
-                      metavar='FOLDER', help='write tables and, with matplotlib, curves there '
-                                             '(doc/source/admin/performance)')
+                      metavar='FOLDER', help='write tables and, with matplotlib, curves to FOLDER '
+                                             '(default: doc/source/admin/performance)')
     return made
 
 
+def _add_scale(made: argparse.ArgumentParser) -> None:
+    made.add_argument('--seconds', type=float,
+                      help='duration of each measurement (default: 8, with --quick: 2)')
+    made.add_argument('--rounds', type=int,
+                      help='number of repetitions of each measurement (default: 3)')
+    made.add_argument('--concurrency', type=int, nargs='+', metavar='CLIENTS',
+                      help='numbers of concurrent clients, for all scenarios')
+    made.add_argument('--volumes', type=int, nargs='+', metavar='COUNT',
+                      help='numbers of volumes in the listed projects (default: 1000 10000, '
+                           'for attachments: 10000)')
+    made.add_argument('--crowds', type=int, nargs='+', metavar='COUNT',
+                      help='numbers of attachments of one volume, for crowd (default: 1 10 100 '
+                           '500 1000 2500)')
+    made.add_argument('--sizes', type=int, nargs='+', metavar='COUNT',
+                      help='numbers of volumes in the database, for size (default: 10000 100000 '
+                           '1000000)')
+    made.add_argument('--hosts', type=int,
+                      help='number of hosts that attach at once, for rush (default: 2500)')
+    made.add_argument('--overload-seconds', type=float,
+                      help='duration of overload (default: 60)')
+    made.add_argument('--copied-mib', type=int,
+                      help='size of each copy, for copies (default and maximum: 1024)')
+    made.add_argument('--stored', type=int, metavar='COUNT',
+                      help='number of volumes of each operation, for store (default: 100)')
+    made.add_argument('--requests', type=int, metavar='COUNT',
+                      help='number of requests, for lasting (default: 100000)')
+
+
 def _add_peer(made: argparse.ArgumentParser) -> None:
-    made.add_argument('--peer', metavar='URL', help='put the same load on this Block Storage v3 '
-                                                    'endpoint (with project), alternating')
+    made.add_argument('--peer', metavar='URL', help='also measure this Block Storage v3 endpoint '
+                                                    '(with project), alternating')
     made.add_argument('--peer-pids', default='', metavar='NAME=PID,...|FOLDER',
-                      help='its processes, for CPU and memory; a folder has NAME.pid files')
+                      help='processes of the peer, for CPU and memory; a folder contains NAME.pid '
+                           'files')
     made.add_argument('--peer-backing-pids', default='', metavar='NAME=PID,...|FOLDER',
-                      help='those of its database and bus, where it does not use ours')
+                      help='processes of the database and bus of the peer, if different')
     made.add_argument('--peer-seed', default='', metavar='COMMAND',
-                      help='fills {project} of the peer with {volumes} volumes, to be listed; '
-                           'default: up to 1,000 are made by its API')
+                      help='command that creates {volumes} volumes in {project} of the peer '
+                           '(default: create up to 1,000 volumes with the API)')
 
 
 def plan(options: argparse.Namespace) -> sessions.Plan:
@@ -146,7 +163,7 @@ def write(session: sessions.Session, options: argparse.Namespace) -> None:
     if options.docs:
         drawn = curves.draw(session.results, options.docs)
         if drawn is None:
-            session.say('There is no matplotlib: no curves are drawn')
+            session.say('matplotlib is not installed, skipping the curves')
         documents.write(session.results, options.docs)
 
 

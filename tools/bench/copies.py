@@ -151,7 +151,7 @@ def _until_copied(session: sessions.Session, target: targets.Target, mib: float)
     deadline = session.clock.monotonic() + _START_SECONDS
     while _written(target) < mib:
         if session.clock.monotonic() > deadline:
-            raise clouds.CannotMeasure('no volume is copied')
+            raise clouds.CannotMeasure('no volume was copied')
         session.clock.wait(never, _LOOK_SECONDS)
 
 

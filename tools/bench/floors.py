@@ -96,7 +96,7 @@ class Floor:
                 return
             self._clock.wait(never, _LOOK_SECONDS)
         raise clouds.CannotMeasure(
-            f'the floor does not answer: {self._cloud.last_words(results.FLOOR)}')
+            f'the floor does not respond: {self._cloud.last_words(results.FLOOR)}')
 
     def _items(self, scenario: str, count: int) -> tuple[acts.Item, ...]:
         """What clients work on: a volume each, or one that two hosts share."""

@@ -137,8 +137,8 @@ def _answer(process: subprocess.Popen[str], seconds: float) -> Row:
         ready = select.select([process.stdout], [], [], seconds * 10 + _SLACK_SECONDS)[0]
         return dict(json.loads(process.stdout.readline())) if ready else _silent()
     except ValueError as exc:
-        raise cloud.CannotMeasure('the load process did not end well') from exc
+        raise cloud.CannotMeasure('the load process failed') from exc
 
 
 def _silent() -> Row:
-    raise cloud.CannotMeasure('the load process does not end')
+    raise cloud.CannotMeasure('the load process did not end in time')

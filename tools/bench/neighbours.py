@@ -76,7 +76,7 @@ def _until_held(session: sessions.Session, slow: targets.Target) -> None:
     with contextlib.closing(slow.timed()) as timed:
         while acts.status_of(timed, slow.plain(1)[0]) != 'attaching':
             if session.clock.monotonic() > deadline:
-                raise clouds.CannotMeasure('nobody waits for the slow backend')
+                raise clouds.CannotMeasure('no request waits for the slow backend')
             session.clock.wait(never, _LOOK_SECONDS)
 
 

@@ -30,7 +30,7 @@ def roots(text: str) -> dict[str, int]:
         return {name: int(pid) for name, _, pid in pairs}
     files = sorted(pathlib.Path(text.removeprefix('@')).glob('*.pid'))
     if not files:
-        raise ValueError(f'there is no NAME.pid in {text}')
+        raise ValueError(f'no NAME.pid files in {text}')
     return {file.stem: int(file.read_text().split()[0]) for file in files}
 
 

@@ -215,9 +215,9 @@ class Session:
             self._headed = True
         print(results.line(results.shown(row)), flush=True)
         if row.get('repeated') or measure.is_void(row):
-            self.say(f'{row["target"]}, {row["scenario"]}: others used too much of the '
-                     f'processors; measured again {row.get("repeated", 0)} times'
-                     + (', and void' if measure.is_void(row) else ''))
+            self.say(f'{row["target"]}, {row["scenario"]}: too much CPU used by other processes, '
+                     f'measurement repeated {row.get("repeated", 0)} times'
+                     + (', result void' if measure.is_void(row) else ''))
         return self.results.add(row)
 
     def say(self, text: str) -> None:

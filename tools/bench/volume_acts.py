@@ -67,7 +67,7 @@ def migrate(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
     deadline = timed.clock.monotonic() + _COPY_SECONDS
     while (found := timed.json('look', 'GET', path)['volume'])['os-vol-host-attr:host'] != there:
         if found['migration_status'] == 'error' or timed.clock.monotonic() > deadline:
-            raise client.Unexpected('migrate', 0, 'the volume does not move')
+            raise client.Unexpected('migrate', 0, 'the volume was not migrated')
         timed.pause(job.poll)
 
 

@@ -127,17 +127,18 @@ OPERATIONS = (
         answer=_LISTED, summary='List clusters of volume services.'),
     operation.Operation(
         'GET', '/clusters/detail', detail, since=_SINCE, policy=policies.GET_ALL,
-        answer=_LISTED_DETAILS, summary='List clusters with their members counted.'),
+        answer=_LISTED_DETAILS,
+        summary='List clusters with details, including the number of hosts.'),
     operation.Operation(
         'GET', '/clusters/{id}', show, since=_SINCE, policy=policies.GET,
         answer={since: schema.wrapped('cluster', view.whole) for since, view in _DETAILS.items()},
-        faults=(errors.ClusterNotFound,), summary='Show a cluster.'),
+        faults=(errors.ClusterNotFound,), summary='Show cluster details.'),
     operation.Operation(
         'PUT', '/clusters/enable', enable, since=_SINCE, policy=policies.UPDATE,
         body={_SINCE: _ENABLE}, answer=_CHANGED, faults=(errors.ClusterNotFound,),
-        summary='Take a cluster into use again.'),
+        summary='Enable a cluster.'),
     operation.Operation(
         'PUT', '/clusters/disable', disable, since=_SINCE, policy=policies.UPDATE,
         body={_SINCE: _DISABLE}, answer=_CHANGED, faults=(errors.ClusterNotFound,),
-        summary='Take a cluster out of use.'),
+        summary='Disable a cluster.'),
 )

@@ -90,9 +90,10 @@ OPERATIONS = (
     _of_project(
         'PUT', handler=update, policy=policies.UPDATE, body={operation.BASE: _UPDATE},
         answer=_SHOWN, faults=(errors.ProjectNotFound,),
-        summary='Set the default volume type of a project.'),
+        summary='Create or update the default volume type of a project.'),
     _of_project(
         'DELETE', handler=delete, policy=policies.DELETE, status=204,
         answer={operation.BASE: answers.EMPTY},
-        summary='Let a project have the default volume type that is configured.'),
+        summary='Unset the default volume type of a project. The configured default volume type '
+                'applies afterwards.'),
 )

@@ -81,13 +81,15 @@ OPERATIONS = (
     operation.Operation(
         'GET', '/os-hosts', index, policy=policies.HOSTS,
         answer={operation.BASE: schema.wrapped('hosts', schema.array(_HOST.whole))},
-        summary='List the hosts of services that are in use.'),
+        summary='List the hosts of enabled services.'),
     operation.Operation(
         'GET', '/os-hosts/{host}', show, policy=policies.HOSTS,
         answer={operation.BASE: schema.wrapped(
             'host', schema.array(schema.wrapped('resource', _USE.whole)))},
-        faults=(errors.HostNotFound,), summary='Show how much is on a backend.'),
+        faults=(errors.HostNotFound,),
+        summary='Show host details. The response has the number and size of the volumes and '
+                'snapshots on the backend, in total and for each project.'),
     operation.Operation(
         'GET', '/os-availability-zone', zones, answer={operation.BASE: _ZONES},
-        summary='List the availability zones of volumes.'),
+        summary='List availability zones.'),
 )

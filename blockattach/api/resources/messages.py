@@ -77,7 +77,7 @@ OPERATIONS = (
               answer={_SINCE: _MESSAGES}, summary='List user messages.'),
     Operation('GET', '/messages/{id}', show, since=_SINCE, policy=policies.GET,
               target=access.message, answer={_SINCE: schema.wrapped('message', _MESSAGE.whole)},
-              summary='Show a user message.'),
+              summary='Show user message details.'),
     Operation('DELETE', '/messages/{id}', delete, since=_SINCE, policy=policies.DELETE,
               target=access.message, status=204, answer={_SINCE: answers.EMPTY},
               summary='Delete a user message.'),

@@ -59,7 +59,7 @@ NOUNS = (
          filtered='group_snapshot'),
     Noun('consistencygroups', 'consistency groups', 'ConsistencyGroup', _GROUP_RULES,
          making=(('/create_from_src', policies.GROUP_CREATE),)),
-    Noun('cgsnapshots', 'snapshots of consistency groups', 'CgSnapshot', _SNAPSHOT_RULES),
+    Noun('cgsnapshots', 'consistency group snapshots', 'CgSnapshot', _SNAPSHOT_RULES),
 )
 
 
@@ -87,7 +87,8 @@ def _absent(noun: Noun, caller: request_context.RequestContext, database: engine
 
 def _rows(noun: Noun) -> tuple[Operation, ...]:
     get_all, get, create, delete = noun.rules
-    path = f'/{noun.key}'
+    path, one = f'/{noun.key}', noun.what.removesuffix('s')
+    reason = f'{noun.what.capitalize()} are not offered'
     count = {'count': answers.INTEGER} if noun.counted else {}
 
     def row(method: str, below: str, handler: Callable[..., Any], policy: str | None,
@@ -99,16 +100,16 @@ def _rows(noun: Noun) -> tuple[Operation, ...]:
         noun.key: schema.array(schema.obj(), maxItems=0), **count}, required=[noun.key])}
     return (
         *(row('GET', below, _list, get_all,
-              f'Empty: {noun.what} are not offered by this service.', answer=listed)
+              f'List {noun.what}. {reason}, and the list is always empty.', answer=listed)
           for below in (('', '/detail') if noun.detailed else ('',))),
         *(row('POST', below, _refuse, rule,
-              f'Refused: {noun.what} are not offered by this service.',
+              f'Create a {one}. {reason}, and requests are always rejected.',
               faults=(errors.NotOffered,))
           for below, rule in (('', create), *noun.making)),
         *(row(method, '/{id}', _refuse, rule,
-              f'Not found: {noun.what} are not offered by this service.',
+              f'{verb} a {one}. {reason}, and the response is always 404.',
               target=functools.partial(_absent, noun), faults=(errors.NoneOffered,))
-          for method, rule in (('GET', get), ('DELETE', delete))),
+          for method, verb, rule in (('GET', 'Show', get), ('DELETE', 'Delete', delete))),
     )
 
 

@@ -143,10 +143,10 @@ OPERATIONS = (
         'GET', '/scheduler-stats/get_pools', get_pools, policy=policies.GET_POOLS,
         answer={operation.BASE: schema.wrapped('pools', schema.array(schema.obj(
             {'name': answers.TEXT, 'capabilities': _CAPABILITIES}, required=['name'])))},
-        faults=(errors.VolumeTypeNotFound,), summary='List the pools of all backends.'),
+        faults=(errors.VolumeTypeNotFound,), summary='List the storage pools of all backends.'),
     operation.Operation(
         'GET', '/capabilities/{host}', show, policy=policies.GET_CAPABILITIES,
         answer={operation.BASE: _ANSWER},
         faults=(errors.ServiceNotFound, errors.ServiceSilent),
-        summary='Show what a backend can do.'),
+        summary='Show the capabilities of a backend.'),
 )

@@ -176,13 +176,14 @@ def _check_stored_here(services: api_services.ApiServices) -> None:
     """
     if services.database.limit_source is not None:
         raise errors.NotAuthorized(
-            'Quotas are kept in Keystone as unified limits, and changed there.')
+            'Cannot change quotas. The quotas are unified limits in Keystone. Change the limits '
+            'in Keystone.')
 
 
 def _check_name(name: str) -> None:
     if len(name) > _LONGEST_NAME:
         raise errors.InvalidInput(
-            f'cannot use a name of {len(name)} characters, more than {_LONGEST_NAME}')
+            f'The name has {len(name)} characters, more than {_LONGEST_NAME}.')
 
 
 def _owner(_: object, database: engine.Database, project_id: str) -> Owner:
@@ -229,32 +230,33 @@ OPERATIONS = (
         extended={_ATTACHMENTS: lambda shown: schema.extend(
             shown, {_MAX_ATTACHMENTS: answers.INTEGER, _ATTACHMENTS_USED: answers.INTEGER},
             (_MAX_ATTACHMENTS,), at='limits.absolute')},
-        summary='Show how much a project may have, and how much it has.'),
+        summary='Show the absolute limits of a project, and their usage.'),
     operation.Operation(
         'GET', '/os-quota-sets/{id}', show, policy=policies.SHOW, target=_owner,
         answer={BASE: _QUOTA_SET}, extended=_with_attachments('quota_set', _EITHER),
         query={BASE: schema.obj({'usage': answers.TEXT}, additional=True)},
-        summary='Show how much a project may have.'),
+        summary='Show the quotas of a project, and with usage=true their usage.'),
     operation.Operation(
         'GET', '/os-quota-sets/{id}/defaults', defaults, policy=policies.SHOW, target=_owner,
         answer={BASE: _QUOTA_SET}, extended=_with_attachments('quota_set', _EITHER),
-        summary='Show how much a project may have that was given no limits.'),
+        summary='Show the default quotas of a project.'),
     operation.Operation(
         'PUT', '/os-quota-sets/{id}', update, policy=policies.UPDATE, target=_owner,
         body={BASE: _CHANGE}, answer={BASE: _CHANGED},
         extended=_with_attachments('quota_set', answers.INTEGER),
-        summary='Change how much a project may have.'),
+        summary='Update the quotas of a project.'),
     operation.Operation(
         'DELETE', '/os-quota-sets/{id}', delete, policy=policies.DELETE, target=_owner,
-        answer={BASE: answers.EMPTY}, summary='Give a project the default limits again.'),
+        answer={BASE: answers.EMPTY},
+        summary='Delete the quotas of a project. The default quotas apply afterwards.'),
     operation.Operation(
         'GET', '/os-quota-class-sets/{id}', show_class, policy=policies.GET_CLASS,
         answer={BASE: _CLASS_SET},
         extended=_with_attachments('quota_class_set', answers.INTEGER),
-        summary='Show the limits of a class.'),
+        summary='Show the quotas of a quota class.'),
     operation.Operation(
         'PUT', '/os-quota-class-sets/{id}', update_class, policy=policies.UPDATE_CLASS,
         body={BASE: _CHANGE_CLASS}, answer={BASE: _CLASS_CHANGED},
         extended=_with_attachments('quota_class_set', answers.INTEGER),
-        summary='Change the limits of a class; those of "default" hold where a project has none.'),
+        summary='Update the quotas of a quota class. The class "default" has the default quotas.'),
 )

@@ -24,5 +24,5 @@ _FILTERS = answers.whole({'resource': answers.TEXT, 'filters': schema.array(answ
 OPERATIONS = (
     Operation('GET', '/resource_filters', index, since=_SINCE,
               answer={_SINCE: schema.wrapped('resource_filters', schema.array(_FILTERS))},
-              summary='List by what users may filter lists.'),
+              summary='List resource filters.'),
 )

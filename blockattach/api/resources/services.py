@@ -84,8 +84,8 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
     if not services.keeping(handed.database, binaries.VOLUME, backend, handed.service_down_time):
         services.get_by_host(handed.database, binaries.VOLUME, backend, handed.service_down_time)
     raise errors.InvalidInput(
-        reason=f'Invalid input received: {errors.shortened(backend)} is not replicated '
-               '(its replication_status is disabled).')
+        reason=f'Invalid input received: Cannot fail over {errors.shortened(backend)}. The '
+               'backend is not replicated (replication_status is disabled).')
 
 
 def reconcile(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
@@ -231,27 +231,27 @@ OPERATIONS = (
     operation.Operation(
         'GET', '/os-services', index, policy=policies.GET_ALL, answer=_ANSWER,
         extended={_RECONCILED: _with_reconciled},
-        summary='List the processes of the service.'),
+        summary='List services.'),
     operation.Operation(
         'PUT', '/os-services/enable', enable, policy=policies.UPDATE,
         body={operation.BASE: _NAMED}, answer={operation.BASE: _CHANGED_WITH_REASON},
-        faults=(errors.ServiceNotFound,), summary='Take a process into use again.'),
+        faults=(errors.ServiceNotFound,), summary='Enable a service.'),
     operation.Operation(
         'PUT', '/os-services/disable', disable, policy=policies.UPDATE,
         body={operation.BASE: _NAMED}, answer={operation.BASE: _CHANGED},
-        faults=(errors.ServiceNotFound,), summary='Take a process out of use.'),
+        faults=(errors.ServiceNotFound,), summary='Disable a service.'),
     operation.Operation(
         'PUT', '/os-services/disable-log-reason', disable_log_reason, policy=policies.UPDATE,
         body={operation.BASE: _WITH_REASON}, answer={operation.BASE: _CHANGED_WITH_REASON},
-        faults=(errors.ServiceNotFound,), summary='Take a process out of use, and say why.'),
+        faults=(errors.ServiceNotFound,), summary='Disable a service with a reason.'),
     operation.Operation(
         'PUT', '/os-services/freeze', freeze, policy=policies.FREEZE, body=_BACKEND,
         answer=_NOTHING,
-        summary='Keep the volumes of a backend as they are: none is made or deleted.'),
+        summary='Freeze a backend. Volumes on a frozen backend are neither created nor deleted.'),
     operation.Operation(
         'PUT', '/os-services/thaw', thaw, policy=policies.THAW, body=_BACKEND,
         answer=_NOTHING,
-        summary='Let volumes be made and deleted on a backend again.'),
+        summary='Thaw a backend.'),
     operation.Operation(
         'PUT', '/os-services/reconcile', reconcile, extension=_ON_REQUEST,
         policy=policies.RECONCILE,
@@ -259,24 +259,27 @@ OPERATIONS = (
         answer={operation.BASE: answers.whole({
             'dry_run': answers.BOOLEAN, 'findings': schema.array(answers.whole(_FINDING))})},
         faults=(errors.ServiceNotFound, errors.ServiceSilent, *answers.BACKEND),
-        summary='Finish what was interrupted, and make the target as the rows say.'),
+        summary='Reconcile a backend. Interrupted operations are finished, and the target is '
+                'updated to match the database.'),
     operation.Operation(
         'PUT', '/os-services/failover_host', failover, policy=policies.FAILOVER, status=202,
         body={operation.BASE: schema.extend(_HOST, _BACKEND_ID)},
         answer=_NOTHING, faults=(errors.ServiceNotFound,),
-        summary='Refused: no backend is replicated.'),
+        summary='Fail over a backend host. Requests are always rejected, because no backend is '
+                'replicated.'),
     operation.Operation(
         'PUT', '/os-services/failover', failover, since=_FREEZING, policy=policies.FAILOVER,
         status=202, body={_FREEZING: schema.extend(_HOST_OR_CLUSTER, _BACKEND_ID)},
         answer=_NOTHING, faults=(errors.ServiceNotFound,),
-        summary='Refused: no backend is replicated.'),
+        summary='Fail over a backend host or cluster. Requests are always rejected, because no '
+                'backend is replicated.'),
     operation.Operation(
         'PUT', '/os-services/get-log', levels, since=_LOG_LEVELS, policy=policies.UPDATE,
         body={_LOG_LEVELS: _ASKED},
         answer={_LOG_LEVELS: schema.wrapped('log_levels', schema.array(_LEVELS.whole))},
-        summary='List the levels of the loggers of running processes.'),
+        summary='Get the current log levels of running services.'),
     operation.Operation(
         'PUT', '/os-services/set-log', set_levels, since=_LOG_LEVELS, policy=policies.UPDATE,
         status=202, body={_LOG_LEVELS: _SET_LEVELS},
-        summary='Set the levels of loggers of running processes, until they end.'),
+        summary='Set log levels of running services. The levels apply until a service stops.'),
 )

@@ -1,4 +1,4 @@
-"""Transfers: a project offers a volume, and another one accepts it with the key."""
+"""Volume transfers: one project offers a volume, another accepts the transfer with a key."""
 from typing import Any
 
 from blockattach import context as request_context
@@ -60,7 +60,8 @@ def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str
     if not domain.matches(found.sealed, str(call.body['accept']['auth_key'])):
         raise errors.TransferKeyWrong(transfer_id=found.id)
     if not caller.project_id:
-        raise errors.InvalidInput('The volume must belong to a project: use a token of one.')
+        raise errors.InvalidInput(
+            'Cannot accept volume transfer. A project-scoped token is required.')
     transfers.accept(services.database, found, caller.project_id, caller.user_id or '')
     return {'transfer': _name(call, found)}
 
@@ -137,25 +138,25 @@ _ACCEPT = {operation.BASE: schema.wrapped('accept', schema.obj(
 OPERATIONS = tuple(row for path in policies.PATHS for row in (
     operation.Operation(
         'GET', path, index, policy=policies.GET_ALL, answer=_NAMES,
-        faults=(errors.TransferNotFound,), summary='List transfers.'),
+        faults=(errors.TransferNotFound,), summary='List volume transfers.'),
     operation.Operation(
         'GET', f'{path}/detail', detail, policy=policies.GET_ALL, answer=_DETAILS,
         faults=(errors.TransferNotFound,),
-        summary='List transfers with all that is known of them.'),
+        summary='List volume transfers with details.'),
     operation.Operation(
         'GET', f'{path}/{{id}}', show, policy=policies.GET, target=_target,
-        answer=_SHOWN, summary='Show a transfer.'),
+        answer=_SHOWN, summary='Show volume transfer details.'),
     operation.Operation(
         'POST', path, create, policy=policies.CREATE, status=202, body=_CREATE,
         answer=_MADE, faults=(errors.VolumeNotFound, errors.InvalidSnapshot),
-        summary='Offer a volume to another project.'),
+        summary='Create a volume transfer.'),
     operation.Operation(
         'POST', f'{path}/{{id}}/accept', accept, policy=policies.ACCEPT, status=202,
         body=_ACCEPT, answer={operation.BASE: schema.wrapped('transfer', _NAME.whole)},
         faults=(errors.TransferNotFound, errors.TransferKeyWrong, errors.InvalidSnapshot,
                 errors.QuotaExceeded),
-        summary='Take a volume that another project offers.'),
+        summary='Accept a volume transfer.'),
     operation.Operation(
         'DELETE', f'{path}/{{id}}', delete, policy=policies.DELETE, target=_target,
-        status=202, answer={operation.BASE: answers.EMPTY}, summary='Take an offer back.'),
+        status=202, answer={operation.BASE: answers.EMPTY}, summary='Delete a volume transfer.'),
 ))

@@ -43,11 +43,11 @@ DOCUMENT = schema.wrapped('versions', schema.array(schema.obj({
 OPERATIONS = (
     operation.Operation(
         'GET', '/', discover, status=300, public=True, root=True,
-        answer={operation.BASE: DOCUMENT}, summary='List the versions of the API.'),
+        answer={operation.BASE: DOCUMENT}, summary='List all API versions.'),
     operation.Operation(
         'GET', '/v3/', discover, public=True, root=True,
-        answer={operation.BASE: DOCUMENT}, summary='Show the only major version.'),
+        answer={operation.BASE: DOCUMENT}, summary='Show API v3 details.'),
     operation.Operation(
         'GET', '/v3', discover, public=True, root=True,
-        answer={operation.BASE: DOCUMENT}, summary='Show the only major version.'),
+        answer={operation.BASE: DOCUMENT}, summary='Show API v3 details.'),
 )

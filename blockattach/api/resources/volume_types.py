@@ -197,8 +197,8 @@ def _check_specs(specs: Mapping[str, str]) -> None:
     mode = specs.get(volume_type.MODE)
     if mode is not None and mode not in volume_type.MODES:
         raise errors.InvalidInput(
-            f"Invalid input for field/attribute {volume_type.MODE}. Value: {mode}. A type is "
-            f"'RO' (one server writes at a time, others read) or 'RW' (all write).")
+            f"Invalid input for field/attribute {volume_type.MODE}. Value: {mode}. Use 'RO' "
+            f"(one server writes at a time, other servers read) or 'RW' (all servers write).")
     for key in volume_type.BOOLEANS:
         if key in specs and not volume_type.is_boolean(specs[key]):
             raise errors.InvalidInput(
@@ -346,42 +346,44 @@ OPERATIONS = (
     operation.Operation(
         'GET', '/types/default', default, policy=policies.GET,
         faults=(errors.VolumeTypeNameNotFound,), answer=_SHOWN,
-        summary='Show the type of volumes that name none.'),
+        summary='Show the default volume type.'),
     _of_type('GET', '/types/{id}', show, policy=policies.GET, answer=_SHOWN,
-             summary='Show a volume type.'),
+             summary='Show volume type details.'),
     operation.Operation(
         'POST', '/types', create, policy=policies.CREATE, body={BASE: _CREATE},
         answer={BASE: _CREATED}, faults=(errors.VolumeTypeExists,),
         summary='Create a volume type.'),
     _of_type('PUT', '/types/{id}', update, policy=policies.UPDATE, body={BASE: _UPDATE},
              answer={BASE: _UPDATED}, faults=(errors.VolumeTypeExists,),
-             summary='Change the name, description and visibility of a volume type.'),
+             summary='Update the name, description or visibility of a volume type.'),
     _of_type('DELETE', '/types/{id}', delete, policy=policies.DELETE, status=202,
              answer=_NOTHING, summary='Delete a volume type.'),
     _of_type('GET', _SPECS_PATH, list_specs, policy=policies.EXTRA_SPECS_LIST,
-             answer=_SPECS_SHOWN, summary='List the extra specs of a type.'),
+             answer=_SPECS_SHOWN, summary='Show all extra specs of a volume type.'),
     _of_type('POST', _SPECS_PATH, create_specs, policy=policies.EXTRA_SPECS_CREATE,
-             body={BASE: _SPECS}, answer=_SPECS_SHOWN, summary='Add extra specs to a type.'),
+             body={BASE: _SPECS}, answer=_SPECS_SHOWN,
+             summary='Create or update extra specs of a volume type.'),
     _of_type('GET', _SPEC_PATH, show_spec, policy=policies.EXTRA_SPECS_SHOW,
-             answer=_SPEC_SHOWN, summary='Show one extra spec of a type.'),
+             answer=_SPEC_SHOWN, summary='Show an extra spec of a volume type.'),
     _of_type('PUT', _SPEC_PATH, update_spec, policy=policies.EXTRA_SPECS_UPDATE,
-             body={BASE: _SPEC}, answer=_SPEC_SHOWN, summary='Set one extra spec of a type.'),
+             body={BASE: _SPEC}, answer=_SPEC_SHOWN,
+             summary='Create or update an extra spec of a volume type.'),
     _of_type('DELETE', _SPEC_PATH, delete_spec, policy=policies.EXTRA_SPECS_DELETE, status=202,
-             answer=_NOTHING, summary='Delete an extra spec of a type.'),
+             answer=_NOTHING, summary='Delete an extra spec of a volume type.'),
     _of_type('GET', _ENCRYPTION_PATH, show_encryption, policy=policies.ENCRYPTION_GET,
              answer={BASE: _ENCRYPTION_SHOWN},
-             summary='Show how the volumes of a type are encrypted.'),
+             summary='Show the encryption of a volume type.'),
     _of_type('POST', _ENCRYPTION_PATH, create_encryption, policy=policies.ENCRYPTION_CREATE,
              body={BASE: _ENCRYPTION_CREATE}, answer={BASE: _ENCRYPTION_CREATED},
-             summary='Let the volumes of a type be encrypted.'),
+             summary='Create the encryption of a volume type.'),
     _of_type('GET', f'{_ENCRYPTION_PATH}/{{key}}', encryption_fact,
              policy=policies.ENCRYPTION_GET, answer={BASE: _ENCRYPTION_FACT},
-             summary='Show one fact of how the volumes of a type are encrypted.'),
+             summary='Show an encryption specs item of a volume type.'),
     _of_type('PUT', f'{_ENCRYPTION_PATH}/{{encryption_id}}', update_encryption,
              policy=policies.ENCRYPTION_UPDATE, body={BASE: _ENCRYPTION_UPDATE},
              answer={BASE: _ENCRYPTION_UPDATED},
-             summary='Change how the volumes of a type are encrypted.'),
+             summary='Update the encryption of a volume type.'),
     _of_type('DELETE', f'{_ENCRYPTION_PATH}/{{encryption_id}}', delete_encryption,
              policy=policies.ENCRYPTION_DELETE, status=202, answer=_NOTHING,
-             summary='Let the volumes of a type be plain again.'),
+             summary='Delete the encryption of a volume type.'),
 )

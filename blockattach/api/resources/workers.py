@@ -98,5 +98,6 @@ OPERATIONS = (
         'POST', '/workers/cleanup', cleanup, since=_SINCE, policy=policies.CLEANUP, status=202,
         body={_SINCE: _ASKED}, answer={_SINCE: answers.whole(dict.fromkeys(
             ('cleaning', 'unavailable'), schema.array(_SERVICE.whole)))},
-        summary='Say which services have left work, and whether others finish it.'),
+        summary='Clean up services. The response lists services with unfinished work, and '
+                'whether another service is available to finish the work.'),
 )

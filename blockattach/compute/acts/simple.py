@@ -244,7 +244,7 @@ def delete(doing: work.Work) -> work.Plan:
                     doing.tools.volumes.delete(doing.caller, device.volume_id)
                 except (errors.ServerRequestInvalid, storage.Forbidden) as exc:
                     # The account, which may do more, is not asked for it.
-                    LOG.warning('Cannot delete a volume with its server%s', log.fields(
+                    LOG.warning('Failed to delete volume on server termination%s', log.fields(
                         server_id=device.server_id, volume_id=device.volume_id, reason=exc))
 
     def release() -> None:

@@ -131,7 +131,7 @@ class Work:
     def plain_agent(self, host: str | None) -> interface.AgentInterface:
         """The agent of a host, for what changes no server or names its lease; see `agent`."""
         if host is None:
-            raise errors.HostRefused(reason=f'server {self.act.server_id} is on no host')
+            raise errors.HostRefused(reason=f'server {self.act.server_id} has no host')
         self.asked = host
         return self.tools.agents.on(host)
 
@@ -334,8 +334,8 @@ class Work:
     def note(self, key: str, value: str | None) -> None:
         """Note it."""
         self.store.note(self.act.id, {key: value})
-        log.step(LOG, 'Act goes on', server_id=self.act.server_id, work=self.act.verb,
-                 reason=f'{key} is {value}')
+        log.step(LOG, 'Server action progress recorded', server_id=self.act.server_id,
+                 work=self.act.verb, reason=f'{key}: {value}')
 
 
 def put_all(doings: Sequence[Work], host: str | None,
@@ -463,7 +463,7 @@ def _check_modes(rows: store.Store, host: str | None,
     if any(device.mode == 'ro' for device in devices) and any(
             agent.host == host and not placement.heeds_modes(agent) for agent in rows.agents()):
         raise errors.HostRefused(
-            reason=f'the agent of host {host} is too old for a volume that is read-only')
+            reason=f'the agent of host {host} is too old to attach volumes read-only')
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ def live_migrate(services: compute_services.ComputeServices, call: operation.Cal
     asked: Mapping[str, Any] = call.body['os-migrateLive']
     if asked.get('block_migration') is True:
         raise errors.ServerRequestInvalid(
-            reason='servers have volumes only: block_migration must be false or auto')
+            reason='Servers only have volumes. block_migration must be false or auto.')
     _begin_on(services, call, 'live_migrate', asked.get('host'))
 
 
@@ -64,7 +64,8 @@ def evacuate(services: compute_services.ComputeServices, call: operation.Call) -
     """
     server: records.Server = call.target
     if server.host is None:
-        raise errors.ServerRequestInvalid(reason=f'Instance {server.id} is on no host.')
+        raise errors.ServerRequestInvalid(
+            reason=f'Cannot evacuate instance {server.id}. The instance has no host.')
     up = {agent.host for agent in services.database.agents() if agent.up}
     if server.host in up:
         raise errors.ServerRequestInvalid(reason=(
@@ -77,7 +78,8 @@ def rebuild(services: compute_services.ComputeServices, call: operation.Call) ->
     """Make a server's guest anew, with the volumes that it has."""
     if call.body['rebuild'].get('imageRef') not in (None, '', call.target.image_ref):
         raise errors.ServerRequestInvalid(
-            reason='Unable to rebuild with a different image: volumes keep their bytes here')
+            reason='Unable to rebuild with a different image. A rebuild keeps the data of the '
+                   'volumes. Omit imageRef, or use the current image of the server.')
     services.conductor.begin(call.context, call.target.id, 'rebuild')
 
 

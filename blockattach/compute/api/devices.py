@@ -42,10 +42,11 @@ def modes(asked: Mapping[str, Any], call: operation.Call,
         return [mode(asked, call)] * servers
     _check_extension(call, 'attach_modes')
     if 'attach_mode' in asked:
-        raise _invalid('attach_mode is for all servers, attach_modes for each: give one of them')
+        raise _invalid('attach_mode and attach_modes are mutually exclusive. Use attach_mode to '
+                       'set one mode for all servers, or attach_modes to set one for each server')
     if len(asked['attach_modes']) != servers:
-        raise _invalid(f'there are {len(asked["attach_modes"])} attach_modes for {servers} '
-                       'servers')
+        raise _invalid(f'attach_modes has {len(asked["attach_modes"])} items for {servers} '
+                       'servers. Specify one mode for each server')
     return [connection.AccessMode(one) for one in asked['attach_modes']]
 
 
@@ -63,14 +64,14 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
         kind = one.get('destination_type') or 'volume'
         for name in ('attach_mode', 'attach_modes'):
             if kind == 'local' and name in one:
-                raise _invalid(f'{name} is for volumes only: destination_type is local')
+                raise _invalid(f'{name} is only supported with the destination_type volume')
         if kind == 'local' or one.get('source_type') not in ('volume', None):
-            raise _invalid('only existing volumes are served: source_type and destination_type '
-                           'are volume')
+            raise _invalid('only existing volumes are supported. source_type and '
+                           'destination_type must be volume')
         if not one.get('uuid'):
-            raise _invalid('a volume needs its uuid')
+            raise _invalid('uuid is required')
         if one.get('tag') is not None and call.version < versions.TAG_AT_BOOT:
-            raise _invalid(f'tag needs version {versions.TAG_AT_BOOT}')
+            raise _invalid(f'tag requires microversion {versions.TAG_AT_BOOT} or later')
         try:
             volume = find(one['uuid'])
         except errors.NotFound:
@@ -107,9 +108,10 @@ def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Vol
             reason=f'Invalid volume: volume {volume.id} already attached')
     check_volume(volume, call, 1)
     if asked.get('tag') is not None and call.version < versions.TAG:
-        raise _invalid(f'tag needs version {versions.TAG}')
+        raise _invalid(f'tag requires microversion {versions.TAG} or later')
     if 'delete_on_termination' in asked and call.version < versions.KEEP:
-        raise _invalid(f'delete_on_termination needs version {versions.KEEP}')
+        raise _invalid(
+            f'delete_on_termination requires microversion {versions.KEEP} or later')
     return records.BlockDevice(
         id=str(uuid.uuid4()), server_id=server_id, volume_id=volume.id, mode=mode(asked, call),
         device=asked.get('device') or '', state='attaching', shared=volume.multiattach,
@@ -120,8 +122,9 @@ def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Vol
 def _check_extension(call: operation.Call, name: str) -> None:
     if call.extension is None:
         raise errors.ServerRequestInvalid(reason=(
-            f"Invalid input for field/attribute {name}: ask for it by 'OpenStack-API-Version: "
-            f"compute {call.version}, {operation.EXTENSION} {versions.ATTACH_MODE}'"))
+            f"Invalid input for field/attribute {name}. The field requires the header "
+            f"'OpenStack-API-Version: compute {call.version}, {operation.EXTENSION} "
+            f"{versions.ATTACH_MODE}'."))
 
 
 def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
@@ -137,22 +140,22 @@ def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> 
     if servers > 1 and call.extension is None:
         # As in Nova, which never creates several servers with one volume.
         raise errors.ServerRequestInvalid(reason=(
-            'Cannot attach one or more volumes to multiple instances: ask for it by '
+            'Cannot attach one or more volumes to multiple instances without the header '
             f"'OpenStack-API-Version: compute {call.version}, {operation.EXTENSION} "
-            f"{versions.ATTACH_MODE}'"))
+            f"{versions.ATTACH_MODE}'."))
     if servers > 1 and not volume.multiattach:
         raise errors.ServerRequestInvalid(reason=(
-            f'Cannot attach one or more volumes to multiple instances: volume {volume.id} is not '
-            'multiattach'))
+            f'Cannot attach one or more volumes to multiple instances. Volume {volume.id} is not '
+            'multiattach.'))
 
 
 def _check_together(devices: Sequence[records.BlockDevice]) -> None:
     volumes = [one.volume_id for one in devices]
     if len(set(volumes)) < len(volumes):
-        raise _invalid('a volume is there twice')
+        raise _invalid('a volume is specified more than once')
     roots = [one for one in devices if one.boot_index == 0]
     if len(roots) > 1:
-        raise _invalid('only one volume has the boot_index 0')
+        raise _invalid('only one volume can have boot_index 0')
 
 
 def _goes(one: Mapping[str, Any]) -> bool:
@@ -160,7 +163,7 @@ def _goes(one: Mapping[str, Any]) -> bool:
     try:
         return strutils.bool_from_string(one.get('delete_on_termination') or False, strict=True)
     except ValueError:
-        raise _invalid('delete_on_termination is true or false') from None
+        raise _invalid('delete_on_termination must be true or false') from None
 
 
 def _index(one: Mapping[str, Any]) -> int | None:

@@ -34,7 +34,8 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
     if most < least:
         raise errors.ServerRequestInvalid(reason='min_count must be <= max_count')
     if most > MOST:
-        raise errors.ServerRequestInvalid(reason=f'at most {MOST} servers are made at once')
+        raise errors.ServerRequestInvalid(
+            reason=f'A request can create at most {MOST} servers.')
     _check_networks(asked, call)
     flavor = _flavor(services, asked['flavorRef'])
     host = asked.get('host') or asked.get('hypervisor_hostname')
@@ -46,10 +47,12 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
         lambda volume_id: services.volumes.get(call.context, volume_id), most)
     if not image and not any(one.boot_index == 0 for one in mapped[0]):
         raise errors.ServerRequestInvalid(
-            reason='Invalid imageRef provided: a server needs an image, or a volume to boot from')
+            reason='Invalid imageRef provided. Specify an image, or a volume with boot_index 0.')
     _check_agents(services, call, [one for its in mapped for one in its], host)
     if len(_name(asked['name'], most - 1, most)) > LONGEST_NAME:
-        raise errors.ServerRequestInvalid(reason='the name is too long for a number behind it')
+        raise errors.ServerRequestInvalid(reason=(
+            f'The name is too long. Including the number that is appended if a request creates '
+            f'several servers, a name has at most {LONGEST_NAME} characters.'))
     reservation_id = str(uuid.uuid4())
     drafts = []
     for number in range(most):
@@ -146,7 +149,7 @@ def _check_networks(asked: Mapping[str, Any], call: operation.Call) -> None:
             "Invalid input for field/attribute server. 'networks' is a required property"))
     if networks not in (None, 'none', 'auto', []):
         raise errors.ServerRequestInvalid(
-            reason='servers have no networks here: networks must be none or auto')
+            reason='Networks are not supported. networks must be none or auto.')
 
 
 def _check_agents(services: compute_services.ComputeServices, call: operation.Call,

@@ -61,15 +61,16 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
     old = services.database.device(server.id, call.path['volume_id'])
     if 'attach_mode' in asked and devices.mode(asked, call) is not old.mode:
         raise errors.ServerRequestInvalid(
-            reason='attach_mode is kept: another one needs another attachment')
+            reason='Cannot change attach_mode of an attached volume. Detach the volume, and '
+                   'attach the volume with the new mode.')
     if asked['volumeId'] != old.volume_id:
         services.policy.authorize(call.context, policies.VOLUMES_SWAP, server.project_id)
         _swap(services, call, server, old, asked)
         return
     if call.version < versions.KEEP_CHANGED or 'delete_on_termination' not in asked:
         raise errors.ServerRequestInvalid(reason=(
-            'the new volume is the old one, and delete_on_termination is changed from version '
-            f'{versions.KEEP_CHANGED} on'))
+            f'Volume {old.volume_id} is already attached. Specify another volume, or '
+            f'delete_on_termination with microversion {versions.KEEP_CHANGED} or later.'))
     services.database.change_device(
         old.id, delete_on_termination=bool(asked['delete_on_termination']))
 
@@ -99,13 +100,15 @@ def _swap(services: compute_services.ComputeServices, call: operation.Call,
     devices.check_volume(volume, call, 1)
     if volume.attached:
         raise errors.ServerRequestInvalid(reason=(
-            f'Invalid volume: volume {volume.id} is used, and would be overwritten'))
+            f'Invalid volume: volume {volume.id} is attached. A swap overwrites the new volume, '
+            'which must not be in use.'))
     if services.database.writers(old.volume_id) > 1:
         raise errors.ServerRequestInvalid(reason=(
-            f'Invalid volume: volume {old.volume_id} is written to by more than one server'))
+            f'Invalid volume: volume {old.volume_id} is attached to more than one server with '
+            'mode rw.'))
     if volume.size_gb < services.volumes.get(call.context, old.volume_id).size_gb:
         raise errors.ServerRequestInvalid(
-            reason=f'Invalid volume: volume {volume.id} is smaller than the one it replaces')
+            reason=f'Invalid volume: volume {volume.id} is smaller than volume {old.volume_id}.')
     services.conductor.begin(call.context, server.id, 'swap', {
         'volume_id': old.volume_id, 'new_volume_id': volume.id})
 

@@ -150,10 +150,11 @@ class FakeHost(base.Host):
         there = self._cloud.hosts.get(address)
         if there is None:
             raise errors.HostRefused(reason=(
-                f'host {address} is not in this process: agents of kind fake cannot move a server '
-                'live to one another'))
+                f'cannot live-migrate the server to host {address}: agents of kind fake migrate '
+                'servers only between hosts of the same process'))
         if server_id not in there.servers():
-            raise errors.HostRefused(reason=f'{address} does not wait for server {server_id}')
+            raise errors.HostRefused(
+                reason=f'host {address} is not prepared to receive server {server_id}')
         there.run(server_id)
         self.destroy(server_id)
 
@@ -171,7 +172,7 @@ class FakeHost(base.Host):
     def _known(self, server_id: str) -> base.Guest:
         guest = self._guests.get(server_id)
         if guest is None:
-            raise errors.HostRefused(reason=f'server {server_id} is not here')
+            raise errors.HostRefused(reason=f'server {server_id} does not exist on this host')
         return guest
 
     def _change(self, server_id: str, volume_id: str, disk: base.Disk | None) -> None:

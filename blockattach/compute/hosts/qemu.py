@@ -61,7 +61,8 @@ class QemuHost(base.Host):
             self._records.make_folder()
         except OSError as exc:
             raise errors.ConfigurationError(
-                reason=f'cannot use {self._settings.state_dir}: {exc.strerror}') from exc
+                reason=f'cannot use the directory {self._settings.state_dir}: '
+                       f'{exc.strerror}') from exc
 
     def connector(self, server_id: str) -> dict[str, Any]:
         """Each QEMU logs in by itself, so each has an initiator of its own."""
@@ -128,7 +129,7 @@ class QemuHost(base.Host):
                 if record.has_other(disk.volume_id, disk.device):
                     self._records.write(record)
                     raise errors.HostRefused(
-                        reason=f'there is a disk as {disk.device} already') from None
+                        reason=f'device name {disk.device} is in use by another disk') from None
             except errors.HostRefused:
                 self._records.write(record)
                 raise
@@ -170,7 +171,7 @@ class QemuHost(base.Host):
                         volume_id, old.device, disk, self._initiator(server_id))
             except qmp.NotRunning:
                 self._records.write(record.without(disk.volume_id))
-                raise errors.HostRefused(reason=f'server {server_id} does not run') from None
+                raise errors.HostRefused(reason=f'server {server_id} is not running') from None
             except errors.HostRefused:
                 self._records.write(record.without(disk.volume_id))
                 raise
@@ -213,7 +214,8 @@ class QemuHost(base.Host):
         server_id = guest.server_id
         with self._locked(server_id):
             if self._runs(server_id):
-                raise errors.HostRefused(reason=f'server {server_id} runs here')
+                raise errors.HostRefused(
+                    reason=f'server {server_id} is already running on this host')
             with _or_back(lambda: self.destroy(server_id)):
                 self._run(guest, incoming=True)
                 with self._monitor(server_id) as monitor:
@@ -230,7 +232,8 @@ class QemuHost(base.Host):
             except qmp.NotRunning:
                 # An agent may have ended before it could say that the guest has moved.
                 raise errors.HostError(
-                    reason=f'server {server_id} does not run here, or no more') from None
+                    reason=f'server {server_id} is not, or no longer, running on this host'
+                ) from None
             self.destroy(server_id)
 
     def _run(self, guest: base.Guest, incoming: bool = False) -> None:
@@ -268,19 +271,20 @@ class QemuHost(base.Host):
                 monitor.call('migrate', {'uri': address})
             except qmp.Refused as exc:
                 raise errors.HostRefused(
-                    reason=f'cannot move the server: {exc.description}') from exc
+                    reason=f'cannot migrate the server: {exc.description}') from exc
         monitor.wait(_is_over, self._settings.migration_seconds)
         # One that is over is not touched by this.
         monitor.call('migrate_cancel')
         if not self._clock.until(lambda: monitor.call('query-migrate')['status'] in _OVER,
                                  _CANCEL_SECONDS, _TICK):
-            raise errors.HostError(reason='a move of the server does not end')
+            raise errors.HostError(
+                reason='the migration of the server did not end after its cancellation')
         found = monitor.call('query-migrate')
         if found['status'] != 'completed':
             if monitor.call('query-status')['status'] != 'running':
                 monitor.call('cont')
-            raise errors.HostRefused(
-                reason=f'cannot move the server: {found.get("error-desc", "it takes too long")}')
+            reason = found.get('error-desc', 'the migration timed out')
+            raise errors.HostRefused(reason=f'cannot migrate the server: {reason}')
 
     def _runs(self, server_id: str) -> bool:
         return self._process(server_id).status() in _RUNNING
@@ -288,7 +292,7 @@ class QemuHost(base.Host):
     def _known(self, server_id: str) -> qemu_records.Record:
         record = self._records.read(server_id)
         if record is None:
-            raise errors.HostRefused(reason=f'server {server_id} is not here')
+            raise errors.HostRefused(reason=f'server {server_id} does not exist on this host')
         return record
 
     def _disk(self, record: qemu_records.Record, volume_id: str) -> qemu_records.Disk:

@@ -37,12 +37,14 @@ def slot(device: str) -> int:
     """
     found = _NAME.fullmatch(device)
     if found is None:
-        raise errors.HostRefused(reason=f'cannot have a disk as {device}')
+        raise errors.HostRefused(reason=f'device name {device} is not supported')
     number = 0
     for letter in found.group(1):
         number = number * 26 + ord(letter) - ord('a') + 1
     if _FIRST_SLOT + number - 1 > _LAST_SLOT:
-        raise errors.HostRefused(reason=f'cannot have as many disks as {device} needs')
+        raise errors.HostRefused(reason=(
+            f'device name {device} is not supported: a guest can have at most '
+            f'{_LAST_SLOT - _FIRST_SLOT + 1} disks'))
     return _FIRST_SLOT + number - 1
 
 
@@ -87,7 +89,7 @@ class Disks:
         if has is not None:
             if has[0] == node(disk.volume_id):
                 return
-            raise errors.HostRefused(reason=f'there is a disk as {disk.device} already')
+            raise errors.HostRefused(reason=f'device name {disk.device} is in use by another disk')
         self.connect(disk, initiator)
         properties: dict[str, Any] = {
             'driver': 'virtio-blk-pci', 'id': place, 'bus': 'pci.0',
@@ -104,7 +106,7 @@ class Disks:
         except qmp.Refused as exc:
             self.disconnect(disk.volume_id)
             raise errors.HostRefused(
-                reason=f'cannot give volume {disk.volume_id} to the guest: '
+                reason=f'cannot attach volume {disk.volume_id} to the guest: '
                        f'{exc.description}') from exc
 
     def connect(self, disk: base.Disk, initiator: str) -> None:
@@ -210,8 +212,8 @@ class Disks:
                                                 'size': units.gib_to_bytes(size_gb)})
         except qmp.Refused as exc:
             raise errors.HostRefused(
-                reason=f'cannot let the guest see the size of volume {volume_id} before it is '
-                       f'connected anew: {exc.description}') from exc
+                reason=f'cannot resize volume {volume_id} in the running guest, so the new size '
+                       f'applies after the next connection: {exc.description}') from exc
 
     def copy(self, old: str, device: str, disk: base.Disk, initiator: str) -> None:
         """Copy a disk to another one, which takes its place while the guest goes on.
@@ -243,7 +245,7 @@ class Disks:
                 'job-id': place, 'device': node(old), 'target': node(new), 'sync': 'full',
                 'copy-mode': 'write-blocking', 'on-source-error': 'report',
                 'on-target-error': 'report'})
-        reason, completing = 'the copy has ended', False
+        reason, completing = 'the copy job ended', False
         while (job := self._job(place)) is not None:
             if job['ready'] and not completing:
                 completing = True
@@ -268,7 +270,8 @@ class Disks:
             return False
 
         if not self._clock.until(is_over, _FREE_SECONDS, _TICK):
-            raise errors.HostError(reason=f'the copy of {device} does not end')
+            raise errors.HostError(
+                reason=f'the copy job of {device} did not end after its cancellation')
 
     def given(self) -> dict[str, tuple[str, bool]]:
         """See `given`."""

@@ -78,12 +78,13 @@ def check(settings: QemuSettings) -> None:
         raise errors.ConfigurationError(reason=f'{settings.binary} is not installed')
     for path in filter(None, (settings.kernel, settings.initrd)):
         if not os.access(path, os.R_OK):
-            raise errors.ConfigurationError(reason=f'cannot read {path}, which guests boot')
+            raise errors.ConfigurationError(
+                reason=f'cannot read {path}, the kernel or initrd of guests')
     said = subprocess.run([binary, '-drive', 'format=help'], capture_output=True, text=True,
                           check=False, timeout=_START_SECONDS)
     if 'iscsi' not in said.stdout.split():
         raise errors.ConfigurationError(
-            reason=f'{binary} has no iSCSI initiator (qemu-block-extra): {said.stderr.strip()}')
+            reason=f'{binary} lacks the iSCSI driver of qemu-block-extra: {said.stderr.strip()}')
 
 
 class Process:
@@ -233,7 +234,7 @@ def _kill(descriptor: int, pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     if not _has_ended(descriptor, _KILL_SECONDS):
-        raise errors.HostError(reason=f'QEMU process {pid} does not end')
+        raise errors.HostError(reason=f'QEMU process {pid} did not end after SIGKILL')
 
 
 def _has_ended(descriptor: int, seconds: float) -> bool:

@@ -30,7 +30,7 @@ class Refused(errors.HostError):
     """QEMU answers with an error: the command has done nothing."""
 
     code = 'host.qemu_refuses'
-    text = 'QEMU refuses %(command)s: %(description)s'
+    text = 'QEMU rejected %(command)s: %(description)s'
 
     @property
     def kind(self) -> str:
@@ -86,7 +86,7 @@ class Monitor:
     def greet(self) -> Self:
         """Begin: QEMU takes commands from now on."""
         if self._message(self._clock.monotonic() + self._seconds) is None:
-            raise NoAnswer(reason='QEMU does not greet')
+            raise NoAnswer(reason='QEMU did not send its greeting in time')
         self.call('qmp_capabilities')
         return self
 
@@ -117,7 +117,7 @@ class Monitor:
             self._socket.settimeout(self._seconds)
             self._socket.sendall(json.dumps(request).encode() + b'\n')
         except OSError as exc:
-            raise NoAnswer(reason=f'QEMU does not take {command}: {exc}') from exc
+            raise NoAnswer(reason=f'failed to send {command} to QEMU: {exc}') from exc
         while (message := self._message(deadline)) is not None:
             if 'event' in message:
                 self._events.append(message)
@@ -127,7 +127,7 @@ class Monitor:
                               description=error.get('desc', ''))
             elif message.get('id') == self._asked:
                 return message.get('return')
-        raise NoAnswer(reason=f'QEMU does not answer {command}')
+        raise NoAnswer(reason=f'QEMU did not answer {command} in time')
 
     def wait(self, wanted: Callable[[Event], bool], seconds: float) -> Event | None:
         """The first event since the connection began that is wanted; None: none came in time.
@@ -158,9 +158,9 @@ class Monitor:
             except TimeoutError:
                 return None
             except OSError as exc:
-                raise Ended(reason=f'the connection to QEMU has ended: {exc}') from exc
+                raise Ended(reason=f'lost the connection to QEMU: {exc}') from exc
             if not part:
-                raise Ended(reason='QEMU has ended')
+                raise Ended(reason='QEMU closed the connection')
             self._pending += part
         line, self._pending = self._pending.split(b'\n', 1)
         message: dict[str, Any] = json.loads(line)
@@ -181,8 +181,8 @@ def _connect(folder: str, name: str, seconds: float) -> socket.socket:
             os.close(descriptor)
     except (FileNotFoundError, ConnectionRefusedError) as exc:
         made.close()
-        raise NotRunning(reason='its QEMU does not run') from exc
+        raise NotRunning(reason='QEMU is not running') from exc
     except OSError as exc:
         made.close()
-        raise NoAnswer(reason=f'QEMU does not take a connection: {exc}') from exc
+        raise NoAnswer(reason=f'cannot connect to QEMU: {exc}') from exc
     return made

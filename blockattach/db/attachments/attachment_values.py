@@ -332,8 +332,8 @@ def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
     """
     if volume.own_status == volume_lifecycle.OwnStatus.DOWNLOADING:
         raise errors.InvalidVolume(
-            reason=f'Volume {volume.id} is being filled from an image; connect the host when it '
-                   f'is available.')
+            reason=f'Volume {volume.id} is downloading an image. Retry when the volume is '
+                   f'available.')
     mode = stored or _mode_of(connector)
     if volume.readonly:
         mode = connections.AccessMode.RO
@@ -365,8 +365,7 @@ def _mode_of(connector: Mapping[str, Any]) -> connections.AccessMode:
         return connections.AccessMode(connector.get('mode') or connections.AccessMode.RW)
     except ValueError:
         raise errors.InvalidInput(
-            reason='Invalid input received: the mode of the connector must be rw or '
-                   'ro.') from None
+            reason='Invalid input received: connector: mode must be rw or ro.') from None
 
 
 def _lease_values(volume: records.VolumeFacts, seconds: float) -> dict[str, Any]:

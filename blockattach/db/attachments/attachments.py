@@ -119,7 +119,7 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     """
     made = _retry(wish.expected, functools.partial(
         _reserve, database, wish, lease_seconds, within, caller))
-    log.step(LOG, 'Attachment is reserved', attachment_id=made.id, volume_id=made.volume_id,
+    log.step(LOG, 'Attachment reserved', attachment_id=made.id, volume_id=made.volume_id,
              instance_uuid=made.instance_uuid, state=made.state)
     return made
 
@@ -144,7 +144,7 @@ def move(database: engine.Database, volume_id: str, attachment_id: str, event: _
         expected = None
     moved = _retry(expected, functools.partial(
         _move, database, volume_id, attachment_id, event, facts, generation, within, caller))
-    log.step(LOG, 'Attachment has moved', attachment_id=attachment_id, volume_id=volume_id,
+    log.step(LOG, 'Attachment state changed', attachment_id=attachment_id, volume_id=volume_id,
              event=event, old=moved.old.state, new=moved.new.state,
              generation=moved.new.generation, volume_status=moved.volume_status)
     return moved

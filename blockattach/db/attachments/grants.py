@@ -120,7 +120,7 @@ def check_sealed_by(database: engine.Database, key_id: str) -> None:
     """
     if database.sealer.ring()[0].id != key_id:
         raise db_exception.RetryRequest(errors.ConfigurationError(
-            reason='the key that seals was replaced'))
+            reason='the sealing key was replaced during the transaction'))
 
 
 def look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:

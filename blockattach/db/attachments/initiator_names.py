@@ -78,8 +78,9 @@ def _migrate_volume(database: engine.Database, volume_id: str) -> tuple[int, int
         done = 0
         for name in sorted(filter(_differs, stored)):
             if forms[connections.canonical_name(name)] > 1:
-                LOG.warning('Cannot migrate the name of an initiator: the volume has it in '
-                            'several forms%s', log.fields(volume_id=volume_id, initiator=name))
+                LOG.warning('Skipping migration of an initiator name%s', log.fields(
+                    volume_id=volume_id, initiator=name,
+                    reason='the volume has several spellings of the initiator name'))
             else:
                 done += _rename(connection, volume_id, name)
         if done:

@@ -41,8 +41,8 @@ def rotate(database: engine.Database) -> list[str]:
     """
     if not database.sealer.replaces:
         raise errors.ConfigurationError(
-            reason='cannot rotate in one step: the configuration names the keys: go by --prepare, '
-                   '--promote, --reseal and --finish')
+            reason='cannot rotate the keys in one step because the configuration lists the keys. '
+                   'Run --prepare, --promote, --reseal and --finish instead')
     progress = []
     # Keys that wait to be promoted or forgotten look alike; by the one that seals all is well.
     if len(database.sealer.ring()) > 1:
@@ -57,7 +57,7 @@ def prepare(database: engine.Database) -> str:
     """
     if len(database.sealer.ring()) > 1:
         raise errors.ConfigurationError(
-            reason='cannot prepare: there is another key already: go on with the next step')
+            reason='cannot add a key: a second key already exists. Continue with the next step')
     return database.sealer.add()
 
 
@@ -69,17 +69,18 @@ def promote(database: engine.Database) -> str:
     sealer = database.sealer
     last = sealer.ring()[-1].id
     if len(sealer.ring()) < 2:
-        raise errors.ConfigurationError(reason='cannot promote: there is one key only: begin with '
-                                               '--prepare')
+        raise errors.ConfigurationError(
+            reason='cannot promote a key: only one key exists. Run --prepare first')
     if counts(database).get(last):
-        raise errors.ConfigurationError(reason=f'cannot promote: key {last} has sealed before')
+        raise errors.ConfigurationError(
+            reason=f'cannot promote key {last}: credentials are already sealed with the key')
     return sealer.promote()
 
 
 def reseal(database: engine.Database) -> str:
     """Seal by it what other keys have sealed."""
     done = sum(resealed(database))
-    return f'{done} credentials are sealed anew, by key {database.sealer.ring()[0].id}.'
+    return f'{done} credentials resealed with key {database.sealer.ring()[0].id}.'
 
 
 def finish(database: engine.Database) -> str:
@@ -90,8 +91,8 @@ def finish(database: engine.Database) -> str:
     remaining = _awaiting(database)
     if remaining:
         raise errors.ConfigurationError(
-            reason=f'cannot forget keys: {remaining} credentials are not sealed by key '
-                   f'{database.sealer.ring()[0].id}: run --reseal')
+            reason=f'cannot remove the old keys: {remaining} credentials are not sealed with key '
+                   f'{database.sealer.ring()[0].id}. Run --reseal first')
     return database.sealer.keep_first()
 
 
@@ -104,7 +105,7 @@ def check(database: engine.Database) -> None:
     missing = counts(database).keys() - known
     if missing:
         raise errors.ConfigurationError(
-            reason='cannot open sealed credentials: the key that they were sealed with is missing '
+            reason='cannot open sealed credentials: sealing keys are missing '
                    f'({", ".join(sorted(missing))})')
 
 

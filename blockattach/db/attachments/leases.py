@@ -81,7 +81,7 @@ def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
     def within(connection: sa.Connection) -> None:
         if connection.execute(_own(held)).rowcount != 1:
             raise errors.BackendUncertain(
-                reason=f'the lease of volume {held.volume_id} was lost: it took too long')
+                reason=f'the lease on volume {held.volume_id} expired during the operation')
     return within
 
 

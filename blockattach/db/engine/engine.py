@@ -36,8 +36,8 @@ from blockattach.telemetry import acts
 LOG = oslo_log.getLogger(__name__)
 
 _NOT_SERIALISED = '40001'
-_GONE = ('cannot write into the database: its file was removed or replaced while it was served. '
-         'Restart the service')
+_GONE = ('Cannot write to the database: the database file was removed or replaced. Restart the '
+         'service.')
 WRITER = 'blockattach_writer'
 """Execution option of a connection that is going to write."""
 
@@ -233,10 +233,11 @@ class Database:
         try:
             is_stored = retry(_ask)(self._writers, happened)
         except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
-            LOG.error('Cannot find out whether a change is stored', exc_info=exc)
+            LOG.error('Failed to determine the outcome of a commit', exc_info=exc)
             raise errors.OutcomeUnknown() from lost
-        LOG.warning('Connection was lost during a commit: %s', 'the change is stored' if is_stored
-                    else 'the change is not stored, and repeated')
+        LOG.warning('Lost the database connection during a commit: %s',
+                    'transaction committed' if is_stored
+                    else 'transaction not committed, retrying')
         return is_stored
 
     def rest(self, seconds: float) -> None:
@@ -339,8 +340,7 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
                 elif not isinstance(exc, oslo_db_exception.RetryRequest):
                     raise
                 if seconds is None:
-                    LOG.error('Cannot complete a transaction: all retries have failed',
-                              exc_info=exc)
+                    LOG.error('Failed to complete a transaction after all retries', exc_info=exc)
                     if isinstance(exc, oslo_db_exception.DBConnectionError):
                         raise errors.DatabaseUnavailable() from exc
                     if isinstance(exc, oslo_db_exception.RetryRequest):

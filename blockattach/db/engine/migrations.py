@@ -103,7 +103,7 @@ class Migrations:
         self._refuse_newer(found)
         if found.expand != expected.expand:
             raise errors.ConfigurationError(
-                reason=f'the database is at revision {found.expand} and not at {expected.expand}: '
+                reason=f'the database is at revision {found.expand} instead of {expected.expand}, '
                        f'run {self.command}')
 
     def version(self, engine: sa.Engine) -> Version:
@@ -147,15 +147,15 @@ class Migrations:
                 command.upgrade(settings, f'{phase.name}@head')
             after = self._version(connection)
         if after != before:
-            LOG.info('Database is migrated%s', log.fields(old=before, new=after))
+            LOG.info('Database schema migrated%s', log.fields(old=before, new=after))
 
     def _refuse_newer(self, found: Version) -> None:
         known = {name for phase in (EXPAND, CONTRACT) for name in self._revisions(phase)}
         for revision in filter(None, found):
             if revision not in known:
                 raise errors.ConfigurationError(
-                    reason='the database is of a newer release: it is at revision '
-                           f'{revision}, and this release ends at {self.expected()}')
+                    reason='the database belongs to a newer release: revision '
+                           f'{revision} is unknown, the latest known is {self.expected()}')
 
     def _revisions(self, phase: Phase) -> set[str]:
         """The names of a phase's revisions, in order: what their files begin with."""
@@ -200,7 +200,7 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
     connection.commit()
     if taken in (0, None):
         raise errors.ConfigurationError(
-            reason='cannot migrate the database: another process has been at it for '
+            reason='cannot migrate the database: another process has held the migration lock for '
                    f'{_LOCK_SECONDS} seconds')
     try:
         yield

@@ -112,7 +112,7 @@ def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
         except oslo_db_exception.DBConnectionError:
             if attempt == settings.max_retries:
                 raise
-            LOG.warning('Cannot reach the database yet')
+            LOG.warning('Failed to connect to the database, retrying')
             time.wait(never, settings.retry_interval)
 
 

@@ -69,8 +69,8 @@ class Importer:
         running = self._running()
         if running:
             raise errors.ConfigurationError(
-                reason='cannot import while services of Cinder are running: stop '
-                       f'{", ".join(running)}, and wait a minute')
+                reason='cannot import while Cinder services are running. Stop '
+                       f'{", ".join(running)} and wait one minute')
         made = self._report()
         writing.catalogue(self._database, self._catalogue.rows, made)
         for drafts, _ in self._drafts(made):

@@ -163,7 +163,7 @@ class Source:
         known = (revision in KNOWN_REVISIONS if isinstance(revision, str)
                  else isinstance(revision, int) and 0 < revision <= LAST_NUMBER)
         if not known:
-            raise _unknown(f'its revision is {revision or "not said"}')
+            raise _unknown(f'revision {revision or "unknown"}')
         is_old = 'volume_attachment' not in self._metadata.tables
         needed = {**NEEDED, **{name: columns for name, columns in NEEDED_IF_THERE.items()
                                if name in self._metadata.tables}}
@@ -175,7 +175,7 @@ class Source:
             table = self._metadata.tables.get(name)
             missing = columns if table is None else columns - set(table.c.keys())
             if missing:
-                raise _unknown(f'{name} has no {", ".join(sorted(missing))}')
+                raise _unknown(f'table {name} lacks {", ".join(sorted(missing))}')
         return is_old
 
 
@@ -211,5 +211,5 @@ def _unreadable(exc: Exception, what: str = '') -> errors.ConfigurationError:
 
 def _unknown(reason: str) -> errors.ConfigurationError:
     return errors.ConfigurationError(
-        reason=f'this is not a Cinder database of a schema that is known: {reason}. Nothing was '
+        reason=f'the schema of the Cinder database is not supported: {reason}. Nothing was '
                f'written')

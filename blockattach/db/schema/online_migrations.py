@@ -39,7 +39,7 @@ class Migration(NamedTuple):
 # In the order in which they are done. One goes when the contraction that relies on it is a release
 # old.
 MIGRATIONS: tuple[Migration, ...] = (
-    Migration('initiator_names', 'Names of initiators are in lower case.',
+    Migration('initiator_names', 'Convert initiator names to lower case.',
               initiator_names.remaining,
               lambda database, most: Progress(*initiator_names.migrate(database, most))),
 )
@@ -84,15 +84,15 @@ def hindrances(database: engine.Database, down_after: float,
     :param down_after: seconds without a heartbeat after which a service is not counted
     :param older: the names of the releases before this one
     """
-    return [f'{number} rows wait for the online migration {name}: run blockattach-manage db '
-            'online_data_migrations'
+    return [f'{number} rows remain for the online data migration {name}, run blockattach-manage '
+            'db online_data_migrations'
             for name, number in remaining(database).items()] + behind(database, down_after, older)
 
 
 def behind(database: engine.Database, down_after: float, older: Collection[str]) -> list[str]:
     """Services of older releases that prevent it: one sentence, or none."""
     names = services.of_releases(database, down_after, older)
-    return ([f'services of an older release send heartbeats: {", ".join(names)}'] if names
+    return ([f'services of an older release are running: {", ".join(names)}'] if names
             else [])
 
 
@@ -107,6 +107,6 @@ def _run_one(database: engine.Database, migration: Migration, most: int | None) 
             if not batch.done:
                 break
     except Exception as exc:
-        LOG.exception('Cannot continue an online migration%s', log.fields(name=migration.name))
+        LOG.exception('Failed to run online data migration%s', log.fields(name=migration.name))
         failure = exc
     return Result(migration.name, found, done, migration.remaining(database), failure)

@@ -67,7 +67,7 @@ def set_disabled(database: engine.Database, name: str, binary: str, disabled: bo
             updated_at=database.clock.utcnow()))
         if not done.rowcount:
             raise errors.ClusterNotFound(id=name)
-    log.step(LOG, 'Cluster is enabled or disabled', binary=binary, host=name, disabled=disabled)
+    log.step(LOG, 'Cluster status changed', binary=binary, host=name, disabled=disabled)
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:

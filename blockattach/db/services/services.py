@@ -56,7 +56,7 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
                 # Another process of this name was faster: again, the last one counts.
                 raise db_exception.RetryRequest(exc) from exc
         row = connection.execute(_services.select().where(*_named(binary, host))).one()
-    log.step(LOG, 'Service is registered', binary=binary, host=host)
+    log.step(LOG, 'Service registered', binary=binary, host=host)
     return _record(row, up=True)
 
 
@@ -80,7 +80,8 @@ def heartbeat(database: engine.Database, service_id: int, process_instance: str 
             return True
         if process_instance is not None and connection.execute(
                 sa.select(_services.c.id).where(row)).first() is not None:
-            raise errors.Conflict(reason='another process serves under the same name')
+            raise errors.Conflict(
+                reason='another process is registered under the same service name')
         return False
 
 
@@ -189,7 +190,7 @@ def set_disabled(database: engine.Database, binary: str, host: str, disabled: bo
     """
     _change(database, binary, host, _services.c.host == host,
             disabled=disabled, disabled_reason=reason if disabled else None)
-    log.step(LOG, 'Service is enabled or disabled', binary=binary, host=host, disabled=disabled)
+    log.step(LOG, 'Service status changed', binary=binary, host=host, disabled=disabled)
 
 
 @engine.retried
@@ -201,7 +202,7 @@ def set_frozen(database: engine.Database, host: str, frozen: bool) -> None:
     """
     _change(database, binaries.VOLUME, host,
             sa.or_(_services.c.host == host, _services.c.cluster == host), frozen=frozen)
-    log.step(LOG, 'Backend is frozen or thawed', host=host, frozen=frozen)
+    log.step(LOG, 'Backend frozen flag changed', host=host, frozen=frozen)
 
 
 @engine.retried
@@ -217,9 +218,10 @@ def remove(database: engine.Database, binary: str, host: str, down_after: float)
         if row is None:
             raise errors.ServiceNotFound(binary=binary, host=host)
         if row.up:
-            raise errors.Conflict(reason=f'{binary} on {host} sends heartbeats: stop it first')
+            raise errors.Conflict(
+                reason=f'{binary} on {host} is still sending heartbeats. Stop the service first.')
         connection.execute(_services.delete().where(_services.c.id == row.id))
-    log.step(LOG, 'Service is removed', binary=binary, host=host)
+    log.step(LOG, 'Service removed', binary=binary, host=host)
 
 
 def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -312,10 +314,11 @@ class Presence:
         except errors.Conflict:
             # Of two instances, the later one is the service.
             if not self._superseded:
-                LOG.error('Cannot serve any longer: another process has begun under the same '
-                          'name%s', self._named)
+                LOG.error('Lost the service registration to another process with the same name%s',
+                          self._named)
             self._superseded = True
 
     def wrong(self) -> str | None:
         """Why this process should be ended; None: it is the only one of its name."""
-        return 'another process serves under the same name' if self._superseded else None
+        return 'another process is registered under the same service name' \
+            if self._superseded else None

@@ -70,7 +70,7 @@ def start(database: engine.Database, volume: records.Judged, snapshot_id: str | 
         work.begin(connection, database, reversion(volume_id, row.generation + 1), lease_seconds,
                    host, request_id=request_id, project_id=row.project_id,
                    progress={'snapshot_id': latest.id})
-    log.step(LOG, 'Volume is being reverted', volume_id=volume_id, snapshot_id=latest.id)
+    log.step(LOG, 'Reverting volume to snapshot', volume_id=volume_id, snapshot_id=latest.id)
     return Reverting(volume_id, row.generation + 1, host)
 
 
@@ -78,7 +78,7 @@ def start(database: engine.Database, volume: records.Judged, snapshot_id: str | 
 def done(database: engine.Database, claim: records.Claim) -> None:
     """The volume is what it was."""
     _end(database, claim, _Event.REVERTED)
-    log.step(LOG, 'Volume is reverted', volume_id=claim.resource_id)
+    log.step(LOG, 'Volume reverted to snapshot', volume_id=claim.resource_id)
 
 
 @engine.retried
@@ -86,7 +86,7 @@ def failed(database: engine.Database, claim: records.Claim,
            say: work.Say = work.silent) -> None:
     """The backend refused for good."""
     _end(database, claim, _Event.REVERT_FAILED, say=say)
-    LOG.error('Cannot revert a volume%s', log.fields(volume_id=claim.resource_id))
+    LOG.error('Failed to revert volume to snapshot%s', log.fields(volume_id=claim.resource_id))
 
 
 @engine.retried
@@ -97,7 +97,7 @@ def cancelled(database: engine.Database, found: records.Work,
     :raises Conflict: the backend may have begun
     """
     _end(database, found.claim, _Event.REVERTED, unbegun=True, say=say)
-    LOG.warning('Reverting of a volume is cancelled%s', log.fields(volume_id=found.resource_id))
+    LOG.warning('Volume revert to snapshot cancelled%s', log.fields(volume_id=found.resource_id))
 
 
 def reversion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
@@ -116,7 +116,7 @@ def _end(database: engine.Database, claim: records.Claim, event: _Event,
         if row.generation != claim.generation or row.own_status != _Own.REVERTING:
             raise errors.StaleGeneration(noun='volume', id=row.id, generation=claim.generation)
         if work.read(connection, claim).attempts and unbegun:
-            raise errors.Conflict(reason='cannot cancel volume.revert: it has begun')
+            raise errors.Conflict(reason='cannot cancel volume.revert: the operation has started')
         work.end(connection, claim)
         volume_rows.move(connection, database, row, event)
         say(connection)

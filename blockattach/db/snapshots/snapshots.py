@@ -99,7 +99,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
         _insert_metadata(connection, new_id, draft.metadata)
         if within is not None:
             within(connection, new_id)
-    log.step(LOG, 'Snapshot is asked for', snapshot_id=new_id, volume_id=volume.id)
+    log.step(LOG, 'Creating snapshot', snapshot_id=new_id, volume_id=volume.id)
     return snapshot_queries.record(values, dict(draft.metadata))
 
 
@@ -110,7 +110,7 @@ def created(database: engine.Database, claim: records.Claim) -> None:
     :raises StaleGeneration: another process went on with it; what was made must be removed
     """
     _end(database, claim, _Event.CREATED, progress=snapshots.WHOLE)
-    log.step(LOG, 'Snapshot is created', snapshot_id=claim.resource_id)
+    log.step(LOG, 'Snapshot created', snapshot_id=claim.resource_id)
 
 
 @engine.retried
@@ -118,7 +118,7 @@ def create_failed(database: engine.Database, claim: records.Claim,
                   say: work.Say = work.silent) -> None:
     """The backend could not make it. Its deletion asks the backend nevertheless."""
     _end(database, claim, _Event.CREATE_FAILED, say=say)
-    LOG.warning('Snapshot is in error%s', log.fields(snapshot_id=claim.resource_id))
+    LOG.warning('Failed to create snapshot%s', log.fields(snapshot_id=claim.resource_id))
 
 
 @engine.retried
@@ -144,7 +144,7 @@ def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_
         work.begin(connection, database, claim._replace(owner=owner),
                    lease_seconds if owner is None or deadline is None else deadline, host,
                    request_id=request_id, project_id=row.project_id, progress={'was': row.status})
-    log.step(LOG, 'Snapshot is being deleted', snapshot_id=row.id, pool=row.pool)
+    log.step(LOG, 'Deleting snapshot', snapshot_id=row.id, pool=row.pool)
     return Deleting(row.id, claim.generation, host)
 
 
@@ -152,7 +152,7 @@ def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_
 def deleted(database: engine.Database, claim: records.Claim) -> None:
     """The backend has removed it: the row becomes history."""
     _end(database, claim, _Event.DELETED)
-    log.step(LOG, 'Snapshot is gone', snapshot_id=claim.resource_id)
+    log.step(LOG, 'Snapshot deleted', snapshot_id=claim.resource_id)
 
 
 @engine.retried
@@ -169,7 +169,7 @@ def deleted_with(database: engine.Database, claim: records.Claim, snapshot_id: s
         work.read(connection, claim)
         row = snapshot_rows.lock(connection, snapshot_id)
         snapshot_rows.move(connection, database, row, _Event.DELETED)
-    log.step(LOG, 'Snapshot is gone with its volume', snapshot_id=snapshot_id)
+    log.step(LOG, 'Snapshot deleted with volume', snapshot_id=snapshot_id)
 
 
 @engine.retried
@@ -177,7 +177,7 @@ def delete_failed(database: engine.Database, claim: records.Claim,
                   say: work.Say = work.silent) -> None:
     """The backend refused for good to remove it."""
     _end(database, claim, _Event.DELETE_FAILED, say=say)
-    LOG.error('Cannot remove a snapshot%s', log.fields(snapshot_id=claim.resource_id))
+    LOG.error('Failed to delete snapshot%s', log.fields(snapshot_id=claim.resource_id))
 
 
 @engine.retried
@@ -192,7 +192,7 @@ def unmanage(database: engine.Database, snapshot: snapshots.Snapshot) -> None:
         volume, row = _lock_both(connection, snapshot)
         _check_usable(connection, volume, row, row.status in snapshots.UNMANAGEABLE)
         snapshot_rows.move(connection, database, row, _Event.UNMANAGE)
-    log.step(LOG, 'Snapshot is left to its backend', snapshot_id=row.id, pool=row.pool)
+    log.step(LOG, 'Snapshot unmanaged', snapshot_id=row.id, pool=row.pool)
 
 
 @engine.retried
@@ -200,7 +200,7 @@ def create_cancelled(database: engine.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """End in error a snapshot that no process makes."""
     _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED, say=say)
-    LOG.warning('Making of a snapshot is cancelled%s', log.fields(snapshot_id=found.resource_id))
+    LOG.warning('Snapshot creation cancelled%s', log.fields(snapshot_id=found.resource_id))
 
 
 @engine.retried
@@ -211,7 +211,7 @@ def manage_cancelled(database: engine.Database, found: records.Work,
     :raises Conflict: one has
     """
     _end(database, found.claim, _Event.CREATE_FAILED, unbegun=True, say=say)
-    LOG.warning('Snapshot is not managed%s', log.fields(snapshot_id=found.resource_id))
+    LOG.warning('Snapshot manage cancelled%s', log.fields(snapshot_id=found.resource_id))
 
 
 @engine.retried
@@ -223,7 +223,7 @@ def delete_cancelled(database: engine.Database, found: records.Work,
     """
     _end(database, found.claim, _Event.DELETE_CANCELLED,
          snapshots.settled(found.progress['was']), unbegun=True, say=say)
-    LOG.warning('Removal of a snapshot is cancelled%s', log.fields(snapshot_id=found.resource_id))
+    LOG.warning('Snapshot deletion cancelled%s', log.fields(snapshot_id=found.resource_id))
 
 
 @engine.retried
@@ -258,7 +258,8 @@ def reset_status(database: engine.Database, snapshot: snapshots.Snapshot,
         row = _lock_idle(connection, snapshot)
         if not row.progress and status is _Status.AVAILABLE:
             raise errors.InvalidSnapshot(
-                reason=f'snapshot {row.id} was never made, so its status cannot be {status}.')
+                reason=f'Snapshot {row.id} was never created on a backend, so the status cannot '
+                       f'be reset to {status}.')
         snapshot_rows.move(connection, database, row, _Event.RESET, status, status_reset=True)
 
 
@@ -355,7 +356,7 @@ def _end(database: engine.Database, claim: records.Claim, event: _Event,
             raise errors.StaleGeneration(noun='snapshot', id=claim.resource_id,
                                          generation=claim.generation)
         if work.read(connection, claim).attempts and unbegun:
-            raise errors.Conflict(reason=f'cannot cancel {claim.name}: it has begun')
+            raise errors.Conflict(reason=f'cannot cancel {claim.name}: the operation has started')
         work.end(connection, claim)
         snapshot_rows.move(connection, database, row, event, chosen, **values)
         say(connection)
@@ -393,7 +394,8 @@ def _check_usable(connection: sa.Connection, volume: Any, row: Any, status_allow
                                             'Snapshot must not be part of a group.')
     if volume.own_status in (_Own.DELETING, _Own.REVERTING):
         raise errors.InvalidSnapshot(
-            reason=f'snapshot {row.id} is held by its volume, which is {volume.own_status}.')
+            reason=f'Volume {volume.id} of snapshot {row.id} is {volume.own_status}. Retry when '
+                   f'the operation has finished.')
     snapshot_rows.check_unused(connection, row.id)
 
 

@@ -34,7 +34,7 @@ def change(database: engine.Database, project_id: str, type_id: str) -> None:
             except db_exception.DBDuplicateEntry as exc:
                 # Another request was faster: the whole verb again, which finds the row.
                 raise db_exception.RetryRequest(exc) from exc
-    log.step(LOG, 'Project has a default volume type', project_id=project_id,
+    log.step(LOG, 'Default volume type set for project', project_id=project_id,
              volume_type_id=type_id)
 
 
@@ -43,7 +43,7 @@ def remove(database: engine.Database, project_id: str) -> None:
     """Let a project have the type that is configured; one that does already is left as it is."""
     with database.writer() as connection:
         connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
-    log.step(LOG, 'Project has no default volume type', project_id=project_id)
+    log.step(LOG, 'Default volume type removed from project', project_id=project_id)
 
 
 def get(database: engine.Database, project_id: str) -> records.DefaultType:

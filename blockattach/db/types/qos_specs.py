@@ -45,7 +45,7 @@ def create(database: engine.Database, name: str, consumer: str,
             made = _read(connection, specs_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.QosSpecsExist(name=name) from error
-    log.step(LOG, 'QoS specs are made', qos_specs_id=specs_id, name=name)
+    log.step(LOG, 'QoS specs created', qos_specs_id=specs_id, name=name)
     return made
 
 
@@ -87,7 +87,7 @@ def update(database: engine.Database, specs_id: str, consumer: str | None,
         found = _lock(connection, specs_id)
         _store(connection, database, specs_id, consumer=consumer or found.consumer,
                specs=rows.to_json({**found.specs, **changes}))
-    log.step(LOG, 'QoS specs are changed', qos_specs_id=specs_id, keys=','.join(sorted(changes)))
+    log.step(LOG, 'QoS specs updated', qos_specs_id=specs_id, keys=','.join(sorted(changes)))
 
 
 @engine.retried
@@ -105,7 +105,7 @@ def delete_keys(database: engine.Database, specs_id: str, keys: Iterable[str]) -
                 raise errors.QosSpecsKeyNotFound(qos_specs_id=specs_id, key=key)
         _store(connection, database, specs_id, specs=rows.to_json(
             {key: value for key, value in found.specs.items() if key not in removed}))
-    log.step(LOG, 'Keys of QoS specs are removed', qos_specs_id=specs_id,
+    log.step(LOG, 'QoS specs keys deleted', qos_specs_id=specs_id,
              keys=','.join(sorted(removed)))
 
 
@@ -124,7 +124,7 @@ def delete(database: engine.Database, specs_id: str, force: bool = False) -> Non
         _take(connection, database, specs_id)
         _store(connection, database, specs_id, live_name=None, deleted=True,
                deleted_at=database.clock.utcnow())
-    log.step(LOG, 'QoS specs are deleted', qos_specs_id=specs_id)
+    log.step(LOG, 'QoS specs deleted', qos_specs_id=specs_id)
 
 
 def types(database: engine.Database, specs_id: str) -> list[records.Limited]:
@@ -155,7 +155,7 @@ def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
         if present is None:
             connection.execute(_types.update().where(_types.c.id == type_id).values(
                 qos_specs_id=specs_id, updated_at=database.clock.utcnow()))
-    log.step(LOG, 'QoS specs are associated with a volume type', qos_specs_id=specs_id,
+    log.step(LOG, 'QoS specs associated with volume type', qos_specs_id=specs_id,
              volume_type_id=type_id)
 
 
@@ -172,7 +172,7 @@ def disassociate(database: engine.Database, specs_id: str, type_id: str | None =
         if type_id is not None:
             volume_types.lock(connection, type_id)
         _take(connection, database, specs_id, type_id)
-    log.step(LOG, 'QoS specs are disassociated from volume types', qos_specs_id=specs_id,
+    log.step(LOG, 'QoS specs disassociated from volume types', qos_specs_id=specs_id,
              volume_type_id=type_id or 'all')
 
 

@@ -33,7 +33,7 @@ def add(database: engine.Database, type_id: str, project_id: str) -> None:
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeAccessExists(
             volume_type_id=type_id, project_id=project_id) from error
-    log.step(LOG, 'Project may use a volume type', volume_type_id=type_id, project_id=project_id)
+    log.step(LOG, 'Volume type access added', volume_type_id=type_id, project_id=project_id)
 
 
 @engine.retried
@@ -51,7 +51,7 @@ def remove(database: engine.Database, type_id: str, project_id: str) -> None:
         if done.rowcount != 1:
             raise errors.VolumeTypeAccessNotFound(
                 volume_type_id=type_id, project_id=project_id)
-    log.step(LOG, 'Project may no longer use a volume type', volume_type_id=type_id,
+    log.step(LOG, 'Volume type access removed', volume_type_id=type_id,
              project_id=project_id)
 
 

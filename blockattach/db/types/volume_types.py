@@ -80,7 +80,7 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
             made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
-    log.step(LOG, 'Volume type is made', volume_type_id=type_id, name=name)
+    log.step(LOG, 'Volume type created', volume_type_id=type_id, name=name)
     return made
 
 
@@ -186,7 +186,7 @@ def update(database: engine.Database, type_id: str, name: str | None = None,
             made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
         raise errors.VolumeTypeExists(name=name) from error
-    log.step(LOG, 'Volume type is changed', volume_type_id=type_id)
+    log.step(LOG, 'Volume type updated', volume_type_id=type_id)
     return made
 
 
@@ -221,7 +221,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
         quotas.forget_type(connection, type_id)
         _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
                deleted_at=database.clock.utcnow())
-    log.step(LOG, 'Volume type is deleted', volume_type_id=type_id)
+    log.step(LOG, 'Volume type deleted', volume_type_id=type_id)
 
 
 @engine.retried
@@ -239,7 +239,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
         volume_type.check_specs(read(connection, type_id).extra_specs)
-    log.step(LOG, 'Extra specs of a volume type are set', volume_type_id=type_id,
+    log.step(LOG, 'Volume type extra specs updated', volume_type_id=type_id,
              keys=','.join(sorted(specs)))
 
 
@@ -258,7 +258,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
         if done.rowcount != 1:
             raise errors.ExtraSpecNotFound(volume_type_id=type_id, key=key)
         _touch(connection, database, type_id)
-    log.step(LOG, 'Extra spec of a volume type is removed', volume_type_id=type_id, key=key)
+    log.step(LOG, 'Volume type extra spec deleted', volume_type_id=type_id, key=key)
 
 
 @engine.retried
@@ -282,7 +282,7 @@ def create_encryption(database: engine.Database, type_id: str, provider: str,
             key_size=key_size, created_at=database.clock.utcnow()))
         made = read(connection, type_id).encryption
         assert made is not None
-    log.step(LOG, 'Volume type is encrypted', volume_type_id=type_id)
+    log.step(LOG, 'Volume type encryption created', volume_type_id=type_id)
     return made
 
 
@@ -299,7 +299,7 @@ def update_encryption(database: engine.Database, type_id: str, encryption_id: st
     """
     _change_encryption(database, type_id, encryption_id, 'update',
                        updated_at=database.clock.utcnow(), **changes)
-    log.step(LOG, 'Encryption of a volume type is changed', volume_type_id=type_id,
+    log.step(LOG, 'Volume type encryption updated', volume_type_id=type_id,
              keys=','.join(sorted(changes)))
 
 
@@ -314,7 +314,7 @@ def delete_encryption(database: engine.Database, type_id: str,
     :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
     """
     _change_encryption(database, type_id, encryption_id, 'delete', **_ended(database))
-    log.step(LOG, 'Encryption of a volume type is deleted', volume_type_id=type_id)
+    log.step(LOG, 'Volume type encryption deleted', volume_type_id=type_id)
 
 
 def lock(connection: sa.Connection, type_id: str) -> None:

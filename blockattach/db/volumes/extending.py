@@ -57,7 +57,7 @@ def start(database: engine.Database, volume: records.Judged, new_size: int, expe
         work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
                    request_id=request_id, project_id=row.project_id,
                    progress={'new_size': new_size})
-    log.step(LOG, 'Volume is to be larger', volume_id=volume_id, size_gb=new_size)
+    log.step(LOG, 'Extending volume', volume_id=volume_id, size_gb=new_size)
     return int(row.generation) + 1
 
 
@@ -95,7 +95,7 @@ def refused(database: engine.Database, volume_id: str, generation: int,
         work.end_unbegun(connection, extension(volume_id, generation))
         volume_rows.move(connection, database, row, _Event.EXTEND_REFUSED)
         say(connection)
-    LOG.warning('Volume keeps its size%s', log.fields(volume_id=volume_id, pool=row.pool))
+    LOG.warning('Volume extend cancelled%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
 @engine.retried
@@ -121,7 +121,7 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
             work.replace(connection, database, notification(volume_id, held.owner),
                          notify_seconds or work.PASSED, found.host, request_id=found.request_id,
                          project_id=row.project_id)
-    log.step(LOG, 'Volume is larger', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Volume extended', volume_id=volume_id, pool=row.pool)
     return notification(volume_id, held.owner) if using else None
 
 
@@ -139,7 +139,7 @@ def failed(database: engine.Database, held: records.Claim,
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.EXTEND_FAILED)
         say(connection)
-    LOG.error('Cannot extend a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+    LOG.error('Failed to extend volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
 def cancelled(database: engine.Database, found: records.Work,
@@ -152,7 +152,8 @@ def cancelled(database: engine.Database, found: records.Work,
     try:
         refused(database, volume.id, volume.generation, say)
     except errors.StaleGeneration as exc:
-        raise errors.Conflict(reason='cannot cancel volume.extend: it has begun') from exc
+        raise errors.Conflict(
+            reason='cannot cancel volume.extend: the operation has started') from exc
 
 
 def notify_cancelled(database: engine.Database, found: records.Work,

@@ -72,7 +72,7 @@ def start(database: engine.Database, draft: Draft,
             connection.execute(models.volume_metadata.insert(), [
                 {'volume_id': volume_id, 'key': key, 'value': value}
                 for key, value in draft.metadata.items()])
-    log.step(LOG, 'Volume is to be managed', volume_id=volume_id, pool=draft.pool)
+    log.step(LOG, 'Managing volume', volume_id=volume_id, pool=draft.pool)
     return rows.made_volume(row, draft.kind, draft.metadata)
 
 
@@ -105,7 +105,7 @@ def refused(database: engine.Database, volume_id: str, generation: int,
         work.end_unbegun(connection, management(volume_id, generation))
         _leave(connection, database, row)
         say(connection)
-    LOG.warning('Volume is not managed%s', log.fields(volume_id=volume_id, pool=row.pool))
+    LOG.warning('Volume manage cancelled%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
 @engine.retried
@@ -143,7 +143,7 @@ def managed(database: engine.Database, held: records.Claim) -> None:
         work.end(connection, held)
         volume_rows.move(connection, database, row, _Event.MANAGED, **claims.NONE,
                          size_gb=row.claimed_gb, shared_targets=False)
-    log.step(LOG, 'Volume is available', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Volume managed', volume_id=volume_id, pool=row.pool)
 
 
 @engine.retried
@@ -160,7 +160,7 @@ def failed(database: engine.Database, held: records.Claim,
         work.end(connection, held)
         _leave(connection, database, row)
         say(connection)
-    LOG.error('Cannot manage a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+    LOG.error('Failed to manage volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
 def cancelled(database: engine.Database, found: records.Work,
@@ -173,7 +173,8 @@ def cancelled(database: engine.Database, found: records.Work,
     try:
         refused(database, volume.id, volume.generation, say)
     except errors.StaleGeneration as exc:
-        raise errors.Conflict(reason='cannot cancel volume.manage: it has begun') from exc
+        raise errors.Conflict(
+            reason='cannot cancel volume.manage: the operation has started') from exc
 
 
 def management(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:

@@ -27,8 +27,8 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
     """
     if row.own_status == _AVAILABLE and row.lowest_rank is not None:
         raise errors.InvalidVolume(
-            reason=f'Volume {row.id} is {row.status}: this service does not migrate volumes in '
-                   f'use yet. Detach it first.')
+            reason=f'Volume {row.id} is {row.status}. Migration of volumes in use is not '
+                   f'supported. Detach the volume first.')
     found = snapshot_rows.dependants(connection, row.id)
     if (row.own_status != _AVAILABLE or row.migration_status in volume_lifecycle.MOVING
             or row.pool is None or records.host_of(row.pool) == records.host_of(destination)
@@ -39,8 +39,8 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
                    f'host/cluster must be different than the current one')
     if found.is_copied:
         raise errors.InvalidVolume(
-            reason=f'A volume is being made of volume {row.id}: repeat the request when it is '
-                   f'there.')
+            reason=f'Another volume is being created from volume {row.id}. Retry when the '
+                   f'operation has finished.')
 
 
 def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) -> None:
@@ -57,9 +57,9 @@ def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) 
     modes = [_mode(one) for one in (own, kind)]
     if modes[0] != modes[1]:
         raise errors.InvalidVolume(
-            reason=f'Retype of a volume in use cannot change the mode of its type from '
-                   f'{modes[0]} to {modes[1]}: its attachments were admitted by it. Detach the '
-                   f'volume first.')
+            reason=f'Retype cannot change the mode of the volume type from {modes[0]} to '
+                   f'{modes[1]} while volume {row.id} is in use, because the existing attachments '
+                   f'depend on the mode. Detach the volume first.')
     if not _is_unseen(connection, row, own, kind):
         raise errors.InvalidVolume(reason=_NO_RETYPE)
 

@@ -65,7 +65,7 @@ def migrate(database: engine.Database, volume: records.Judged, destination: str,
         work.begin(connection, database, act(volume_id, 'migrate', row.generation + 1),
                    lease_seconds, request_id=request_id, project_id=row.project_id,
                    progress={'destination': destination})
-    log.step(LOG, 'Volume is to be migrated', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Migrating volume', volume_id=volume_id, pool=row.pool)
     return int(row.generation) + 1
 
 
@@ -96,7 +96,7 @@ def retype(database: engine.Database, volume: records.Judged, wanted: Retyping,
                        'type_id': wanted.kind.id, 'specs': dict(wanted.kind.extra_specs),
                        'encrypted': wanted.kind.encryption is not None,
                        'moves': wanted.may_move and move_rules.may_leave(connection, row)})
-    log.step(LOG, 'Volume is to have another type', volume_id=volume_id,
+    log.step(LOG, 'Retyping volume', volume_id=volume_id,
              volume_type_id=wanted.kind.id)
     return int(row.generation) + 1
 
@@ -153,7 +153,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
                          **claims.withdraw(connection, database, row))
         work.place_again(connection, mine, lease_seconds, progress)
         say(connection)
-    LOG.warning('Volume waits for a pool to go to%s',
+    LOG.warning('Rescheduling volume migration or retype%s',
                 log.fields(volume_id=volume_id, pool=row.claimed_pool))
     return generation + 1
 
@@ -172,7 +172,7 @@ def refused(database: engine.Database, volume_id: str, generation: int | None = 
         work.end_unbegun(connection, act(volume_id, _verb(row), row.generation))
         _end(connection, database, row, **_shown(row, 'error'))
         say(connection)
-    LOG.warning('Volume stays what it is, and where it is%s',
+    LOG.warning('Volume migration or retype cancelled%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
 
 
@@ -196,7 +196,7 @@ def moved(database: engine.Database, held: records.Claim) -> None:
         _end(connection, database, row, **values, **claims.NONE, pool=row.claimed_pool,
              service_uuid=progress.get('service_uuid'), migration_status='success')
         claims.leave(connection, database, volume_id, row.pool)
-    log.step(LOG, 'Volume is on another backend', volume_id=volume_id, pool=row.claimed_pool)
+    log.step(LOG, 'Volume migrated', volume_id=volume_id, pool=row.claimed_pool)
 
 
 @engine.retried
@@ -214,7 +214,7 @@ def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
         work.end_unbegun(connection, mine)
         assert kind is not None
         _end(connection, database, row, **volume_types.columns_of(kind))
-    log.step(LOG, 'Volume has another type', volume_id=volume_id, volume_type_id=kind.id)
+    log.step(LOG, 'Volume retyped', volume_id=volume_id, volume_type_id=kind.id)
     return generation + 1
 
 
@@ -227,7 +227,8 @@ def cancelled(database: engine.Database, found: records.Work,
     try:
         refused(database, found.resource_id, say=say)
     except errors.StaleGeneration as exc:
-        raise errors.Conflict(reason=f'cannot cancel {found.claim.name}: it has begun') from exc
+        raise errors.Conflict(
+            reason=f'cannot cancel {found.claim.name}: the operation has started') from exc
 
 
 def act(volume_id: str, verb: str, generation: int, owner: str | None = None) -> records.Claim:

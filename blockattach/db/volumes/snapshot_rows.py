@@ -126,8 +126,8 @@ def keep_cached(connection: sa.Connection, volume_id: str) -> None:
     found = dependants(connection, volume_id)
     if found.is_cached and found.is_copied:
         raise errors.InvalidVolume(
-            reason=f'Volume {volume_id} is a cached image that a volume is being made of: repeat '
-                   f'the request later.')
+            reason=f'Volume {volume_id} is a cached image, and another volume is being created '
+                   f'from the image. Retry when the operation has finished.')
 
 
 def delete_with(connection: sa.Connection, database: engine.Database, volume_id: str, force: bool,
@@ -143,9 +143,9 @@ def delete_with(connection: sa.Connection, database: engine.Database, volume_id:
     for row in found:
         if project_id not in (None, row.project_id):
             # The message must not name a snapshot of another project.
-            raise errors.InvalidSnapshot(reason='a snapshot is of another project')
+            raise errors.InvalidSnapshot(reason='A snapshot belongs to another project.')
         if not force and row.status not in snapshots.DELETABLE:
-            raise errors.InvalidSnapshot(reason=f'{row.id} is {row.status}')
+            raise errors.InvalidSnapshot(reason=f'Snapshot {row.id} is {row.status}.')
         check_unused(connection, row.id)
     for row in found:
         work.end(connection, work_on(row.id, row.generation))
@@ -189,10 +189,10 @@ def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
     """
     at_work = work.find(connection, 'snapshot', snapshot_id)
     if at_work is not None and at_work.verb == 'manage':
-        raise errors.InvalidSnapshot(reason=f'snapshot {snapshot_id} is being managed.')
+        raise errors.InvalidSnapshot(reason=f'Snapshot {snapshot_id} is being managed.')
     if sources.is_snapshot_copied(connection, snapshot_id):
         raise errors.InvalidSnapshot(
-            reason=f'a volume is being made from snapshot {snapshot_id}.')
+            reason=f'A volume is being created from snapshot {snapshot_id}.')
 
 
 def work_on(snapshot_id: str, generation: int, verb: str = 'delete',

@@ -61,7 +61,8 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
         row = volume_rows.lock_judged(connection, source)
         if row.own_status == volume_lifecycle.OwnStatus.MIGRATING:
             raise errors.InvalidVolume(
-                reason=f'Volume {row.id} is being migrated: repeat the request when it is there.')
+                reason=f'Volume {row.id} is being migrated. Retry when the migration has '
+                       f'finished.')
         volume_rows.claim(connection, row)
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:

@@ -31,7 +31,8 @@ def check_unknown(database: engine.Database, name: str, noun: str) -> None:
     """
     by_name = managing.ids([name], noun)
     if live_ids(database, by_name.values(), noun):
-        raise errors.BackendRefused(reason=f'{name} is managed already, as {noun} {by_name[name]}')
+        raise errors.BackendRefused(
+            reason=f'{name} is already managed as {noun} {by_name[name]}')
 
 
 def live_ids(database: engine.Database, ids: Collection[str], noun: str) -> set[str]:

@@ -48,7 +48,7 @@ def start(database: engine.Database, volume: records.Judged, lease_seconds: floa
         work.begin(connection, database, wanted, lease_seconds, records.host_of(row.pool),
                    request_id=request_id, project_id=row.project_id,
                    progress={'was': row.own_status})
-    log.step(LOG, 'Volume is to be left to its backend', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Unmanaging volume', volume_id=volume_id, pool=row.pool)
     return wanted
 
 
@@ -65,7 +65,7 @@ def unmanaged(database: engine.Database, held: records.Claim) -> None:
         work.end(connection, held)
         volume_rows.release(connection, row)
         volume_rows.remove(connection, database, row, _Event.UNMANAGED)
-    log.step(LOG, 'Volume is left to its backend', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Volume unmanaged', volume_id=volume_id, pool=row.pool)
 
 
 @engine.retried
@@ -76,7 +76,7 @@ def failed(database: engine.Database, held: records.Claim,
     :raises StaleGeneration: another process went on with it
     """
     _keep(database, held, say)
-    LOG.error('Cannot leave a volume to its backend%s', log.fields(volume_id=held.resource_id))
+    LOG.error('Failed to unmanage volume%s', log.fields(volume_id=held.resource_id))
 
 
 @engine.retried
@@ -87,7 +87,7 @@ def cancelled(database: engine.Database, found: records.Work,
     :raises Conflict: its backend may have begun
     """
     if found.attempts:
-        raise errors.Conflict(reason='cannot cancel volume.unmanage: it has begun')
+        raise errors.Conflict(reason='cannot cancel volume.unmanage: the operation has started')
     _keep(database, found.claim, say)
 
 

@@ -81,7 +81,7 @@ def begin_download(database: engine.Database, claim: records.Claim) -> records.C
         volume_rows.move(connection, database, row, _Event.DOWNLOAD, shared_targets=False)
         work.change(connection, claim, verb=next_claim.verb, generation=next_claim.generation,
                     attempts=1)
-    log.step(LOG, 'Volume is being filled from an image', volume_id=claim.resource_id)
+    log.step(LOG, 'Downloading image to volume', volume_id=claim.resource_id)
     return next_claim
 
 
@@ -101,7 +101,7 @@ def downloaded(database: engine.Database, claim: records.Claim) -> None:
                          shared_targets=False)
         _keep_metadata(connection, row.id, image)
         work.end(connection, claim)
-    log.step(LOG, 'Volume has the bytes of an image', volume_id=claim.resource_id,
+    log.step(LOG, 'Image downloaded to volume', volume_id=claim.resource_id,
              image_id=image.id)
 
 
@@ -120,7 +120,7 @@ def cloned(database: engine.Database, claim: records.Claim) -> None:
                          shared_targets=False, source_volid=None)
         _keep_metadata(connection, row.id, image)
         work.end(connection, claim)
-    log.step(LOG, 'Volume is made of a cached image', volume_id=claim.resource_id,
+    log.step(LOG, 'Volume created from cached image', volume_id=claim.resource_id,
              image_id=image.id, source_volid=row.source_volid)
 
 
@@ -138,7 +138,7 @@ def download_failed(database: engine.Database, claim: records.Claim,
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.DOWNLOAD_FAILED)
         say(connection)
-    LOG.warning('Volume is in error%s', log.fields(volume_id=claim.resource_id))
+    LOG.warning('Failed to download image to volume%s', log.fields(volume_id=claim.resource_id))
 
 
 def download_cancelled(database: engine.Database, found: records.Work,
@@ -178,7 +178,7 @@ def start_reimage(database: engine.Database, volume: records.Judged, image: imag
         snapshot_rows.keep_cached(connection, volume_id)
         begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
                        request_id, progress_of(image))
-    log.step(LOG, 'Volume is to have the bytes of another image', volume_id=volume_id,
+    log.step(LOG, 'Reimaging volume', volume_id=volume_id,
              image_id=image.id)
     return begun
 
@@ -203,7 +203,7 @@ def start_upload(database: engine.Database, volume: records.Judged, image: image
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}')
         begun = _begin(connection, database, row, 'upload', _Event.UPLOAD, seconds, request_id,
                        progress_of(image))
-    log.step(LOG, 'Volume is being uploaded', volume_id=volume_id, image_id=image.id)
+    log.step(LOG, 'Uploading volume to image', volume_id=volume_id, image_id=image.id)
     return begun
 
 
@@ -220,7 +220,7 @@ def uploaded(database: engine.Database, claim: records.Claim,
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.UPLOADED)
         say(connection)
-    log.step(LOG, 'Upload of a volume has ended', volume_id=claim.resource_id)
+    log.step(LOG, 'Volume upload to image finished', volume_id=claim.resource_id)
 
 
 def upload_cancelled(database: engine.Database, found: records.Work,

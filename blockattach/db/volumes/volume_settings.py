@@ -46,7 +46,7 @@ def update(database: engine.Database, volume: records.Judged, values: Mapping[st
         if metadata is not None:
             _replace(connection, models.volume_metadata, volume_id, metadata)
         changed = volume_queries.read(connection, volume_id)
-    log.step(LOG, 'Volume is updated', volume_id=volume_id,
+    log.step(LOG, 'Volume updated', volume_id=volume_id,
              keys=','.join([*values, *(['metadata'] if metadata else [])]))
     return changed
 

@@ -117,7 +117,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
             made = rows.made_volume(row, draft.kind, draft.metadata)
         else:
             made = volume_queries.read(connection, volume_id, unused=True)
-    log.step(LOG, 'Volume is asked for', volume_id=volume_id, size_gb=draft.size_gb)
+    log.step(LOG, 'Creating volume', volume_id=volume_id, size_gb=draft.size_gb)
     return made
 
 
@@ -172,7 +172,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
             work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
         say(connection)
-    LOG.warning('Volume waits for a pool again%s',
+    LOG.warning('Rescheduling volume creation%s',
                 log.fields(volume_id=volume_id, pool=row.pool))
     return generation + 1
 
@@ -196,7 +196,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
             volume_rows.move(connection, database, row, _Event.CREATED,
                              shared_targets=shared_targets)
         work.end(connection, creation(volume_id, generation, owner))
-    log.step(LOG, 'Volume is created', volume_id=volume_id)
+    log.step(LOG, 'Volume created', volume_id=volume_id)
 
 
 @engine.retried
@@ -211,7 +211,7 @@ def failed(database: engine.Database, volume_id: str, generation: int,
                          service_uuid=None)
         work.end(connection, creation(volume_id, generation))
         say(connection)
-    LOG.warning('Volume is in error%s', log.fields(volume_id=volume_id))
+    LOG.warning('Failed to create volume%s', log.fields(volume_id=volume_id))
 
 
 @engine.retried
@@ -257,7 +257,7 @@ def start_delete(database: engine.Database, volume: records.Judged, lease_second
                            'was': volume_lifecycle.WITHOUT_WORK.get(row.own_status,
                                                                     row.own_status),
                            'snapshots': snapshots})
-    log.step(LOG, 'Volume is being deleted', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Deleting volume', volume_id=volume_id, pool=row.pool)
     return Deleting(volume_id, row.generation + 1, own_status, host)
 
 
@@ -273,7 +273,7 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
         work.end(connection, deletion(volume_id, generation, owner))
         volume_rows.release(connection, row)
         volume_rows.remove(connection, database, row, _Event.DELETED)
-    log.step(LOG, 'Volume is gone', volume_id=volume_id, pool=row.pool)
+    log.step(LOG, 'Volume deleted', volume_id=volume_id, pool=row.pool)
 
 
 @engine.retried
@@ -289,7 +289,7 @@ def delete_failed(database: engine.Database, volume_id: str, generation: int,
             snapshot_rows.cannot_delete_with(connection, database, volume_id)
         volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
         say(connection)
-    LOG.error('Cannot remove a volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+    LOG.error('Failed to delete volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
 def create_cancelled(database: engine.Database, found: records.Work,
@@ -299,7 +299,8 @@ def create_cancelled(database: engine.Database, found: records.Work,
     :raises Conflict: a backend may have begun it
     """
     if found.host is not None:
-        raise errors.Conflict(reason=f'cannot cancel volume.create: {found.host} has begun it')
+        raise errors.Conflict(
+            reason=f'cannot cancel volume.create: the operation has started on {found.host}')
     volume = volume_queries.get_bare(database, found.resource_id)
     failed(database, volume.id, volume.generation, say)
 
@@ -316,7 +317,7 @@ def delete_cancelled(database: engine.Database, found: records.Work,
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
         now = work.read(connection, found.claim)
         if now.attempts:
-            raise errors.Conflict(reason='cannot cancel volume.delete: it has begun')
+            raise errors.Conflict(reason='cannot cancel volume.delete: the operation has started')
         work.end(connection, found.claim)
         progress = rows.from_json(now.progress)
         if progress.get('snapshots'):
@@ -324,7 +325,7 @@ def delete_cancelled(database: engine.Database, found: records.Work,
         volume_rows.move(connection, database, row, _Event.DELETE_CANCELLED,
                          _Own(progress['was']))
         say(connection)
-    LOG.warning('Removal of a volume is cancelled%s', log.fields(volume_id=volume_id))
+    LOG.warning('Volume deletion cancelled%s', log.fields(volume_id=volume_id))
 
 
 def cleanup_cancelled(database: engine.Database, found: records.Work,

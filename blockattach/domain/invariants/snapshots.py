@@ -16,10 +16,10 @@ def _snapshots_have_a_volume(facts: observed.Facts) -> Iterator[_Found]:
     for row in facts.snapshots:
         volume = volumes.get(row.volume_id)
         if volume is None:
-            yield _Found(row.volume_id, None, f'is gone, and has snapshot {row.id}')
+            yield _Found(row.volume_id, None, f'is deleted but has snapshot {row.id}')
         elif row.pool != volume.pool:
             yield _Found(volume.id, None,
-                         f'is on {volume.pool}, and its snapshot {row.id} on {row.pool}')
+                         f'is on {volume.pool} but snapshot {row.id} is on {row.pool}')
 
 
 def _they_go_before_their_volume(facts: observed.Facts) -> Iterator[_Found]:
@@ -27,12 +27,12 @@ def _they_go_before_their_volume(facts: observed.Facts) -> Iterator[_Found]:
     for row in facts.snapshots:
         if row.volume_id in going and row.status != _Status.DELETING:
             yield _Found(row.volume_id, None,
-                         f'is being removed, and its snapshot {row.id} is {row.status}')
+                         f'is being deleted but snapshot {row.id} is {row.status}')
 
 
 INVARIANTS = (
-    observed.Row('snapshots_have_a_volume', 'P4', 'The volume of a snapshot is there, on the same '
+    observed.Row('snapshots_have_a_volume', 'P4', 'The volume of a snapshot exists on the same '
                  'pool.', _Severity.DATA, False, observed.ASK, _snapshots_have_a_volume),
-    observed.Row('snapshots_go_first', 'P4', 'A volume is removed only with all its snapshots.',
+    observed.Row('snapshots_go_first', 'P4', 'A volume is deleted only with all its snapshots.',
                  _Severity.SERVICE, False, observed.ASK, _they_go_before_their_volume),
 )

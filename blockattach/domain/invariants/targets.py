@@ -34,7 +34,7 @@ def _every_user_is_granted(facts: observed.Facts) -> Iterator[_Found]:
             continue
         if (row.volume_id, row.initiator) not in actual:
             yield _Found(row.volume_id, row.id,
-                         f'is {row.state}, and {row.initiator} has no grant at the target')
+                         f'is {row.state} but {row.initiator} has no grant at the target')
 
 
 def _nobody_else_is_granted(facts: observed.Facts) -> Iterator[_Found]:
@@ -42,8 +42,8 @@ def _nobody_else_is_granted(facts: observed.Facts) -> Iterator[_Found]:
     for pair, grant in sorted(_actual(facts).items()):
         if pair not in wanted and pair not in facts.busy:
             yield _Found(grant.volume_id, None,
-                         f'{grant.initiator} has a grant at the target ({grant.mode}), and no '
-                         f'attachment wants it')
+                         f'{grant.initiator} has a grant at the target ({grant.mode}) but no '
+                         f'attachment')
 
 
 def _modes_are_enforced(facts: observed.Facts) -> Iterator[_Found]:
@@ -54,8 +54,8 @@ def _modes_are_enforced(facts: observed.Facts) -> Iterator[_Found]:
         if grant is None or pair in facts.busy:
             continue
         if grant.mode != mode:
-            yield _Found(grant.volume_id, None, f'the grant of {grant.initiator} is {grant.mode}; '
-                         f'its attachments want {mode}')
+            yield _Found(grant.volume_id, None, f'the grant of {grant.initiator} is {grant.mode} '
+                         f'but the attachments require {mode}')
         elif not grant.intact or grant.account not in (None, accounts.get(pair)):
             yield _Found(grant.volume_id, None, f'the grant of {grant.initiator} is incomplete or '
                          f'has another credential')
@@ -72,7 +72,7 @@ def _one_host_writes(facts: observed.Facts) -> Iterator[_Found]:
         found = writers.get(volume.id, set())
         declared = {name for row in live.get(volume.id, ()) for name in row.initiators}
         if not volume.multiattach and len(found) > 1 and not found <= declared:
-            yield _Found(volume.id, None, 'is not shared, and several hosts can write: '
+            yield _Found(volume.id, None, 'is not multiattach but several hosts can write: '
                          + ', '.join(sorted(found)))
 
 
@@ -80,20 +80,20 @@ def _nothing_deleted_is_exported(facts: observed.Facts) -> Iterator[_Found]:
     known = {volume.id for volume in facts.volumes if not volume.deleted}
     for target in facts.targets:
         for volume_id in sorted(target.exported - known):
-            yield _Found(volume_id, None, f'the target of {target.host} offers a volume that is '
-                         f'gone')
+            yield _Found(volume_id, None, f'the target of {target.host} exports a deleted volume')
 
 
 INVARIANTS = (
-    observed.Row('one_host_writes', 'P3', 'A plain volume has one host with write access at the '
-                 'target, or two that one server moves between.',
+    observed.Row('one_host_writes', 'P3', 'A volume without multiattach has one host with write '
+                 'access at the target, or two during a migration of the server.',
                  _Severity.DATA, True, observed.RECONCILE, _one_host_writes),
     observed.Row('nobody_else_is_granted', 'P7', 'Each grant at the target has an attachment.',
                  _Severity.DATA, True, observed.RECONCILE, _nobody_else_is_granted),
     observed.Row('modes_are_enforced', 'P5', 'Each grant at the target has the mode of its '
-                 'attachments, and its own credential.',
+                 'attachments and its own credential.',
                  _Severity.DATA, True, observed.RECONCILE, _modes_are_enforced),
-    observed.Row('every_user_is_granted', 'P4', 'Each connected or attached row has its grant.',
+    observed.Row('every_user_is_granted', 'P4', 'Each connected or attached attachment has '
+                 'a grant.',
                  _Severity.SERVICE, False, observed.RECONCILE, _every_user_is_granted),
     observed.Row('nothing_deleted_is_exported', 'P7', 'A target exports no deleted volume.',
                  _Severity.ACCOUNT, True, observed.RECONCILE, _nothing_deleted_is_exported),

@@ -12,10 +12,10 @@ _AWAITING = volume_lifecycle.OwnStatus.AWAITING_TRANSFER
 def _offers_are_there(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         if volume.own_status == _AWAITING and not volume.offered:
-            yield _Found(volume.id, None, 'awaits a transfer, and is not offered')
+            yield _Found(volume.id, None, 'is awaiting a transfer that does not exist')
 
 
 INVARIANTS = (
-    observed.Row('offers_are_there', 'P6', 'A volume that awaits a transfer is offered.',
+    observed.Row('offers_are_there', 'P6', 'A volume in status awaiting-transfer has a transfer.',
                  _Severity.SERVICE, False, observed.RESET, _offers_are_there),
 )

@@ -33,9 +33,9 @@ def _status_is_derived(facts: observed.Facts) -> Iterator[_Found]:
         if (rank, status, attach_status) != (
                 volume.lowest_rank, volume.status, volume.attach_status):
             yield _Found(volume.id, None,
-                         f'says {volume.status}, {volume.attach_status}, rank '
-                         f'{volume.lowest_rank}; its rows say {status}, {attach_status}, '
-                         f'rank {rank}')
+                         f'has status {volume.status}, {volume.attach_status}, rank '
+                         f'{volume.lowest_rank} but the attachments imply {status}, '
+                         f'{attach_status}, rank {rank}')
 
 
 def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFact],
@@ -66,28 +66,30 @@ def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
     for pool in facts.pools:
         size = placed.get(pool.name, 0)
         if size != pool.allocated_gb:
-            yield _Found(None, None, f'pool {pool.name} has given away {pool.allocated_gb} GiB; '
-                         f'its volumes have {size}')
+            yield _Found(None, None, f'pool {pool.name} has {pool.allocated_gb} GiB allocated but '
+                         f'the volumes have {size} GiB')
 
 
 def _claims_end(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         if volume.claimed_pool is not None and volume.own_status not in _CLAIMING:
-            yield _Found(volume.id, None, f'is {volume.own_status}, and has claimed '
-                         f'{volume.claimed_gb} GiB of {volume.claimed_pool}')
+            yield _Found(volume.id, None, f'is {volume.own_status} but has claimed '
+                         f'{volume.claimed_gb} GiB on {volume.claimed_pool}')
 
 
 def _source_stays(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         if volume.is_copy and volume.source_pool is None:
-            yield _Found(volume.id, None, 'is being made of what is gone, or on its way out')
+            yield _Found(volume.id, None, 'is being created from a source that is deleted or is '
+                         'being deleted')
 
 
 def _made_beside_its_source(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         host = records.host_of(volume.source_pool)
         if volume.is_copy and host is not None and volume.host not in (None, host):
-            yield _Found(volume.id, None, f'is being made on {volume.host} of what is on {host}')
+            yield _Found(volume.id, None, f'is being created on {volume.host} but the source is '
+                         f'on {host}')
 
 
 def _moves_between_backends(facts: observed.Facts) -> Iterator[_Found]:
@@ -96,26 +98,27 @@ def _moves_between_backends(facts: observed.Facts) -> Iterator[_Found]:
         moves = volume.own_status in (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
         if moves and there is not None and (volume.host or '').partition('@')[0] != \
                 there.partition('@')[0]:
-            yield _Found(volume.id, None, f'is on {volume.host}, and on its way to {there}')
+            yield _Found(volume.id, None, f'is on {volume.host} but is being migrated to {there} '
+                         f'on another host')
         if moves and there == volume.host:
-            yield _Found(volume.id, None, f'is on its way to {there}, where it is')
+            yield _Found(volume.id, None, f'is being migrated to {there}, the current backend')
 
 
 INVARIANTS = (
-    observed.Row('moves_between_backends', 'P4', 'A volume moves to another backend of the same '
-                 'host only: nothing else can copy it.', _Severity.SERVICE, False,
+    observed.Row('moves_between_backends', 'P4', 'A volume migrates only to another backend of '
+                 'the same host.', _Severity.SERVICE, False,
                  observed.RECONCILE, _moves_between_backends),
-    observed.Row('source_stays', 'P4', 'What a volume is being made of is there until the end.',
-                 _Severity.DATA, False, observed.RECONCILE, _source_stays),
-    observed.Row('made_beside_its_source', 'P2', 'A volume is made on the backend that has what '
-                 'it is made of.', _Severity.SERVICE, False, observed.RECONCILE,
+    observed.Row('source_stays', 'P4', 'The source of a volume exists until the volume is '
+                 'created.', _Severity.DATA, False, observed.RECONCILE, _source_stays),
+    observed.Row('made_beside_its_source', 'P2', 'A volume is created on the backend of its '
+                 'source.', _Severity.SERVICE, False, observed.RECONCILE,
                  _made_beside_its_source),
-    observed.Row('status_is_derived', 'P6', "A volume's status follows from its own status and "
-                 'its attachments.', _Severity.ACCOUNT, False, observed.DERIVE,
+    observed.Row('status_is_derived', 'P6', 'The status of a volume is derived from its own '
+                 'status and its attachments.', _Severity.ACCOUNT, False, observed.DERIVE,
                  _status_is_derived),
-    observed.Row('room_is_counted', 'P6', 'The allocated room of a pool is that of its volumes, '
-                 'and what their work has claimed.',
+    observed.Row('room_is_counted', 'P6', 'The allocated space of a pool is that of its volumes '
+                 'and their claims.',
                  _Severity.ACCOUNT, False, observed.COUNT, _room_is_counted),
-    observed.Row('claims_end', 'P6', 'Only a volume at work has claimed room besides.',
+    observed.Row('claims_end', 'P6', 'Only a volume with an operation in progress has a claim.',
                  _Severity.ACCOUNT, False, observed.DERIVE, _claims_end),
 )

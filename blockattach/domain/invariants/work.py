@@ -38,8 +38,8 @@ def _work_has_an_end(facts: observed.Facts) -> Iterator[_Found]:
     either = {('volume', volume.id) for volume in facts.volumes
               if volume.own_status in _MAY_BE_AT_WORK}
     for noun, resource_id in sorted((work ^ at_work) - either):
-        said = 'has work, and is not in the middle of anything' \
-            if (noun, resource_id) in work else 'is in the middle of work that has no row'
+        said = 'has a work record but no operation in progress' \
+            if (noun, resource_id) in work else 'has an operation in progress but no work record'
         yield _of_work(facts, noun, resource_id, said)
 
 
@@ -47,7 +47,7 @@ def _nothing_is_overdue(facts: observed.Facts) -> Iterator[_Found]:
     for one in facts.work:
         if one.overdue > facts.grace:
             yield _of_work(facts, one.noun, one.resource_id,
-                           f'is at {one.verb}, and its deadline passed {one.overdue:.0f} s ago')
+                           f'operation {one.verb} is {one.overdue:.0f} s past its deadline')
 
 
 def _of_work(facts: observed.Facts, noun: str, resource_id: str, said: str) -> _Found:
@@ -61,9 +61,10 @@ def _of_work(facts: observed.Facts, noun: str, resource_id: str, said: str) -> _
 
 
 INVARIANTS = (
-    observed.Row('work_has_an_end', 'P9', 'What the service works on has a deadline, and nothing '
-                 'else has.', _Severity.SERVICE, False, observed.DERIVE, _work_has_an_end),
-    observed.Row('nothing_is_overdue', 'P9', 'What the service works on ends soon after its '
-                 'deadline at the latest.',
+    observed.Row('work_has_an_end', 'P9', 'Operations in progress, and no others, have a work '
+                 'record with a deadline.', _Severity.SERVICE, False, observed.DERIVE,
+                 _work_has_an_end),
+    observed.Row('nothing_is_overdue', 'P9', 'An operation ends soon after its deadline at the '
+                 'latest.',
                  _Severity.SERVICE, True, observed.RECONCILE, _nothing_is_overdue),
 )

@@ -108,7 +108,7 @@ class FakeStore(base.VolumeStore):
             size = self._existing(name)
             if size > volume.size_gb or name.startswith(_SNAPSHOT):
                 raise errors.BackendRefused(
-                    reason=f'{name} is larger than {volume.size_gb} GiB, or no volume')
+                    reason=f'{name} is larger than {volume.size_gb} GiB or is not a volume')
             self._make_room(volume.size_gb - size)
             del self._sizes[name]
             self._sizes[volume.name] = volume.size_gb
@@ -121,7 +121,7 @@ class FakeStore(base.VolumeStore):
             size = self._existing(name)
             if size > self._existing(snapshot.volume.name) or not name.startswith(_SNAPSHOT):
                 raise errors.BackendRefused(
-                    reason=f'{name} is no snapshot of {snapshot.volume.name}')
+                    reason=f'{name} is not a snapshot of {snapshot.volume.name}')
             self._sizes[snapshot.name] = self._sizes.pop(name)
 
     @faults.faulty

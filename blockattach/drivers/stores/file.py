@@ -59,8 +59,8 @@ class FileStore(base.VolumeStore):
     def check(self) -> None:
         if ',' in self._folder:
             raise errors.ConfigurationError(
-                reason=f'volumes_dir of backend {self._settings.name} holds a comma: '
-                       f'{self._folder}; targets cannot export files from there')
+                reason=f'volumes_dir of backend {self._settings.name} contains a comma: '
+                       f'{self._folder}; set a path that targets can export files from')
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             # Done first, because the deletion may free the space that the next step needs.
@@ -69,11 +69,11 @@ class FileStore(base.VolumeStore):
         except OSError as exc:
             if exc.errno in disks.NO_ROOM and os.path.isdir(self._folder):
                 # Nothing can be made here by now; what is here is still to be served.
-                LOG.warning('Disk of a backend is full: no volume can be made on it%s',
+                LOG.warning('Cannot create volumes, disk of backend full%s',
                             log.fields(path=self._folder))
                 return
             raise errors.ConfigurationError(
-                reason=f'volumes_dir of backend {self._settings.name} cannot be used: '
+                reason=f'cannot use volumes_dir of backend {self._settings.name}: '
                        f'{self._folder}: {exc.strerror}') from exc
 
     def create(self, volume: base.StoredVolume) -> None:
@@ -123,7 +123,7 @@ class FileStore(base.VolumeStore):
     def manage(self, name: str, volume: base.StoredVolume) -> None:
         """See `base.Manage`: a raw file in the folder."""
         if name.startswith(_SNAPSHOT):
-            raise errors.BackendRefused(reason=f'{name} is no volume')
+            raise errors.BackendRefused(reason=f'{name} is not a volume')
         self._take_over(name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
@@ -141,7 +141,7 @@ class FileStore(base.VolumeStore):
             present = os.fstat(file).st_size
             if present > wanted:
                 raise errors.BackendRefused(
-                    reason=f'{volume.name} is larger than {size_gb} GiB already')
+                    reason=f'{volume.name} is already larger than {size_gb} GiB')
             if present < wanted:
                 self._make_room((wanted - present) / units.GIB)
                 with disks.translated(size_gb):
@@ -173,7 +173,7 @@ class FileStore(base.VolumeStore):
 
     def _path(self, name: str) -> str:
         if os.path.basename(name) != name or name.startswith('.'):
-            raise errors.BackendRefused(reason=f'{name!r} is not a name for a volume file')
+            raise errors.BackendRefused(reason=f'{name!r} is not a valid name of a volume file')
         return os.path.join(self._folder, name)
 
     @contextlib.contextmanager
@@ -216,7 +216,7 @@ class FileStore(base.VolumeStore):
             return
         with self._opened(name) as file:
             if not stat.S_ISREG(os.lstat(path).st_mode):
-                raise errors.BackendRefused(reason=f'{name} is no file')
+                raise errors.BackendRefused(reason=f'{name} is not a regular file')
             present = os.fstat(file).st_size
             if present > size:
                 raise errors.BackendRefused(
@@ -348,7 +348,8 @@ def _take_alone(file: int, name: str) -> None:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError as exc:
         raise errors.BackendRefused(
-            reason=f'{name} is in use, or the file system cannot tell: {exc.strerror}') from exc
+            reason=f'{name} is in use, or the file system grants no lease: '
+                   f'{exc.strerror}') from exc
 
 
 def _remove_if_abandoned(path: str, piecewise: bool = False) -> bool:
@@ -442,7 +443,7 @@ def _copy_data(source: int, copy: int, copied: base.Copied, size: int) -> None:
             if not done:
                 # Some file systems of old kernels say so instead of an error: no copy is
                 # incomplete.
-                raise OSError(errno.EIO, 'the kernel copies nothing')
+                raise OSError(errno.EIO, 'the kernel copied no data')
             start += done
         unsettled += length
         if unsettled >= disks.SETTLED:

@@ -198,6 +198,6 @@ class SingleHostTarget(FakeTarget):
             others = self.other_holders(export.volume_id, grant.initiator)
             if others:
                 raise errors.BackendRefused(
-                    reason=f'{export.name} is in use by {others[0]}, and this target admits one '
+                    reason=f'{export.name} is in use by {others[0]}, and the target supports one '
                            f'initiator at a time')
             return super().grant(export, grant)

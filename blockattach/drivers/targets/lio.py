@@ -44,8 +44,8 @@ class LioTarget(base.ExportTarget):
         settings = self._settings
         if not _PREFIX.fullmatch(settings.target_prefix):
             raise errors.ConfigurationError(
-                reason=f'target_prefix = {settings.target_prefix} does not begin an iSCSI name in '
-                       f'lower case (iqn.2010-10.org.openstack:)')
+                reason=f'target_prefix = {settings.target_prefix} is not the beginning of a '
+                       f'lower-case iSCSI name, such as iqn.2010-10.org.openstack:')
         if settings.mutual_chap_username and len(settings.mutual_chap_password) not in _SECRET:
             raise errors.ConfigurationError(
                 reason='mutual_chap_password must have 12 to 255 characters')
@@ -67,8 +67,8 @@ class LioTarget(base.ExportTarget):
         if len(credential.password) not in _SECRET or _NUMBER.match(credential.username):
             raise errors.BackendRefused(
                 reason=f'the CHAP secret of {grant.initiator} must have 12 to 255 characters, and '
-                       f'its name must not begin with 0x or 0b: detach and attach again to get '
-                       f'another one')
+                       f'its user name must not begin with 0x or 0b; detach and attach the '
+                       f'volume again to get another secret')
         with _errors_translated():
             lio.grant(self._wanted(export), dataclasses.asdict(lio.Grant(
                 connection.canonical_name(grant.initiator),
@@ -128,12 +128,12 @@ def _errors_translated() -> Iterator[None]:
         yield
     except comm.PrivsepTimeout as exc:
         raise errors.BackendUncertain(
-            reason=f'LIO has not answered for {lio.SECONDS:g} seconds: the log of the kernel says '
-                   f'what holds it') from exc
+            reason=f'LIO did not answer within {lio.SECONDS:g} seconds; see the kernel log for '
+                   f'the cause') from exc
     except daemon.FailedToDropPrivileges as exc:
         raise errors.BackendRefused(reason=_no_rights(exc)) from exc
 
 
 def _no_rights(failure: Exception) -> str:
-    return (f'cannot get the rights to change LIO: {failure or "no answer"}: helper_command in '
-            f'[privsep_lio], or the rule for sudo')
+    return (f'no privileges to change LIO: {failure or "no answer"}; check helper_command in '
+            f'[privsep_lio] and the sudo rule')

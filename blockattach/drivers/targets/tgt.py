@@ -66,8 +66,8 @@ class TgtTarget(base.ExportTarget):
         settings = self._settings
         if settings.shared and settings.tgt_socket is None:
             raise errors.ConfigurationError(
-                reason='tgt_socket must name a tgtd that all members of the cluster use and none '
-                       'of them starts')
+                reason='tgt_socket must be the socket of a tgtd that all members of the cluster '
+                       'use and that no member starts')
         if settings.tgt_socket is not None and not settings.target_port:
             raise errors.ConfigurationError(
                 reason=f'target_port must be the port that the tgtd on tgt_socket '
@@ -114,7 +114,7 @@ class TgtTarget(base.ExportTarget):
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
         if not all(map(_NAME.fullmatch, grant.admitted)):
             raise errors.BackendRefused(
-                reason=f'{grant.initiator!r} is not an initiator name that tgt takes')
+                reason=f'{grant.initiator!r} is not an initiator name that tgt accepts')
         alias = '' if grant.adopted else grant.alias
         name = f'{self._settings.target_prefix}volume-{grant.volume_id}{alias}'
         client, number = self._client(), next(_numbers(name))
@@ -169,18 +169,19 @@ class TgtTarget(base.ExportTarget):
                 _add_names(client, present.tid, grant)
                 self._set_mode(client, present, grant.mode)
                 return
-            LOG.warning('Target differs from the desired state and is rebuilt%s',
+            LOG.warning('Rebuilding target, unexpected state%s',
                         log.fields(volume_id=grant.volume_id, initiator=grant.initiator))
             self._remove(client, present, targets)
         try:
             number = next((one for one in _numbers(name) if _is_added(client, one, name)), None)
             if number is None:
-                raise errors.BackendUncertain(reason=f'no number is free for target {name}')
+                raise errors.BackendUncertain(reason=f'no target ID is free for target {name}')
             self._furnish(client, number, export, grant)
         except tgt_socket.Rejected as exc:
             if present is None:
                 raise
-            raise errors.BackendUncertain(reason=f'{name} was taken down: {exc}') from exc
+            raise errors.BackendUncertain(
+                reason=f'target {name} was removed and could not be rebuilt: {exc}') from exc
 
     def _furnish(self, client: tgt_socket.Client, number: int, export: connection.Export,
                  grant: connection.Grant) -> None:
@@ -270,7 +271,7 @@ class TgtTarget(base.ExportTarget):
 
         if not self._clock.until(is_out, _CLOSE_SECONDS, _TICK):
             raise errors.BackendUncertain(
-                reason=f'sessions of {initiator} with target {target.name} do not end')
+                reason=f'sessions of {initiator} with target {target.name} do not close')
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:
@@ -283,7 +284,7 @@ class TgtTarget(base.ExportTarget):
             client.set_ready(target.tid, False)
         failpoints.point('drivers.tgt.after_shut')
         if not self._clock.until(lambda: self._delete(client, target.tid), _CLOSE_SECONDS, _TICK):
-            raise errors.BackendUncertain(reason=f'sessions of target {target.name} do not end')
+            raise errors.BackendUncertain(reason=f'sessions of target {target.name} do not close')
         failpoints.point('drivers.tgt.after_delete')
         shared = {account for other in others if other.tid != target.tid
                   for account in other.accounts}

@@ -237,7 +237,7 @@ class Client:
 
     def close_connection(self, tid: int, sid: int, cid: int) -> None:
         """Cut one connection; the session is gone a moment later."""
-        self._call(_Mode.CONNECTION, _Op.DELETE, f'cut a connection of target {tid}', tid=tid,
+        self._call(_Mode.CONNECTION, _Op.DELETE, f'close a connection of target {tid}', tid=tid,
                    sid=sid, cid=cid)
 
     def connections(self, tid: int) -> tuple[tuple[int, int], ...]:
@@ -269,7 +269,7 @@ class Client:
                 code, text = _ask(connected, _request(mode, op, params, tid, sid, cid, lun))
             except OSError as exc:
                 raise Unanswered(
-                    reason=f'tgtd did not say whether it could {doing}: {exc}') from exc
+                    reason=f'tgtd did not answer the request to {doing}: {exc}') from exc
         if code:
             raise rejected(code, doing)
         return text
@@ -344,7 +344,7 @@ def _receive(connected: socket.socket, length: int) -> bytes:
     while len(parts) < length:
         part = connected.recv(min(_CHUNK, length - len(parts)))
         if not part:
-            raise ConnectionResetError('it closed the socket')
+            raise ConnectionResetError('tgtd closed the socket')
         parts += part
     return bytes(parts)
 
@@ -356,8 +356,8 @@ def _seconds(timeout: float) -> tuple[int, int]:
 
 def _fit(value: str) -> str:
     if not value or _UNFIT.search(value):
-        raise rejected(Code.INVALID_REQUEST, 'take a value that is empty or holds a comma or a '
-                                             'control character')
+        raise rejected(Code.INVALID_REQUEST, 'accept a value that is empty or contains a comma '
+                                             'or a control character')
     return value
 
 

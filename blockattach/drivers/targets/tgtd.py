@@ -85,12 +85,12 @@ class Tgtd:
             pid = self._listener()
             if pid is not None:
                 self._wait_for_answer(pid)
-                LOG.info('tgtd is found running%s', log.fields(pid=pid, portals=self.portals()))
+                LOG.info('tgtd found running%s', log.fields(pid=pid, portals=self.portals()))
                 warn_of_memory(pid)
             else:
                 self._refuse_mute()
                 pid = self._launch()
-                LOG.info('tgtd is started%s', log.fields(pid=pid))
+                LOG.info('tgtd started%s', log.fields(pid=pid))
             self._remember('pid', f'{pid} {_started_at(pid)}')
             self._open_portals()
 
@@ -128,19 +128,19 @@ class Tgtd:
                 _kill(pid)
             if not self._clock.until(lambda: _started_at(pid) is None or
                                      _started_at(pid) != born, _STOP_SECONDS, _TICK):
-                LOG.error('Cannot end tgtd: it was killed and is still there%s',
+                LOG.error('Failed to stop tgtd, still running after SIGKILL%s',
                           log.fields(pid=pid))
                 return
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, 'pid'))
-            LOG.info('tgtd is stopped%s', log.fields(pid=pid))
+            LOG.info('tgtd stopped%s', log.fields(pid=pid))
 
     def _launch(self) -> int:
         found = program()
         if found is None:
             raise errors.ConfigurationError(
-                reason='tgtd is not installed: install the Debian package tgt, or set tgt_socket '
-                       'to a running one')
+                reason='tgtd is not installed; install the Debian package tgt, or set tgt_socket '
+                       'to the socket of a running tgtd')
         environment = {**os.environ, **_CLEARING,
                        'TGT_IPC_SOCKET': self._control_socket().rpartition('.')[0]}
         log_path = os.path.join(self._folder, 'log')
@@ -152,10 +152,10 @@ class Tgtd:
                 subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out,
                                stderr=out, cwd='/', check=True, timeout=_START_SECONDS)
             except (OSError, subprocess.SubprocessError) as exc:
-                raise errors.ConfigurationError(reason=f'tgtd cannot be started: {exc}') from exc
+                raise errors.ConfigurationError(reason=f'cannot start tgtd: {exc}') from exc
         if not self._clock.until(lambda: self._listener() is not None, _START_SECONDS, _TICK):
             raise errors.ConfigurationError(
-                reason=f'tgtd did not start; the end of its log: {self._log_end()}')
+                reason=f'cannot start tgtd; the end of its log: {self._log_end()}')
         pid = self._listener()
         assert pid is not None
         _raise_file_limit(pid)
@@ -170,13 +170,13 @@ class Tgtd:
                 self._close_unused(client)
                 raise errors.ConfigurationError(
                     reason=f'tgtd cannot listen on {", ".join(self.portals())}: the port is in '
-                           f'use, or an address is not of this host (target_ip_address, '
+                           f'use, or an address is not on this host (target_ip_address, '
                            f'target_secondary_ip_addresses, target_port)')
             for portal in client.portals():
                 if portal not in self.portals():
                     client.delete_portal(portal)
         except errors.BackendError as exc:
-            raise errors.ConfigurationError(reason=f'tgtd cannot be used: {exc}') from exc
+            raise errors.ConfigurationError(reason=f'cannot use tgtd: {exc}') from exc
 
     def _listens(self, client: tgt_socket.Client) -> bool:
         if self._wanted_port or self._remembered_port():
@@ -200,7 +200,8 @@ class Tgtd:
     def _wait_for_answer(self, pid: int) -> None:
         if not self._clock.until(self.running, _START_SECONDS, _TICK):
             raise errors.ConfigurationError(
-                reason=f'tgtd (process {pid}) is there but does not answer: end it by hand')
+                reason=f'tgtd (process {pid}) is running but does not answer; stop the process '
+                       f'manually')
 
     def _refuse_mute(self) -> None:
         """A tgtd without its socket would serve volumes that nothing can revoke."""
@@ -208,7 +209,7 @@ class Tgtd:
         if pid is not None:
             raise errors.ConfigurationError(
                 reason=f'tgtd (process {pid}) is running but has lost its socket '
-                       f'{self._control_socket()}: end it by hand')
+                       f'{self._control_socket()}; stop the process manually')
 
     def _listener(self) -> int | None:
         try:
@@ -260,7 +261,7 @@ class Tgtd:
             os.makedirs(self._folder, mode=_FOLDER_MODE, exist_ok=True)
         except OSError as exc:
             raise errors.ConfigurationError(
-                reason=f'{self._folder} cannot be used: {exc.strerror}') from exc
+                reason=f'cannot use {self._folder}: {exc.strerror}') from exc
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -286,8 +287,8 @@ def warn_of_memory(pid: int) -> None:
     except OSError:
         clears = False
     if not clears:
-        LOG.warning('tgtd may send to a host what another one has written: it does not clear its '
-                    'memory. Restart it with %s in its environment%s',
+        LOG.warning('tgtd started without memory clearing, hosts may receive data of other hosts; '
+                    'restart tgtd with %s in its environment%s',
                     ' '.join(f'{name}={value}' for name, value in _CLEARING.items()),
                     log.fields(pid=pid))
 

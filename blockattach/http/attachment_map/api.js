@@ -44,7 +44,7 @@ export class Api {
 
   lost(error) {
     return this.signal.aborted ? error : new Problem(
-      0, 'The service does not answer. Look whether it runs and whether the network reaches it.');
+      0, 'The service does not respond. Check that the service is running and reachable.');
   }
 
   async read(path) {
@@ -56,8 +56,8 @@ export class Api {
       return await answer.json();
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw this.lost(error);
-      throw new Problem(answer.status, `What answers at ${BASE.pathname} is not the Block Storage ` +
-                                       'API. A proxy must pass on v3/ beside the map.');
+      throw new Problem(answer.status, `The server at ${BASE.pathname} is not the Block Storage ` +
+                                       'API. A proxy must forward v3/ as well as the map.');
     }
   }
 
@@ -140,23 +140,23 @@ export async function problemOf(answer, token) {
   const seconds = Number(answer.headers.get('Retry-After')) || null;
   if (answer.status === 401) return new Problem(401, unauthorized(answer, token));
   if (answer.status === 403) {
-    return new Problem(403, `The service refuses to show this: ${sentence} Use the token of a user ` +
+    return new Problem(403, `Access denied: ${sentence} Use the token of a user ` +
                             'with the role reader in a project.');
   }
   if (answer.status === 429 || answer.status === 503) {
-    return new Problem(answer.status, `The service cannot answer now: ${sentence}`, seconds);
+    return new Problem(answer.status, `The service is not available: ${sentence}`, seconds);
   }
   const name = answer.headers.get('x-openstack-request-id');
-  return new Problem(answer.status, `The service has answered ${answer.status}: ${sentence}` +
-    (name ? ` Its log says more of the request ${name}.` : ''), seconds);
+  return new Problem(answer.status, `The request failed with status ${answer.status}: ${sentence}` +
+    (name ? ` See the log of the service for the request ${name}.` : ''), seconds);
 }
 
 function unauthorized(answer, token) {
   if (/^basic/i.test(answer.headers.get('WWW-Authenticate') ?? '')) {
-    return 'The service asks for a name and a password. Reload the page, and give them to the browser.';
+    return 'The service requires a user name and a password. Reload the page, and enter them.';
   }
-  return token ? 'The token is not accepted: it is wrong, or it has expired. Give a new one.'
-    : 'The service asks for a token. Give one.';
+  return token ? 'The token is invalid or has expired. Enter a new token.'
+    : 'The service requires a token. Enter a token.';
 }
 
 async function sentenceOf(answer) {
@@ -164,6 +164,6 @@ async function sentenceOf(answer) {
     const [inner] = Object.values(await answer.json());
     return /[.!?]$/.test(inner.message) ? inner.message : `${inner.message}.`;
   } catch {
-    return 'it does not say why.';
+    return 'no reason given.';
   }
 }

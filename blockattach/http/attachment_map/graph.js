@@ -56,7 +56,7 @@ export class Graph {
     const rest = all - first - groups.length;
     say('undrawn', all === groups.length ? ''
       : `Volumes ${number(first + 1)} to ${number(first + groups.length)} of ${number(all)} are drawn. ` +
-        'Filter, or draw others.');
+        'Use the filter, or draw other volumes.');
     say('draw-former', first === 0 ? '' : `Draw the ${STEP} before`);
     say('draw-next', rest === 0 ? '' : `Draw the next ${Math.min(rest, STEP)}`);
   }

@@ -43,7 +43,7 @@ function show() {
   const wanted = readFilters();
   const found = filtered(all, wanted);
   // Before all is there the numbers would only be read out one after the other.
-  say('counts', service.isWhole ? counts(all, found) : 'Reading…');
+  say('counts', service.isWhole ? counts(all, found) : 'Loading…');
   say('freshness', service.freshness);
   graph.show(found, {host: wanted.host, volume: wanted.text, server: wanted.text});
   byId('drawing').hidden = found.length === 0;
@@ -89,9 +89,9 @@ function pick(kind, name) {
 }
 
 function fail(error) {
-  say('problem', error === null ? '' : `${error.message}${error.needsToken ? '' : ' It is asked ' +
-    `again in ${error.seconds ?? 5} s.`}${service.readAt === null ? '' : ' What is shown is what ' +
-    'was read last.'}`);
+  say('problem', error === null ? '' : `${error.message}${error.needsToken ? '' : ' Retrying ' +
+    `in ${error.seconds ?? 5} s.`}${service.readAt === null ? '' : ' The map shows the data ' +
+    'that was read last.'}`);
   if (error?.needsToken) askForToken();
   if (error !== null) byId('main').setAttribute('aria-busy', 'false');
 }

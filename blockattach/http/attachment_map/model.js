@@ -98,7 +98,7 @@ export function values(found, key) {
 // How many there are, in a sentence.
 export function counts(all, shown) {
   const stuck = all.filter((one) => one.stuck).length;
-  const text = `${amounts(all)}; ${stuck ? `${number(stuck)} stuck` : 'none is stuck'}.`;
+  const text = `${amounts(all)}; ${stuck ? `${number(stuck)} stuck` : '0 stuck'}.`;
   return shown.length === all.length ? text : `${text} The filter shows ${amounts(shown)}.`;
 }
 

@@ -43,11 +43,11 @@ export class Service {
 
   // How new what is shown is, in a sentence.
   get freshness() {
-    const when = this.readAt === null ? 'Nothing is read yet.'
+    const when = this.readAt === null ? 'Not loaded yet.'
       : `Read at ${this.readAt.toLocaleTimeString('en-GB')}`;
     if (this.readAt === null) return when;
-    return this.live === '' ? `Live: changes show as they happen. ${when}.`
-      : `${when}, and again every ${Math.round(this.pollSeconds)} s: ${this.live}.`;
+    return this.live === '' ? `Live: changes are shown immediately. ${when}.`
+      : `${when}, refreshed every ${Math.round(this.pollSeconds)} s: ${this.live}.`;
   }
 
   async run() {
@@ -130,7 +130,7 @@ export class Service {
 
   async follow() {
     let last = null;
-    this.live = 'the stream has not begun';
+    this.live = 'the stream is not started';
     while (!this.ending.signal.aborted) {
       try {
         for await (const event of events(this.api, last)) {

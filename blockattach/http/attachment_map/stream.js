@@ -13,11 +13,11 @@ export async function* events(api, last) {
   const answer = await api.ask('attachments?watch=true&all_tenants=1',
                                last === null ? {} : {'Last-Event-ID': last});
   if (answer.type === 'opaqueredirect') {
-    throw new NotOffered('another process of the service offers a stream');
+    throw new NotOffered('streams are served by another process of the service');
   }
   if (!answer.ok) {
-    if (answer.status === 403) throw new NotOffered('the token may not watch');
-    if (NOT_OFFERED.includes(answer.status)) throw new NotOffered('no stream is offered here');
+    if (answer.status === 403) throw new NotOffered('the token is not allowed to watch');
+    if (NOT_OFFERED.includes(answer.status)) throw new NotOffered('no stream is available');
     throw await problemOf(answer, api.token);
   }
   let text = '';

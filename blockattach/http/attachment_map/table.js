@@ -95,7 +95,7 @@ export class Table {
   showRest(rest, all) {
     byId('table').hidden = all === 0;
     say('unlisted', all === 0 ? 'There is nothing to show.' : rest === 0 ? ''
-      : `${plural(rest, 'row')} of ${number(all)} are not listed. Filter, or list more of them.`);
+      : `${plural(rest, 'row')} of ${number(all)} are not listed. Use the filter, or list more rows.`);
     say('list-more', rest === 0 ? '' : `List ${number(Math.min(rest, STEP))} more`);
   }
 }

@@ -153,9 +153,9 @@ class Client:
             if answer.status == 503 and not answer.proof:
                 # A server cannot prove an answer before it has read a request. A process that only
                 # pretends to be the server cannot have caused any work either.
-                raise endpoints.NotReached('it has too many connections')
+                raise endpoints.NotReached('the server has too many connections')
             if not trust.is_proved(key, nonce, answer.status, answer.body, answer.proof):
-                raise NoAnswer(f'an answer with status {answer.status} proves nothing')
+                raise NoAnswer(f'a reply with status {answer.status} has no valid proof')
             if not answer.closes:
                 failing.pop_all()
                 self._pool.give(endpoint, connection)
@@ -173,7 +173,7 @@ class Client:
             return _send_all(connection, request.written(proof), limits), proof.nonce
 
         if limits.over:
-            raise endpoints.NotReached('the time was over before it was sent')
+            raise endpoints.NotReached('the deadline passed before the request was sent')
         if (kept := self._pool.take(endpoint)) is not None:
             with contextlib.suppress(OSError):
                 return send(kept)
@@ -213,18 +213,18 @@ def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
     try:
         while not reader.whole:
             if limits.over:
-                raise NoAnswer('the time is over')
+                raise NoAnswer('the deadline passed')
             connection.settimeout(limits.seconds(limits.monitor))
             data = connection.recv(_PIECE_BYTES)
             if not data:
-                raise NoAnswer('the connection ended before the answer')
+                raise NoAnswer('the connection was closed before the reply')
             reader.feed(data)
     except TimeoutError:
-        raise NoAnswer('nothing came in time') from None
+        raise NoAnswer('no data was received in time') from None
     except OSError as error:
-        raise NoAnswer(f'the connection is lost: {error.strerror or error}') from error
+        raise NoAnswer(f'the connection was lost: {error.strerror or error}') from error
     except wire.Malformed as error:
-        raise NoAnswer(f'an answer is malformed: {error}') from error
+        raise NoAnswer(f'the reply is malformed: {error}') from error
     return reader.answer()
 
 
@@ -233,10 +233,10 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
     if answer.status == (200 if request.kind is wire.Kind.CALL else 202):
         return answer.body
     if answer.status == 421:
-        raise endpoints.NotReached('it has ended, or listens no more')
+        raise endpoints.NotReached('the server has stopped')
     if answer.status == 403:
-        raise endpoints.NotReached(f'the key of this process is not for {request.topic}')
-    raise NoAnswer(f'status {answer.status} says nothing of it')
+        raise endpoints.NotReached(f'the key of this process is not valid for {request.topic}')
+    raise NoAnswer(f'unexpected status {answer.status}')
 
 
 def _address(endpoint: endpoints.Endpoint) -> _Address:

@@ -122,7 +122,7 @@ class HttpDriver(base.BaseDriver):
             self._send_to_all(target, body)
             return None
         limits = clients.Limits(self._site.clock, timeout, call_monitor_timeout)
-        reason = f'nobody listens on {_name(target)}'
+        reason = f'no server listens on {_name(target)}'
         for endpoint in self._lookup.candidates(target.topic, target.server):
             _check_address(endpoint)
             try:
@@ -134,7 +134,7 @@ class HttpDriver(base.BaseDriver):
                 reason = f'{_name(target)}: {error}'
             except clients.NoAnswer as error:
                 raise oslo_messaging.MessagingTimeout(
-                    f'No answer from {_name(target)}: {error}') from error
+                    f'No reply from {_name(target)}: {error}') from error
         raise endpoints.NotReached(reason)
 
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
@@ -183,7 +183,8 @@ class HttpDriver(base.BaseDriver):
                 raise endpoints.NotReached('the transport is closed')
             if self._url.hosts:
                 raise errors.ConfigurationError(
-                    reason='cannot listen where an http:// URL says: [rpc] listen does')
+                    reason='cannot listen on the address of an http:// URL: set [rpc] listen '
+                           'instead')
             if self._server is None:
                 self._server = servers.Server(self._site.listen, self._site.keys,
                                               self._site.clock, self._site.advertise)
@@ -202,7 +203,7 @@ class HttpDriver(base.BaseDriver):
         try:
             self._client.give(endpoint, topic, body)
         except (endpoints.NotReached, clients.NoAnswer) as error:
-            LOG.warning('Fanout may not have reached a server%s',
+            LOG.warning('Failed to confirm fanout delivery to a server%s',
                         fields(topic=topic, reason=error))
 
     def _result(self, body: bytes) -> Any:
@@ -222,8 +223,8 @@ def _name(target: oslo_messaging.Target) -> str:
 
 def _no_notifications() -> base.TransportDriverError:
     return base.TransportDriverError(
-        'http:// carries no notifications: set [oslo_messaging_notifications] transport_url to '
-        'the URL of a broker, or its driver to log or noop')
+        'http:// does not support notifications: set [oslo_messaging_notifications] transport_url '
+        'to the URL of a broker, or driver to log or noop')
 
 
 def _check_address(endpoint: endpoints.Endpoint) -> None:
@@ -232,4 +233,4 @@ def _check_address(endpoint: endpoints.Endpoint) -> None:
     """
     if endpoint.fingerprint is None and not endpoints.is_loopback(endpoint.host):
         raise errors.ConfigurationError(
-            reason=f'cannot send to {endpoint.authority} without TLS: it is another host')
+            reason=f'cannot send to {endpoint.authority} without TLS: not a loopback address')

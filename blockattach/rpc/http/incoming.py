@@ -62,7 +62,8 @@ class Reply:
             self._connection.sendall(data)
         except OSError as error:
             # The work is done all the same, and the caller finds out what came of it.
-            LOG.info('Cannot answer a caller: its connection is lost%s', fields(reason=error))
+            LOG.info('Failed to send reply, lost the connection to the caller%s',
+                     fields(reason=error))
             self.lost = True
             self.done.set()
 
@@ -79,7 +80,7 @@ class HttpIncomingMessage(base.RpcIncomingMessage):
         """
         content = wire.decode(request.body, ('context', 'message'))
         if not all(isinstance(part, dict) for part in content.values()):
-            raise wire.Malformed('the body is no message')
+            raise wire.Malformed('the body is not a message')
         super().__init__(content['context'], content['message'])
         self.client_timeout = request.monitor
         self.thread_waits = request.kind is wire.Kind.CALL
@@ -92,9 +93,9 @@ class HttpIncomingMessage(base.RpcIncomingMessage):
         try:
             body = _body(reply, failure)
         except (TypeError, ValueError) as cause:
-            LOG.error('Cannot answer a call: the answer is not plain data%s',
+            LOG.error('Failed to serialize the reply of a call%s',
                       fields(method=self.message.get('method')))
-            error = errors.BackendUncertain(reason=f'cannot read the answer: {cause}')
+            error = errors.BackendUncertain(reason=f'cannot serialize the reply: {cause}')
             body = _body(None, (type(error), error, None))
         self._reply.end(200, body)
 

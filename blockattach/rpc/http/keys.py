@@ -62,11 +62,11 @@ class KeyFile:
                 key = None
             if key is None or name in keys:
                 raise errors.ConfigurationError(
-                    reason=f'line {number} is not a new NAME, a SECRET of 64 hexadecimal digits '
-                           f'or more, and names of interfaces')
+                    reason=f'line {number} is not NAME SECRET [INTERFACE ...] with a unique NAME '
+                           f'and a SECRET of at least 64 hexadecimal digits')
             keys[name] = key
         if not keys:
-            raise errors.ConfigurationError(reason='it holds no key')
+            raise errors.ConfigurationError(reason='the file contains no key')
         return keys
 
 

@@ -124,7 +124,7 @@ class Server:
                     connection, _ = self._listening.accept()
                 except OSError as error:
                     if not self._stopped.is_set():
-                        LOG.warning('Cannot accept a connection%s', fields(reason=error))
+                        LOG.warning('Failed to accept connection%s', fields(reason=error))
                         # Most likely too many files are open: until some are closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
@@ -148,7 +148,7 @@ class Server:
             if not full:
                 self._connections[connection] = _State.UNPROVED
         if oldest is not None or full:
-            LOG.warning('Connection is refused: there are %s already', self._most)
+            LOG.warning('Rejecting connection, the limit of %s connections is reached', self._most)
         if oldest is not None:
             # The thread of the connection closes it.
             _refuse(oldest)
@@ -168,9 +168,9 @@ class Server:
             while self._serve_next(connection):
                 pass
         except OSError as error:
-            LOG.debug('A connection is lost%s', fields(reason=error))
+            LOG.debug('Lost a connection%s', fields(reason=error))
         except Exception:
-            LOG.exception('Cannot serve a connection: an unexpected error')
+            LOG.exception('Failed to serve connection: unexpected error')
         finally:
             with self._lock:
                 self._connections.pop(connection, None)
@@ -182,7 +182,7 @@ class Server:
             received = self._read(connection)
         except (wire.Malformed, trust.Untrusted) as error:
             proved = not isinstance(error, trust.Untrusted)
-            LOG.warning('Request is refused: %s%s', 'malformed' if proved else 'not proved',
+            LOG.warning('Rejecting request: %s%s', 'malformed' if proved else 'unauthenticated',
                         fields(reason=error))
             self._leave(connection, wire.answer(400 if proved else 401, closes=True))
             return False
@@ -231,7 +231,7 @@ class Server:
         :raises Untrusted: the header is not that of a client with a key for this server
         """
         if request.authority != self.address.authority:
-            raise trust.Untrusted('it is meant for another address')
+            raise trust.Untrusted('the request is for another address')
         return request, proof, self._verifier.check(proof, request.claims)
 
     def _set(self, connection: socket.socket, state: _State) -> bool:
@@ -258,11 +258,11 @@ class Server:
             trust.check_topic(key, request.topic)
             message = incoming.HttpIncomingMessage(request, reply)
         except trust.Forbidden as error:
-            LOG.warning('Request is refused: %s', error)
+            LOG.warning('Rejecting request: %s', error)
             reply.end(403)
             return
         except wire.Malformed as error:
-            LOG.warning('Request is refused: malformed%s', fields(reason=error))
+            LOG.warning('Rejecting request: malformed%s', fields(reason=error))
             reply.end(400)
             return
         with self._lock:

@@ -44,7 +44,7 @@ class Registry:
         with self._lock:
             name = _name(url)
             if name in self._open:
-                raise ValueError('transports of this URL are open already')
+                raise ValueError('a transport with this URL is already open')
             self._open[name] = site, 1
 
     def join(self, url: str) -> Site:

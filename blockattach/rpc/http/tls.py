@@ -72,5 +72,5 @@ def connect(context: ssl.SSLContext, connection: socket.socket,
     found = hashlib.sha256(made.getpeercert(binary_form=True) or b'').hexdigest()
     if not hmac.compare_digest(found, fingerprint):
         made.close()
-        raise Impostor('the certificate is not that of the server')
+        raise Impostor('the certificate does not match the fingerprint of the server')
     return made

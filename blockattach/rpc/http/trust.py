@@ -53,9 +53,9 @@ class Key:
         :raises ValueError: the name cannot be sent, or the secret could be guessed
         """
         if not _NAME.fullmatch(self.name):
-            raise ValueError('the name of a key is 1 to 64 of A-Z a-z 0-9 . _ -')
+            raise ValueError('a key name must have 1 to 64 characters of A-Z a-z 0-9 . _ -')
         if len(self.secret) < _SECRET_BYTES:
-            raise ValueError(f'a key has {_SECRET_BYTES} bytes at least')
+            raise ValueError(f'a key must have at least {_SECRET_BYTES} bytes')
 
 
 def new_key(name: str = 'process') -> Key:
@@ -136,9 +136,9 @@ class Verifier:
         """
         key = self._keys.accepted.get(proof.key)
         if key is None:
-            raise Untrusted('its key is not known')
+            raise Untrusted('unknown key')
         if not _same(_mac(key, _REQUEST, *claims, *proof[:-1]), proof.mac):
-            raise Untrusted('its proof is wrong')
+            raise Untrusted('invalid proof')
         self._check_time(proof.time)
         self._remember(proof.nonce)
         return key
@@ -150,20 +150,21 @@ class Verifier:
             time = math.nan
         # So that what is no number is refused as well.
         if not abs(time - _seconds(self._clock)) <= WINDOW_SECONDS:
-            raise Untrusted(f'its time is not that of this server within {WINDOW_SECONDS:g} s')
+            raise Untrusted(f'the time of the request differs by more than {WINDOW_SECONDS:g} s '
+                            'from the time of this server')
 
     def _remember(self, nonce: str) -> None:
         if not _NONCE.fullmatch(nonce):
-            raise Untrusted('its nonce is malformed')
+            raise Untrusted('malformed nonce')
         now = _seconds(self._clock)
         with self._lock:
             # One that came from the future is in the window for twice its width.
             while self._seen and abs(now - next(iter(self._seen.values()))) > 2 * WINDOW_SECONDS:
                 self._seen.popitem(last=False)
             if nonce in self._seen:
-                raise Untrusted('it was sent before')
+                raise Untrusted('repeated nonce')
             if len(self._seen) >= self._most:
-                raise Untrusted('there are too many at a time')
+                raise Untrusted('too many requests within the time window')
             self._seen[nonce] = now
 
 
@@ -180,7 +181,7 @@ def check_topic(key: Key, topic: str) -> None:
     :raises Forbidden: the key is not for this topic
     """
     if key.topics is not None and topic not in key.topics:
-        raise Forbidden(f'key {key.name} may not send to {topic}')
+        raise Forbidden(f'key {key.name} is not valid for {topic}')
 
 
 def _mac(key: Key, *lines: str) -> str:

@@ -97,7 +97,7 @@ def encode(content: Any) -> bytes:
     """
     body = orjson.dumps(content, option=_OPTIONS)
     if len(body) > BODY_BYTES:
-        raise ValueError(f'a message has {BODY_BYTES} bytes at most')
+        raise ValueError(f'the message exceeds {BODY_BYTES} bytes')
     return body
 
 
@@ -111,7 +111,7 @@ def decode(body: bytes, keys: Iterable[str]) -> dict[str, Any]:
     except ValueError:
         raise Malformed('the body is not JSON') from None
     if not isinstance(content, dict) or content.keys() != set(keys):
-        raise Malformed('the body has other members')
+        raise Malformed('the body has unexpected members')
     return content
 
 
@@ -165,38 +165,38 @@ class Reader:
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise self._fault or Malformed(f'no HTTP: {type(error).__name__}') from None
+            raise self._fault or Malformed(f'invalid HTTP: {type(error).__name__}') from None
         if not self.in_body and self._size > HEADER_BYTES:
-            raise Malformed('the header is too long')
+            raise Malformed('the header is too large')
         if self._size > _MOST_BYTES:
             raise Malformed('the body is too large')
 
     def on_message_begin(self) -> None:
         """Behind one message there is none before the other end has spoken."""
         if self.whole:
-            self._refuse('something follows')
+            self._refuse('data follows the message')
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a part of the trailer."""
         self._header_size += len(name) + len(value) + _LINE_BYTES
         key = name.decode('latin-1').lower()
         if self.in_body and not self._may_trail(key):
-            self._refuse('there is a trailer')
+            self._refuse('unexpected trailer')
         if key in self._headers:
-            self._refuse('a header comes twice')
+            self._refuse('duplicate header')
         if len(self._headers) >= _MOST_HEADERS:
-            self._refuse('there are too many headers')
+            self._refuse('too many headers')
         self._headers[key] = value.decode('latin-1').strip(' \t')
 
     def on_headers_complete(self) -> None:
         """The header is whole."""
         if self._header_size > HEADER_BYTES:
-            self._refuse('the header is too long')
+            self._refuse('the header is too large')
         if self.parser.get_http_version() != '1.1':
             self._refuse('not HTTP/1.1')
         length, coding = self._headers.get(_LENGTH), self._headers.get(_CODING)
         if (length is None) == (coding is None) or coding not in (None, _CHUNKED):
-            self._refuse('neither a length nor in chunks')
+            self._refuse('exactly one of Content-Length and chunked encoding is required')
         if length is not None and int(length) > BODY_BYTES:
             self._refuse('the body is too large')
         self._check_start()
@@ -261,12 +261,12 @@ class RequestReader(Reader):
                            float(monitor) if monitor != _NEVER else None)
             proved = trust.Proof(*proof)
         except (TypeError, ValueError):
-            raise Malformed('it does not say whom it is for, or by whom it is') from None
+            raise Malformed('the recipient or the proof is missing or invalid') from None
         if made.monitor is not None and not 0 < made.monitor < math.inf:
-            raise Malformed('no heartbeat can come so often')
+            raise Malformed('invalid heartbeat interval')
         # Nothing is said in two ways: else a proof would be of something else.
         if (self._target, get(_TO), scheme) != (_path(made.topic).encode(), made.to, _SCHEME):
-            raise Malformed('written otherwise')
+            raise Malformed('the header is not in canonical form')
         return made, proved
 
     def _check_start(self) -> None:
@@ -274,7 +274,7 @@ class RequestReader(Reader):
         if self._requests.get_method() != b'POST' or not target.startswith(_ROOT.encode()):
             self._refuse('not POST /rpc/TOPIC')
         if not target.isascii() or 'expect' in self._headers or self.parser.should_upgrade():
-            self._refuse('something else is asked for')
+            self._refuse('unsupported target, Expect header, or upgrade')
 
 
 class AnswerReader(Reader):
@@ -295,7 +295,7 @@ class AnswerReader(Reader):
 
     def _check_start(self) -> None:
         if self._answers.get_status_code() not in _REASONS:
-            self._refuse('there is no such status')
+            self._refuse('unexpected status')
 
 
 def _path(topic: str) -> str:

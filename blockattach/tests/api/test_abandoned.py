@@ -87,7 +87,7 @@ class WithoutNovaTest(Case):
         self.assertEqual((RESERVED_EVENT, 'VOLUME', volume_id, 'ERROR'), (
             message['event_id'], message['resource_type'], message['resource_uuid'],
             message['message_level']))
-        self.assertIn('attach volume:There was no connector in time',
+        self.assertIn('attach volume:No connector was provided in time',
                       message['user_message'])
         self.assertIn(attachment_id, message['user_message'])
         self.assertIn(('abandoned', 1, 0), self.telemetry.drifts)
@@ -277,7 +277,7 @@ class WithNovaTest(Case):
                 self.nova.answer = answer
                 with self.assertLogs('blockattach.volume.expiry', 'WARNING') as logged:
                     self.assert_stays()
-                self.assertIn('so it stays', logged.output[0])
+                self.assertIn('keeping attachment', logged.output[0])
                 self.assertIn(self.attachment_id, logged.output[0])
         self.nova.answer = None
         self.nova.sees_all = False

@@ -151,7 +151,7 @@ class OneWriterTest(ModesTestCase):
         self.join(base.new_id())
         before = self.rows(self.volume_id)
         for connector in (None, make.connector()):
-            self.assert_fault(400, 'attach it with mode ro', self.create(
+            self.assert_fault(400, 'Attach the volume with mode ro', self.create(
                 self.volume_id, base.new_id(), 'rw', connector))
         self.assertEqual(before, self.rows(self.volume_id))
 

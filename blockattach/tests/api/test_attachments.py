@@ -399,7 +399,7 @@ class CompleteAndDeleteRefusedTest(base.ApiTestCase):
     def test_it_is_completed_only_once_the_service_is_done(self):
         volume = make.volume(self.http.database, on_pool=http.POOL)
         row = make.attachment(self.http.database, volume, _State.CONNECTING)
-        self.assert_fault(409, 'cannot complete an attachment that is connecting',
+        self.assert_fault(409, 'Cannot complete an attachment in state connecting',
                           self.http.as_member.post(f'/attachments/{row.id}/action',
                                                    {'os-complete': {}}))
 

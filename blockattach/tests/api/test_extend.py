@@ -74,7 +74,7 @@ class AvailableTest(ExtendTestCase):
                                'extending.', self.extend(volume_id, 4))
         self.assert_fault(400, 'Volume status must be', self.http.as_member.delete(
             f'/volumes/{volume_id}'))
-        self.assert_fault(409, 'this work ends by itself', self.act(
+        self.assert_fault(409, 'Retry when the operation has finished', self.act(
             volume_id, 'os-reset_status', {'status': 'available'}, persona=self.http.as_admin))
         self.http.hold = False
         self.assertEqual('extending', self.shown(volume_id)['status'])
@@ -119,7 +119,7 @@ class RefusedTest(ExtendTestCase):
         self.assertEqual('available', self.status(volume_id))
         event, text = self.message(volume_id)
         self.assertEqual('VOLUME_VOLUME_007_003', event)
-        self.assertIn('it has too little room', text)
+        self.assertIn('not enough free space', text)
         self.extended(volume_id, 1000)
         self.assertEqual((1000,) * 3, self.sizes(volume_id))
 
@@ -129,7 +129,7 @@ class RefusedTest(ExtendTestCase):
         self.sql("UPDATE services SET disabled = 1 WHERE host = 'storage-1@fake'")
         self.extended(volume_id)
         self.assertEqual((1, 1, 1), self.sizes(volume_id))
-        self.assertIn('it is out of service', self.message(volume_id)[1])
+        self.assertIn('out of service', self.message(volume_id)[1])
 
     def test_the_difference_counts_and_not_the_size(self):
         self.store.total_gb = 10
@@ -281,7 +281,7 @@ class StaleTargetTest(InUseTestCase):
         self.assertIs(False, pool['capabilities']['online_extend_support'])
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
-        self.assert_fault(400, 'its backend cannot extend what is in use: detach it first',
+        self.assert_fault(400, 'its backend cannot extend attached volumes. Detach the volume',
                           self.extend(volume_id))
         self.assertEqual('in-use', self.status(volume_id))
         self.assert_status(200, self.http.as_service.delete(f'/attachments/{attachment_id}'))
@@ -337,16 +337,18 @@ class NovaTest(InUseTestCase):
         self.assertEqual([('volume-extended', base.SERVER, volume_id)], self.nova.events)
         event, text = self.message(volume_id)
         self.assertEqual('VOLUME_VOLUME_007_009', event)
-        self.assertIn(f'Server {base.OTHER_SERVER}: Nova does not know it', text)
+        self.assertIn(f'Server {base.OTHER_SERVER}: Nova does not know the server', text)
         self.assertNotIn(base.SERVER, text)
 
     def test_each_answer_that_is_none(self):
         for status, body, words in (
                 (500, {}, 'status 500'), (403, {'forbidden': {}}, 'status 403'),
-                (404, {'itemNotFound': {}}, 'Nova does not know it'), (404, {}, 'status 404'),
-                (200, {}, 'status 200'), (200, {'events': []}, 'Nova has not taken it'),
-                (200, {'events': [None, {}, {'code': 200}]}, 'Nova has not taken it'),
-                (207, {'events': [{'server_uuid': base.SERVER, 'code': 422}]}, 'it is on no host'),
+                (404, {'itemNotFound': {}}, 'Nova does not know the server'),
+                (404, {}, 'status 404'),
+                (200, {}, 'status 200'), (200, {'events': []}, 'Nova rejected the event'),
+                (200, {'events': [None, {}, {'code': 200}]}, 'Nova rejected the event'),
+                (207, {'events': [{'server_uuid': base.SERVER, 'code': 422}]},
+                 'the server is not on any host'),
                 (200, b'no JSON', 'status 200')):
             with self.subTest(status=status, body=body):
                 volume_id = self.volume()
@@ -373,7 +375,7 @@ class UnknownNovaTest(InUseTestCase):
         self.attached(volume_id)
         self.extended(volume_id)
         self.assertEqual('in-use', self.status(volume_id))
-        self.assertIn('this service does not know where Nova is', self.message(volume_id)[1])
+        self.assertIn('access to Nova is not configured', self.message(volume_id)[1])
 
 
 class CompletionTest(ExtendTestCase):

@@ -24,7 +24,7 @@ class FreezingTest(base.ApiTestCase):
         self.assertEqual('error', self.http.as_member.get(
             f'/volumes/{made["id"]}').body['volume']['status'])
         for persona, words in ((self.http.as_admin, 'frozen'),
-                               (self.http.as_member, 'it is out of service')):
+                               (self.http.as_member, 'out of service')):
             reply = persona.get(f'/messages?resource_uuid={made["id"]}')
             self.assertIn(words, reply.body['messages'][0]['user_message'])
 

@@ -154,7 +154,7 @@ class ExplainTest(Case):
         self.http.managers.remove(http.HOST)
         found = self.explain()
         self.assertEqual('unknown', found['difference'])
-        self.assertEqual('The backend of the volume does not answer.', found['target']['reason'])
+        self.assertEqual('The backend of the volume does not respond.', found['target']['reason'])
         shown = self.send('GET', f'/attachments/{self.attachment_id}/explain',
                           client=self.http.as_admin).body['explanation']['target']['reason']
         self.assertNotIn(shown, (None, found['target']['reason']))

@@ -64,7 +64,7 @@ class IdempotencyTest(NamedTestCase):
     def test_another_body_under_the_name_is_refused(self):
         volume_id = self.volume(multiattach=True)
         self.assert_status(200, self.attach(volume_id, 'k'))
-        self.assert_fault(409, 'another body', self.attach(volume_id, 'k', mode='ro'))
+        self.assert_fault(409, 'a different body', self.attach(volume_id, 'k', mode='ro'))
         self.assertEqual(1, len(self.ids(volume_id)))
 
     def test_the_name_is_the_callers_own(self):
@@ -119,7 +119,7 @@ class IdempotencyTest(NamedTestCase):
         self.assert_status(202, first)
         self.assert_status(202, again)
         self.assertEqual(first.body['volume']['id'], again.body['volume']['id'])
-        self.assert_fault(409, 'another body', self.http.as_member.post(
+        self.assert_fault(409, 'a different body', self.http.as_member.post(
             '/volumes', {'volume': {'size': 2}}, **{'Idempotency-Key': 'v'}))
 
     def test_the_same_volume_at_once_is_one(self):
@@ -260,7 +260,7 @@ class UnderWayTest(NamedTestCase):
         # The one more that a server may have, for a move.
         self.assert_status(200, self.attach(volume_id, 'other'))
         repeat = self.attach(volume_id, 'k', **wish)
-        self.assert_fault(409, 'is under way', repeat)
+        self.assert_fault(409, 'is in progress', repeat)
         self.assertEqual('1', repeat.headers['Retry-After'])
         attachments.move(self.http.database, volume_id, remaining,
                          attachment_lifecycle.Event.DISCONNECTED)
@@ -275,7 +275,7 @@ class UnderWayTest(NamedTestCase):
         second = self.begin()
         self.assertTrue(self.clock.until_waiting(1, LIMIT))
         self.clock.advance(31)
-        self.assert_fault(409, 'is under way', second.result(LIMIT))
+        self.assert_fault(409, 'is in progress', second.result(LIMIT))
         self.goes_on.set()
         self.assert_status(200, first.result(LIMIT))
         self.assertEqual([first.result().body['attachment']['id']], self.ids(self.volume_id))
@@ -283,6 +283,6 @@ class UnderWayTest(NamedTestCase):
     def test_another_body_does_not_wait(self):
         first = self.begin()
         self.assertTrue(self.at_work.wait(LIMIT))
-        self.assert_fault(409, 'another body', self.attach(self.volume_id, 'k'))
+        self.assert_fault(409, 'a different body', self.attach(self.volume_id, 'k'))
         self.goes_on.set()
         self.assert_status(200, first.result(LIMIT))

@@ -13,7 +13,7 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.rules import sources
 
-MISSING = 'not connected to an image service'
+MISSING = 'The image service is not configured'
 UNKNOWN = 'Invalid image identifier or unable to access requested image.'
 GIB = 1024 ** 3
 POINT = 'control.images.after_image'
@@ -176,7 +176,7 @@ class CreateTest(ImageCase):
     def test_bytes_that_are_not_those_of_the_digest(self):
         volume_id = self.made(self.glance.add(disks.image('raw'), os_hash_value='00'))
         self.assertEqual('error', self.shown(volume_id)['status'])
-        self.assertIn('digest', self.message(volume_id)[1])
+        self.assertIn('does not match the hash', self.message(volume_id)[1])
 
     def test_an_image_names_the_type(self):
         kind = make.volume_type(self.http.database, 'of-image')
@@ -193,7 +193,7 @@ class CreateTest(ImageCase):
         self.glance.broken = '.'
         reply = self.of_image(base.ABSENT)
         self.assert_status(503, reply)
-        self.assertIn('cannot use the image service', reply.text)
+        self.assertIn('Cannot use the image service', reply.text)
 
     def test_no_host_is_connected_while_the_volume_is_filled(self):
         self.http.hold = True
@@ -201,7 +201,7 @@ class CreateTest(ImageCase):
         self.sql(f"UPDATE volumes SET own_status = 'downloading', status = 'downloading' "
                  f"WHERE id = '{volume_id}'")
         attachment_id = self.reserve(volume_id)
-        self.assert_fault(400, 'is being filled from an image', self.http.as_member.put(
+        self.assert_fault(400, 'is downloading an image', self.http.as_member.put(
             f'/attachments/{attachment_id}', {'attachment': {'connector': make.connector()}}))
 
     def test_who_may(self):

@@ -265,8 +265,8 @@ class MapPageTest(MapPageTestCase):
         self.server.stop()
         page.run('document.getElementById("read").click()')
         page.until('document.getElementById("problem").textContent.includes('
-                   '"The service does not answer. Look whether it runs")')
-        self.assertIn('What is shown is what was read last.', self.text(page, '#problem'))
+                   '"The service does not respond. Check that the service is running")')
+        self.assertIn('The map shows the data that was read last.', self.text(page, '#problem'))
         self.assertIn('web-assets', self.text(page, '#table'))
         page.until('document.getElementById("freshness").textContent.includes("interrupted")')
 
@@ -301,8 +301,8 @@ class MapPageTest(MapPageTestCase):
             'button', 'link', 'combobox', 'textbox', 'searchbox', 'checkbox', 'heading',
             'columnheader')])
         table = [one for one in found if one[0] == 'table']
-        self.assertEqual([('table', 'Volumes and their attachments. A heading sorts by its '
-                                    'column.')], table)
+        self.assertEqual([('table', 'Volumes and their attachments. Select a heading to '
+                                    'sort by its column.')], table)
         self.assertEqual('en', page.run('document.documentElement.lang'))
 
     @exhaustive.only
@@ -354,10 +354,10 @@ class LongListTest(MapPageTestCase):
         for number in range(60):
             make.volume(self.http.database, name=f'volume-{number}')
         page = self.view()
-        self.counts(page, '61 volumes, 2,300 attachments; none is stuck.')
-        self.assertEqual('2,160 rows of 2,360 are not listed. Filter, or list more of them.',
+        self.counts(page, '61 volumes, 2,300 attachments; 0 stuck.')
+        self.assertEqual('2,160 rows of 2,360 are not listed. Use the filter, or list more rows.',
                          self.text(page, '#unlisted'))
-        self.assertEqual('Volumes 1 to 40 of 61 are drawn. Filter, or draw others.',
+        self.assertEqual('Volumes 1 to 40 of 61 are drawn. Use the filter, or draw other volumes.',
                          self.text(page, '#undrawn'))
         self.assertIn('2,276 more: see the table', self.text(page, '#graph'))
         for button, rest in (('list-more', 'unlisted'), ('draw-next', 'undrawn')):
@@ -366,8 +366,9 @@ class LongListTest(MapPageTestCase):
             page.until(f'document.getElementById("{rest}").innerText !== {json.dumps(before)}')
         self.assertEqual(400, len(self.column(page, 'Volume')))
         # The previous volumes are removed, so that the page does not keep growing.
-        self.assertEqual('Volumes 41 to 61 of 61 are drawn. Filter, or draw others.',
-                         self.text(page, '#undrawn'))
+        self.assertEqual(
+            'Volumes 41 to 61 of 61 are drawn. Use the filter, or draw other volumes.',
+            self.text(page, '#undrawn'))
         self.assertEqual(21, page.run('document.querySelectorAll("#graph .card").length'))
         self.assertTrue(page.run('document.getElementById("draw-next").hidden'))
         page.run('document.getElementById("draw-former").click()')
@@ -392,10 +393,10 @@ class TokenTest(MapPageTestCase):
 
     def test_it_is_asked_for_and_kept_nowhere(self):
         page = self.view()
-        self.problem(page, 'The service asks for a token. Give one.')
+        self.problem(page, 'The service requires a token. Enter a token.')
         self.assertEqual('password', page.run('document.getElementById("token").type'))
         self.give(page, 'wrong')
-        self.problem(page, 'The token is not accepted: it is wrong, or it has expired.')
+        self.problem(page, 'The token is invalid or has expired.')
         self.give(page, TOKEN)
         self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
         self.assertEqual('', self.text(page, '#problem'))
@@ -412,7 +413,8 @@ class TokenTest(MapPageTestCase):
         self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
         self.guarded.accepted = 'a newer one'
         page.run('document.getElementById("read").click()')
-        self.problem(page, 'it has expired. Give a new one. What is shown is what was read last.')
+        self.problem(page, 'has expired. Enter a new token. '
+                           'The map shows the data that was read last.')
         self.assertIn('web-assets', self.text(page, '#table'))
         self.assertTrue(page.run('document.getElementById("entry").offsetParent !== null'))
 
@@ -420,7 +422,7 @@ class TokenTest(MapPageTestCase):
         self.guarded.accepted = token = f'{make.USER}:{make.PROJECT}:guest'
         page = self.view()
         self.give(page, token)
-        self.problem(page, 'The service refuses to show this: ')
+        self.problem(page, 'Access denied: ')
         self.problem(page, 'Use the token of a user with the role reader in a project.')
 
     def test_a_member_sees_its_project_only(self):
@@ -437,7 +439,7 @@ class WithoutStreamTest(MapPageTestCase):
 
     def test_it_is_read_again_and_again(self):
         page = self.view('document.getElementById("freshness").textContent.includes('
-                         '"again every 5 s: no stream is offered here")')
+                         '"refreshed every 5 s: no stream is available")')
         self.attach('compute-8')
         self.counts(page, '8 volumes, 15 attachments; 1 stuck.')
         self.assertIn('compute-8', self.text(page, '#table'))

@@ -43,7 +43,7 @@ class MigrateTest(MigrateTestCase):
         attachment_id = self.attached(volume_id)
         self.assertEqual([volume_id], [
             one.volume_id for one in self.other.backend.fake_target.exports()])
-        self.assert_fault(400, 'does not migrate volumes in use yet',
+        self.assert_fault(400, 'Migration of volumes in use is not supported',
                           self.migrate(volume_id, 'storage-1@fake'))
         self.http.as_member.delete(f'/attachments/{attachment_id}')
 
@@ -68,7 +68,7 @@ class MigrateTest(MigrateTestCase):
                         self.http.as_member.post('/attachments', {'attachment': {
                             'volume_uuid': volume_id, 'instance_uuid': base.SERVER}})):
                     self.assert_status(400, refused)
-                self.assert_fault(409, 'this work ends by itself', self.act(
+                self.assert_fault(409, 'Retry when the operation has finished', self.act(
                     volume_id, 'os-reset_status', {'status': 'available'},
                     persona=self.http.as_admin))
                 self.release()
@@ -98,8 +98,8 @@ class MigrateTest(MigrateTestCase):
                            ('', 'One and only one of cluster and host'),
                            ('storage-1@fake', 'must be different than the current one'),
                            (http.POOL, 'must be different than the current one'),
-                           (moves.FAR, 'Volumes move between backends of one host: '
-                                       'storage-2@fake is not on storage-1.')):
+                           (moves.FAR, 'Volumes can only be migrated between backends of one '
+                                       'host. storage-2@fake is not on storage-1.')):
             with self.subTest(host):
                 self.assert_fault(400, said, self.migrate(volume_id, host))
         self.sql("UPDATE services SET disabled = 1 WHERE host = 'storage-1@other'")
@@ -110,7 +110,8 @@ class MigrateTest(MigrateTestCase):
     def test_what_cannot_go(self):
         volume_id = self.written()
         self.reserve(volume_id)
-        self.assert_fault(400, 'does not migrate volumes in use yet', self.migrate(volume_id))
+        self.assert_fault(400, 'Migration of volumes in use is not supported',
+                          self.migrate(volume_id))
         with_snapshot = self.written()
         self.assert_status(202, self.http.as_member.post(
             '/snapshots', {'snapshot': {'volume_id': with_snapshot}}))
@@ -121,7 +122,7 @@ class MigrateTest(MigrateTestCase):
         source = self.written()
         self.http.hold = True
         self.http.as_member.post('/volumes', {'volume': {'source_volid': source}})
-        self.assert_fault(400, 'A volume is being made of volume', self.migrate(source))
+        self.assert_fault(400, 'Another volume is being created from volume', self.migrate(source))
 
     def test_a_volume_that_is_a_copy_goes_without_its_source(self):
         source = self.written()

@@ -7,7 +7,7 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
 SHARED = {'multiattach': '<is> True'}
-REASON = 'it cannot attach one volume to several hosts'
+REASON = 'multiattach is not supported'
 
 
 class PoolsTestCase(moves.MovesTestCase):
@@ -111,7 +111,8 @@ class CheckTest(PoolsTestCase):
     def test_check_refuses_at_once_what_no_pool_can(self):
         for kind, disabled in (('shared', True), ('elsewhere', False)):
             self.sql(f"UPDATE services SET disabled = {int(disabled)} WHERE host = '{http.HOST}'")
-            self.assert_fault(400, REASON if kind == 'shared' else 'it lacks what', self.ask(kind))
+            self.assert_fault(400, REASON if kind == 'shared' else 'capabilities required',
+                              self.ask(kind))
 
     def test_check_accepts_what_a_pool_can(self):
         self.assert_status(202, self.ask('shared'))

@@ -79,7 +79,7 @@ class NotOfferedTest(base.ApiTestCase):
                 ('/group_snapshots', {'group_snapshot': {}}, 'group snapshots'),
                 ('/consistencygroups', {'consistencygroup': {}}, 'consistency groups'),
                 ('/consistencygroups/create_from_src', {}, 'consistency groups'),
-                ('/cgsnapshots', {}, 'snapshots of consistency groups')):
+                ('/cgsnapshots', {}, 'consistency group snapshots')):
             with self.subTest(path=path, body=body):
-                self.assert_fault(400, f': {what} are not offered by this service.',
+                self.assert_fault(400, f': {what} are not supported by this service.',
                                   self.http.as_admin.post(path, body))

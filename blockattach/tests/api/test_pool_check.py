@@ -42,7 +42,7 @@ class MessageTest(CheckTestCase):
         volume_id = reply.body['volume']['id']
         message, = self.messages(volume_id)
         self.assertEqual(EVENT, message['event_id'])
-        self.assertIn(f'{http.POOL}: it does not report tier (wanted: gold)',
+        self.assertIn(f'{http.POOL}: capability tier is not reported (required: gold)',
                       message['user_message'])
         self.assertEqual('creating', self.shown(volume_id)['status'])
         self.http.hold = False
@@ -56,9 +56,11 @@ class MessageTest(CheckTestCase):
         make.volume_type(self.http.database, 'elsewhere',
                          extra_specs={'volume_backend_name': 'secret-name'})
         for fields, words in (
-                ({'volume_type': 'gold'}, 'it lacks what the volume type asks for'),
-                ({'volume_type': 'elsewhere'}, 'it lacks what the volume type asks for'),
-                ({'size': 2000}, 'it has too little room')):
+                ({'volume_type': 'gold'},
+                 'capabilities required by the volume type are missing'),
+                ({'volume_type': 'elsewhere'},
+                 'capabilities required by the volume type are missing'),
+                ({'size': 2000}, 'not enough free space')):
             with self.subTest(fields=fields):
                 volume_id = self.ask(**fields).body['volume']['id']
                 message, = self.messages(volume_id, self.http.as_member)
@@ -75,7 +77,7 @@ class MessageTest(CheckTestCase):
         self.http.hold = False
         self.http.as_member.get('/volumes')
         message, = self.messages(volume_id)
-        self.assertIn('its tier is tin (wanted: gold)', message['user_message'])
+        self.assertIn('capability tier is tin (required: gold)', message['user_message'])
 
     def test_what_was_said_too_early_is_taken_back(self):
         self.http.hold = True
@@ -97,7 +99,7 @@ class MessageTest(CheckTestCase):
         reply = self.ask(volume_type=self.multiattach_type().name)
         self.assert_status(202, reply)
         message, = self.messages(reply.body['volume']['id'])
-        self.assertIn('it cannot attach one volume to several hosts', message['user_message'])
+        self.assertIn('multiattach is not supported', message['user_message'])
 
     def test_nothing_is_said_of_a_volume_that_has_a_place(self):
         self.assert_status(202, self.ask())
@@ -115,20 +117,20 @@ class RejectTest(CheckTestCase):
         self.assertEqual([], self.messages())
 
     def test_each_reason(self):
-        self.refused('hold this volume: it lacks what the volume type asks for',
+        self.refused('host the volume: capabilities required by the volume type are missing',
                      volume_type='gold')
-        self.refused('hold this volume: it has too little room', size=2000)
+        self.refused('host the volume: not enough free space', size=2000)
 
     def test_no_pool_for_several_hosts(self):
         self.report(multiattach=False)
-        self.refused('it cannot attach one volume to several hosts',
+        self.refused('multiattach is not supported',
                      volume_type=self.multiattach_type().name)
 
     def test_what_has_a_place_is_made(self):
         self.assert_status(202, self.ask())
 
     def test_a_refusal_is_never_of_yesterday(self):
-        self.refused('it lacks', volume_type='gold')
+        self.refused('capabilities required', volume_type='gold')
         self.report(tier='gold')
         self.assert_status(202, self.ask(volume_type='gold'))
 
@@ -147,7 +149,7 @@ class CacheTest(CheckTestCase):
         self.report()
         self.assert_status(202, self.ask(volume_type='gold'))
         self.clock.advance(10)
-        self.assert_fault(400, 'it lacks what', self.ask(volume_type='gold'))
+        self.assert_fault(400, 'capabilities required', self.ask(volume_type='gold'))
 
 
 class StartingTest(CheckTestCase):
@@ -164,7 +166,7 @@ class StartingTest(CheckTestCase):
                  "WHERE host = 'storage-2@fake'")
         self.assert_status(202, self.ask(volume_type='gold'))
         self.clock.advance(in_process.DOWN_AFTER + 1)
-        self.assert_fault(400, 'it lacks what', self.ask(volume_type='gold'))
+        self.assert_fault(400, 'capabilities required', self.ask(volume_type='gold'))
 
 
 class OffTest(CheckTestCase):

@@ -271,7 +271,7 @@ class UnifiedLimitsTest(Case):
         for act in (lambda: self.http.as_admin.put(OVER, {'quota_set': {'volumes': 1}}),
                     lambda: self.http.as_admin.delete(OVER),
                     lambda: self.http.as_admin.put(CLASS, {'quota_class_set': {'volumes': 1}})):
-            self.assert_fault(403, 'kept in Keystone', act())
+            self.assert_fault(403, 'unified limits in Keystone', act())
 
     def test_no_limits_no_volume(self):
         def silent(_):

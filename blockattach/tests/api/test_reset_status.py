@@ -120,7 +120,7 @@ class ResetTest(actions.ActionsTestCase):
     def test_available_is_no_word_for_a_volume_with_attachments(self):
         volume_id = self.volume()
         self.attached(volume_id)
-        self.refused(volume_id, 'live attachments', status='available')
+        self.refused(volume_id, 'has attachments', status='available')
 
     def test_a_volume_in_error_may_leave_it(self):
         volume_id = self.volume()
@@ -132,7 +132,8 @@ class ResetTest(actions.ActionsTestCase):
 
     def at_work(self, volume_id, **body):
         before = self.shown(volume_id)
-        self.assert_fault(409, 'this work ends by itself', self.reset(volume_id, **body))
+        self.assert_fault(409, 'Retry when the operation has finished',
+                          self.reset(volume_id, **body))
         self.assertEqual(before, self.shown(volume_id))
 
     def sizes(self):
@@ -165,9 +166,9 @@ class ResetTest(actions.ActionsTestCase):
         self.http.work.settle()
         for word in ('available', 'downloading', 'maintenance'):
             with self.subTest(word=word):
-                self.refused(volume_id, 'was never made', status=word)
+                self.refused(volume_id, 'was never created on a backend', status=word)
         self.assert_status(202, self.reset(volume_id, status='error_deleting'))
-        self.refused(volume_id, 'was never made', status='available')
+        self.refused(volume_id, 'was never created on a backend', status='available')
         self.gone_for_good(volume_id)
 
     def gone_for_good(self, volume_id):
@@ -191,7 +192,7 @@ class ResetTest(actions.ActionsTestCase):
         self.addCleanup(failpoints.disarm, 'volume.volumes.after_create')
         self.http.work.settle()
         self.assertEqual('error', self.status(volume_id))
-        self.refused(volume_id, 'was never made', status='available')
+        self.refused(volume_id, 'was never created on a backend', status='available')
         self.gone_for_good(volume_id)
 
     def test_one_that_is_being_removed_stays_so(self):
@@ -248,8 +249,8 @@ class ResetTest(actions.ActionsTestCase):
 
     def test_attached_is_true_or_refused(self):
         volume_id = self.volume()
-        self.refused(volume_id, 'has no attachments', attach_status='attached')
+        self.refused(volume_id, 'is not attached', attach_status='attached')
         attachment_id = self.reserve(volume_id)
-        self.refused(volume_id, 'has no attachments', attach_status='attached')
+        self.refused(volume_id, 'is not attached', attach_status='attached')
         self.complete(attachment_id)
         self.assert_status(202, self.reset(volume_id, attach_status='attached'))

@@ -95,7 +95,7 @@ class InUseTest(RetypeTestCase):
         self.assert_fault(400, 'retypes affecting multiattach are only allowed on available '
                                'volumes, the specified volume however currently has a status of: '
                                'in-use.', self.retype(volume_id, self.multiattach_type().name))
-        self.assert_fault(400, 'cannot change the mode of its type from RW to RO', self.retype(
+        self.assert_fault(400, 'the mode of the volume type from RW to RO', self.retype(
             volume_id, self.type('single', {'mode': 'RO'}).name))
         limited = self.type('limited')
         specs = qos_specs.create(self.http.database, 'limits', 'front-end',

@@ -72,8 +72,8 @@ class HeededTest(HintsTestCase):
         lost = self.ask({'different_host': [self.first, second]})
         self.assertIsNone(self.place(lost))
         for host, volume_id in ((self.home, self.first), (self.other, second)):
-            self.assertIn(f'{host}#pool: it has volume {volume_id}, which the hint '
-                          f'different_host names', self.message(lost))
+            self.assertIn(f'{host}#pool: contains volume {volume_id} of scheduler hint '
+                          f'different_host', self.message(lost))
         self.assertNotIn('#pool', self.message(lost, self.http.as_member))
 
     def test_a_volume_that_is_not_theirs_says_nothing(self):
@@ -85,23 +85,24 @@ class HeededTest(HintsTestCase):
         lost = self.ask({'same_host': ['web']})
         self.assertIsNone(self.place(lost))
         for persona in (self.http.as_admin, self.http.as_member):
-            self.assertIn('the hint same_host names something that is no volume',
+            self.assertIn('scheduler hint same_host contains an invalid volume ID',
                           self.message(lost, persona))
 
     def test_a_query(self):
         for host in (http.HOST, SECOND):
             self.assertEqual(host, self.made_on({'query': f'["=", "$host", "{host}#pool"]'}))
         lost = self.ask({'query': ['like', 1]})
-        self.assertIn("the hint query cannot be answered: 'like' is no operator",
+        self.assertIn("scheduler hint query is invalid: unknown operator 'like'",
                       self.message(lost))
 
     def test_near_a_server_whose_host_is_unknown(self):
         lost = self.ask({'local_to_instance': base.SERVER})
         self.assertIsNone(self.place(lost))
-        self.assertIn(f'cannot find the host of server {base.SERVER}: Nova cannot be reached',
+        self.assertIn(f'Cannot determine the host of server {base.SERVER}: Nova cannot be reached',
                       self.message(lost))
         self.assertTrue(self.message(lost, self.http.as_member).endswith(
-            'weighted backend. the host of the hint local_to_instance is not known'))
+            'weighted backend. the host of the server in scheduler hint local_to_instance is '
+            'unknown'))
 
     def test_a_backend_that_takes_small_ones_only(self):
         def made(**fields):
@@ -116,9 +117,9 @@ class HeededTest(HintsTestCase):
         self.assertEqual(http.HOST, self.place(made(name='web')))
         self.assertEqual(SECOND, self.place(made(size=2, name='web')))
         lost = made(name='db')
-        self.assertIn('its filter_function does not allow the volume', self.message(lost))
+        self.assertIn('the filter_function of the pool rejects the volume', self.message(lost))
         self.assertTrue(self.message(lost, self.http.as_member).endswith(
-            'weighted backend. it does not take such a volume'))
+            'weighted backend. not suitable for the volume'))
 
 
 class WaitingTest(HintsTestCase):
@@ -134,7 +135,7 @@ class WaitingTest(HintsTestCase):
         self.http.managers.remove(lone.host)
         self.http.as_member.get('/volumes')
         self.assertIsNone(self.place(waiting))
-        self.assertIn('it has none of the volumes that the hint same_host names',
+        self.assertIn('does not contain a volume of scheduler hint same_host',
                       self.message(waiting))
 
 

@@ -106,9 +106,9 @@ class ExplainPoolsTest(base.ApiTestCase):
         self.assertEqual([
             (http.POOL, None, None),
             ('storage-8@small#pool', 'capacity',
-             'it has 10 GiB left of 20 GiB asked for'),
+             '10 GiB left, 20 GiB required'),
             ('storage-9@single#pool', 'multiattach',
-             'it cannot attach one volume to several hosts')],
+             'multiattach is not supported')],
             [(one['name'], one['refused_by'], one['reason'])
              for one in found['pools']])
 

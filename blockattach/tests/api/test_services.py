@@ -214,8 +214,8 @@ class ReconcileTest(base.ApiTestCase):
         self.assertEqual({'dry_run': True, 'findings': [{
             'host': http.HOST, 'drift': 'grant', 'volume_id': self.volume_id,
             'attachment_id': None, 'initiator': self.initiator,
-            'said': 'the target does not grant the initiator what its attachments say',
-            'remedy': 'it is granted', 'outcome': 'would be done'}]}, found)
+            'said': 'the target does not grant the initiator the access of its attachments',
+            'remedy': 'grant access', 'outcome': 'would be done'}]}, found)
         self.assertEqual(set(), self.grants())
 
     def test_what_differs_is_repaired(self):

@@ -103,7 +103,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
                 self.assertEqual(('error', '0%'), (seen['status'], seen[PROGRESS]))
                 self.assertEqual(set(), self.kept())
                 self.assertIn(('VOLUME_VOLUME_SNAPSHOT_009_013', made['id']), self.messages())
-                self.assert_fault(400, 'was never made', self.act_on(
+                self.assert_fault(400, 'was never created on a backend', self.act_on(
                     made['id'], 'os-reset_status', {'status': 'available'}))
                 self.assert_sound()
                 self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
@@ -116,7 +116,8 @@ class CreateTest(snapshots.SnapshotsTestCase):
         made = self.snapshot(volume_id)
         self.assertEqual('error', self.snapshot_status(made['id']))
         [message] = self.http.as_member.get('/messages').body['messages']
-        self.assertIn('create snapshot:Snapshot failed to create. The backend has no room',
+        self.assertIn('create snapshot:Snapshot failed to create. The backend does not '
+                      'have enough free space',
                       message['user_message'])
 
     def test_a_request_with_a_name_makes_one(self):
@@ -230,7 +231,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.sql(f"UPDATE volumes SET snapshot_id = '{made['id']}' WHERE id = '{clone}'")
         for reply in (self.http.as_member.delete(f'/snapshots/{made["id"]}'),
                       self.act_on(made['id'], 'os-force_delete')):
-            self.assert_fault(400, 'a volume is being made from snapshot', reply)
+            self.assert_fault(400, 'A volume is being created from snapshot', reply)
         self.http.work.settle()
         self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
 
@@ -279,9 +280,9 @@ class StatusTest(snapshots.SnapshotsTestCase):
         made = self.snapshot(volume_id)
         for status in ('creating', 'deleting'):
             self.assertEqual(status, self.snapshot_status(made['id']))
-            self.assert_fault(409, 'this work ends by itself', self.act_on(
+            self.assert_fault(409, 'Retry when the operation has finished', self.act_on(
                 made['id'], 'os-reset_status', {'status': 'error'}))
-            self.assert_fault(409, 'this work ends by itself', self.act_on(
+            self.assert_fault(409, 'Retry when the operation has finished', self.act_on(
                 made['id'], 'os-update_snapshot_status', {
                     'status': {'creating': 'available', 'deleting': 'error_deleting'}[status]}))
             self.assert_status(202, self.act_on(

@@ -77,11 +77,11 @@ class ScopeTest(base.ApiTestCase):
                     self.ask(scope, 'member', 'POST', '/volumes', {'volume': {'size': 1}}))
                 answer = self.ask(scope, 'admin', 'POST', '/volumes', {'volume': {'size': 1}})
                 self.assertEqual(400, answer.status_int)
-                self.assertIn('must belong to a project', answer.text)
+                self.assertIn('A project-scoped token is required', answer.text)
         self.assertEqual(1, len(self.http.as_admin.get('/volumes?all_tenants=1').body['volumes']))
 
     def assert_forbidden(self, answer):
-        self.assertEqual((403, 'The token is not one of a project.'),
+        self.assertEqual((403, 'A project-scoped token is required.'),
                          (answer.status_int, answer.json['forbidden']['message']))
 
     def test_a_project_in_the_url_is_not_theirs(self):

@@ -348,7 +348,7 @@ class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
             self.assertIn(reply.status, (400, 403))
         reply = self.http.as_stranger.delete(f'/volumes/{self.volume_id}?cascade=true',
                                              version=http.LATEST)
-        self.assert_fault(400, 'a snapshot is of another project', reply)
+        self.assert_fault(400, 'A snapshot belongs to another project', reply)
 
     def test_actions_on_the_volume_name_no_foreign_snapshot(self):
         self.give_away()

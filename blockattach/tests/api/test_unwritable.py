@@ -26,7 +26,7 @@ class UnwritableTest(base.ApiTestCase):
             with self.subTest(name):
                 reply = send()
                 self.assert_status(503, reply)
-                self.assertIn('cannot write into the database', reply.fault[1])
+                self.assertIn('Cannot write to the database', reply.fault[1])
                 self.assertEqual('10', reply.headers['Retry-After'])
         self.assertEqual('in-use', self.shown(volume_id)['status'])
         self.let_write(True)

@@ -42,7 +42,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         for reply in (self.http.as_member.delete(f'/snapshots/{made[0]}'),
                       self.act_on(made[0], 'os-force_delete')):
             self.assert_status(400, reply)
-        self.assert_fault(409, 'ends by itself', self.act_on(
+        self.assert_fault(409, 'Retry when the operation has finished', self.act_on(
             made[0], 'os-reset_status', {'status': 'available'}))
         self.http.work.settle()
         self.assert_gone(volume_id)
@@ -105,11 +105,11 @@ class RevertTest(snapshots.SnapshotsTestCase):
         self.assert_status(202, self.revert(self.volume_id, latest))
         self.assertEqual('reverting', self.status(self.volume_id))
         self.assert_sound()
-        self.assert_fault(400, 'is held by its volume, which is reverting',
+        self.assert_fault(400, ' is reverting. Retry when',
                           self.http.as_member.delete(f'/snapshots/{latest}'))
         self.assert_status(400, self.http.as_member.post(
             '/snapshots', {'snapshot': {'volume_id': self.volume_id}}))
-        self.assert_fault(409, 'ends by itself', self.act(
+        self.assert_fault(409, 'Retry when the operation has finished', self.act(
             self.volume_id, 'os-reset_status', {'status': 'error'}, self.http.as_admin))
         self.http.work.settle()
         self.assertEqual('available', self.status(self.volume_id))

@@ -286,7 +286,7 @@ class PlacedTest(SourceTestCase):
             with self.subTest(source=source):
                 self.http.hold = True
                 made = self.made(size=5000, **source)
-                said = 'it has too little room; it does not have what the volume is made of'
+                said = 'not enough free space; the source of the volume is on another backend'
                 self.assertIn(said, self.message(made['id'])[0])
                 self.http.hold = False
                 self.http.as_member.get('/volumes')

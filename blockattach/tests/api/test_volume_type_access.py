@@ -138,7 +138,7 @@ class UseTest(AccessTestCase):
         self.addCleanup(failpoints.disarm, judged)
         failpoints.arm(judged, lambda: volume_types.update(
             self.http.database, kind.id, is_public=False))
-        self.assert_fault(409, 'repeat the request', self.create(kind='silver'))
+        self.assert_fault(409, 'Retry the request', self.create(kind='silver'))
         failpoints.disarm(judged)
         self.assert_status(404, self.create(kind='silver'))
         self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])

@@ -299,9 +299,9 @@ class VolumeTest(EncryptionTestCase):
 
     def test_consumers_would_need_keys(self):
         self.made(control_location='front-end')
-        self.assert_fault(400, 'Volumes of type secret are encrypted by their consumers',
+        self.assert_fault(400, 'Volume type secret requires encryption by the consumer',
                           self.create_volume())
-        self.assert_fault(400, 'has no key manager', self.create_volume(self.admin))
+        self.assert_fault(400, 'does not manage encryption keys', self.create_volume(self.admin))
         self.assertEqual([], self.admin.get('/volumes?all_tenants=1').body['volumes'])
         self.put(control_location='back-end')
         self.assert_status(202, self.create_volume())
@@ -311,7 +311,7 @@ class VolumeTest(EncryptionTestCase):
         self.addCleanup(failpoints.disarm, judged)
         failpoints.arm(judged, lambda: volume_types.set_extra_specs(
             self.http.database, self.kind.id, {'multiattach': '<is> True'}))
-        self.assert_fault(409, 'repeat the request', self.create_volume())
+        self.assert_fault(409, 'Retry the request', self.create_volume())
         failpoints.disarm(judged)
         self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
         reply = self.create_volume()

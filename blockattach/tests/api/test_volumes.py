@@ -139,8 +139,8 @@ class CreateTest(CreateTestCase):
              f'ConsistencyGroup {base.ABSENT} could not be found.'),
             ('group_id', '3.13', 404, f'Group {base.ABSENT} could not be found.'),
             ('backup_id', '3.47', 404, f'Backup {base.ABSENT} could not be found.'),
-            ('imageRef', '3.0', 400, 'This service is not connected to an image service'),
-            ('image_id', '3.0', 400, 'This service is not connected to an image service'),
+            ('imageRef', '3.0', 400, 'The image service is not configured'),
+            ('image_id', '3.0', 400, 'The image service is not configured'),
         )
         for key, version, status, sentence in rows:
             with self.subTest(key=key):

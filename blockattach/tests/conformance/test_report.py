@@ -126,12 +126,12 @@ class ClassTest(unittest.TestCase):
 
     def test_declared_and_not_proved(self):
         result, said = self.run_class(self.kind_that(['clone', 'wipe', 'daemon'], ['clone']))
-        self.assertIn('declares what nothing proves: wipe', result.errors[0][1])
+        self.assertIn('declares unproved capabilities: wipe', result.errors[0][1])
         self.assertIn('declared and not proved: wipe\n', said)
 
     def test_proved_and_not_declared(self):
         result, said = self.run_class(self.kind_that([], ['wipe']))
-        self.assertIn('does what it does not declare: wipe', result.errors[0][1])
+        self.assertIn('supports undeclared capabilities: wipe', result.errors[0][1])
         self.assertIn('proved and not declared: wipe\n', said)
 
 

@@ -87,7 +87,7 @@ class PlacedTest(ExtendingCase):
         self.assertEqual(([], ('available', 1, (None, None), 1)),
                          (clients.asked, self.outcome(volume)))
         [text] = self.reasons(volume.id)
-        self.assertIn('it has 9 GiB left of 11 GiB asked for', text)
+        self.assertIn('9 GiB left, 11 GiB required', text)
 
     def test_the_last_room_is_taken_after_the_choice(self):
         volume, other = self.extending(9), make.volume(self.database)
@@ -123,7 +123,7 @@ class PlacedTest(ExtendingCase):
         self.clock.advance(test_placement.DOWN_AFTER + 1)
         looking.look()
         self.assertEqual(('available', 1, (None, None), 1), self.outcome(volume))
-        self.assertIn('its service is down', self.reasons(volume.id)[0])
+        self.assertIn('the service is down', self.reasons(volume.id)[0])
 
     def test_what_a_manager_may_have_begun_stays_with_it(self):
         volume = self.extending()
@@ -200,7 +200,7 @@ class EndsTest(ExtendingCase):
 
     def test_cancelled_only_where_no_manager_has_it(self):
         volume, _ = self.held()
-        with self.assertRaisesRegex(errors.Conflict, 'it has begun'):
+        with self.assertRaisesRegex(errors.Conflict, 'has started'):
             extending.cancelled(self.database, work.of_resource(
                 self.database, 'volume', volume.id))
         waits = self.extending()

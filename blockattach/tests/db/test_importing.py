@@ -244,7 +244,7 @@ class RefusalTest(Case):
     def test_an_unknown_schema(self):
         with self.there.database.engine.begin() as there:
             there.exec_driver_sql("UPDATE alembic_version SET version_num = 'ffffffffffff'")
-        with self.assertRaisesRegex(errors.ConfigurationError, 'revision is ffffffffffff'):
+        with self.assertRaisesRegex(errors.ConfigurationError, 'revision ffffffffffff'):
             self.importer()
 
     def test_a_cinder_that_runs(self):

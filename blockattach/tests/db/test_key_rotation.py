@@ -73,7 +73,7 @@ class RotateTest(Case):
         before, [old] = self.passwords(self.database), self.keys()
         lines = key_rotation.rotate(self.process())
         self.assertEqual(4, len(lines))
-        self.assertIn(f'{MANY} credentials are sealed anew', lines[2])
+        self.assertIn(f'{MANY} credentials resealed', lines[2])
         [new] = self.keys()
         self.assertNotEqual(old, new)
         self.assertEqual(before, self.passwords(self.process()))

@@ -147,7 +147,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(('error', None, None), (now.status, now.pool, self.work(asked.id)))
         self.assertEqual(0, sum(self.given_away().values()))
         [text] = self.reasons(asked.id)
-        self.assertTrue(text.startswith('3 attempts were made, the most allowed: one@b#p'), text)
+        self.assertTrue(text.startswith('the maximum of 3 attempts was reached: one@b#p'), text)
         self.assertIn('three@b#p', text)
         self.assertNotIn('four@b#p', text)
 
@@ -228,7 +228,7 @@ class NoPoolTest(PlacementCase):
         asked = self.volume()
         self.place(asked.id, managers.Managers(self.database))
         self.assertEqual('error', self.now(asked.id).status)
-        self.assertIn('no pool has reported itself', self.reasons(asked.id)[0])
+        self.assertIn('no pool has reported to the scheduler', self.reasons(asked.id)[0])
 
     def test_every_reason_is_in_the_message_and_in_the_log(self):
         make.pool(self.database, 'small@b#p', 3)
@@ -240,12 +240,12 @@ class NoPoolTest(PlacementCase):
         self.assertEqual(
             [('VOLUME_VOLUME_001_003', asked.id, 'req-placement',
               'schedule allocate volume:Could not find any available weighted backend. '
-              'it has too little room',
-              'full@b#p: it has 0 GiB left of 5 GiB asked for; '
-              'small@b#p: it has 3 GiB left of 5 GiB asked for')],
+              'not enough free space',
+              'full@b#p: 0 GiB left, 5 GiB required; '
+              'small@b#p: 3 GiB left, 5 GiB required')],
             [(one.event_id, one.resource_id, one.request_id, one.user_message, one.detail)
              for one in found])
-        self.assertIn('small@b#p: it has 3 GiB left', logs.output[0])
+        self.assertIn('small@b#p: 3 GiB left', logs.output[0])
         self.assertIn(asked.id, logs.output[0])
 
     def test_what_waited_for_a_backend_is_placed_when_it_has_come(self):

@@ -180,7 +180,7 @@ class RemoveTest(ServiceCase):
 
     def test_one_that_is_up_stays(self):
         self.register()
-        with self.assertRaisesRegex(errors.Conflict, 'stop it first'):
+        with self.assertRaisesRegex(errors.Conflict, 'Stop the service first'):
             services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
         self.assertEqual(1, len(services.list_all(self.db, DOWN_AFTER)))
 
@@ -203,8 +203,9 @@ class RemoveTest(ServiceCase):
         with self.assertLogs('blockattach.db.services', 'ERROR') as said:
             for presence in (first, second, first, second, first):
                 presence.beat()
-        self.assertRegex('\n'.join(said.output), r'\A.*begun under the same name .*host=h@b\Z')
-        self.assertEqual('another process serves under the same name', first.wrong())
+        self.assertRegex('\n'.join(said.output), r'\A.*Lost the service registration .*host=h@b\Z')
+        self.assertEqual('another process is registered under the same service name',
+                         first.wrong())
         self.assertIsNone(second.wrong())
         self.silence(services.list_all(self.db, DOWN_AFTER)[0], DOWN_AFTER + 1)
         first.beat()

@@ -252,7 +252,8 @@ class NewNounTest(Case):
         self.meet(failed)
         asked = self.things.ask()
         self.melt(asked)
-        self.assertEqual([(f'{texts.DELETE_FAILED.user_message} The backend has no room for it.',
+        self.assertEqual([(f'{texts.DELETE_FAILED.user_message} The backend does not have enough '
+                           'free space.',
                            'Pool p: it is full')], self.messages(asked))
 
     def test_it_is_renewed_while_it_runs_and_a_repeat_changes_nothing(self):
@@ -310,7 +311,7 @@ class NewNounTest(Case):
         recover.cancel(self.database, known, listed[asked].id)
         self.assertIsNone(self.found(asked))
         self.assertEqual([(texts.CREATE_CANCELLED.user_message, None)], self.messages(asked))
-        with self.assertRaisesRegex(errors.Conflict, f'{ONE} is at work'):
+        with self.assertRaisesRegex(errors.Conflict, f'{ONE} is working on it'):
             recover.cancel(self.database, known, listed[begun].id)
         with self.assertRaises(errors.Conflict):
             recover.cancel(self.database, {}, listed[begun].id)
@@ -351,7 +352,7 @@ class CancelTest(Case):
         mine = volumes.creation(volume.id, generation, ONE)
         self.assertTrue(work.claim(self.database, mine, HOST, SECONDS))
         work.hand_over(self.database, ONE)
-        with self.assertRaisesRegex(errors.Conflict, 'has begun it'):
+        with self.assertRaisesRegex(errors.Conflict, f'has started on {HOST}'):
             self.cancel(volume.id)
         self.assertEqual('creating', self.status(volume))
 
@@ -370,7 +371,7 @@ class CancelTest(Case):
         mine = volumes.deletion(volume.id, begun.generation, ONE)
         work.claim(self.database, mine, HOST, SECONDS)
         work.hand_over(self.database, ONE)
-        with self.assertRaisesRegex(errors.Conflict, 'it has begun'):
+        with self.assertRaisesRegex(errors.Conflict, 'has started'):
             self.cancel(volume.id)
 
     def test_what_is_left_on_a_pool_stays_there(self):

@@ -185,7 +185,8 @@ class StreamsTest(attachment_commands.AttachmentCommandsTestCase):
             with self.subTest(arguments):
                 done = self.run_command(*arguments, prepare=without_output)
                 self.assertEqual(1, done.status)
-                self.assertRegex(done.errors, '^Standard output is closed, so nothing was done: ')
+                self.assertRegex(done.errors,
+                                 r'^Standard output is closed, so the command was not run\. ')
         self.assertEqual([], self.ids('--volume', volume.id))
 
     def test_closed_output_of_a_command_that_prints_nothing_is_no_error(self):
@@ -261,18 +262,18 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
     def test_what_is_no_input(self):
         for words, arguments in (
                 ("invalid choice: 'bad'", ['detail', 'list', '--state', 'bad']),
-                ('--host: it must not be empty', ['tree', '--host', '']),
-                ("'x' is not an attachment ID; see ", ['direct', 'delete', 'x']),
+                ('--host: the value must not be empty', ['tree', '--host', '']),
+                ("'x' is not an attachment ID, see ", ['direct', 'delete', 'x']),
                 ("'../volumes' is not an attachment ID", ['direct', 'delete', '../volumes']),
                 ("'0' is not a number from 1 to", ['direct', 'create', 'v', '--timeout', '0']),
                 ("'soon' is not a number", ['direct', 'delete', str(uuid.uuid4()),
                                             '--timeout', 'soon']),
                 ("'9{10}' is not a number", ['direct', 'create', 'v', '--timeout', '9' * 10]),
                 ("--ip: '999.1' is not an IP address", ['direct', 'create', 'v', '--ip', '999.1']),
-                (r"'\\udcff' is not text in the encoding", ['tree', '\udcff']),
+                (r"'\\udcff' is not valid text in the encoding", ['tree', '\udcff']),
                 ("invalid choice: 'w'", ['direct', 'create', 'v', '--mode', 'w']),
-                ('<attachment-or-volume>: it must not be empty', ['history', '']),
-                ('<attachment-or-volume>: it must not be empty', ['explain', '']),
+                ('<attachment-or-volume>: the value must not be empty', ['history', '']),
+                ('<attachment-or-volume>: the value must not be empty', ['explain', '']),
                 ('arguments are required: <attachment>', ['direct', 'delete'])):
             with self.subTest(arguments):
                 self.assert_refused(words, *arguments, status=2)
@@ -287,7 +288,7 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
                           ['direct', 'create', volume.id, '--dry-run'], ['history', made.id],
                           ['explain', made.id], ['direct', 'delete', '--force', made.id]):
             with self.subTest(arguments):
-                self.assert_refused('does not answer with the extension "blockattach"', *arguments)
+                self.assert_refused('does not support the extension "blockattach"', *arguments)
         self.service = whole
         self.assertEqual([made.id], self.ids('--volume', volume.id))
 
@@ -304,8 +305,8 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
         for arguments in (['history', str(uuid.uuid4())], ['explain', volume.id],
                           ['direct', 'create', volume.id, '--dry-run']):
             with self.subTest(arguments):
-                self.assert_refused('^This needs version 1.4 of the extension "blockattach", '
-                                    'which .*: update the service.$', *arguments)
+                self.assert_refused('^This command needs version 1.4 of the extension '
+                                    '"blockattach", which .*. Upgrade the service.$', *arguments)
         self.assertEqual([], self.ids('--volume', volume.id))
 
     def without_the_version(self, environ, start_response):
@@ -318,7 +319,8 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
         gone = served.Served(self.api)
         gone.close()
         self.service = gone
-        self.assert_refused('The service cannot be reached: .*Check that it is running', 'tree')
+        self.assert_refused('Cannot reach the service: .*Check that the service is running',
+                            'tree')
 
     def test_completion_knows_every_command(self):
         done = commands.run('openstack', ['complete'], {'NO_PROXY': '127.0.0.1'})

@@ -36,11 +36,11 @@ class CarriedOverOptionsTest(base.StackTestCase):
     def test_process_with_accepted_option_gets_further(self):
         said = self.started('api', 'auth_strategy = keystone\n'
                             '[service]\naccept_unsupported = auth_strategy\n')
-        self.assertIn('cannot make the state directory', said)
-        self.assertIn('Option is not known and has no effect', said)
+        self.assertIn('cannot create the state directory', said)
+        self.assertIn('Ignoring unknown option ', said)
         self.assertIn('nearest=[api] auth_strategy', said)
 
     def test_unknown_group_is_logged(self):
         said = self.started('api', '[databse]\nconnection = sqlite://\n')
-        self.assertIn('Group of options is not known and has no effect', said)
+        self.assertIn('Ignoring unknown option group ', said)
         self.assertIn('group=databse nearest=database', said)

@@ -55,10 +55,10 @@ class ComputeDatabaseTest(unittest.TestCase):
         said = []
         for line in process.stderr:
             said.append(line)
-            if 'Process serves' in line:
+            if 'Process started' in line:
                 process.terminate()
         self.assertEqual(0, process.wait(), said)
-        self.assertIn('Process serves', ''.join(said))
+        self.assertIn('Process started', ''.join(said))
 
     def test_a_trial_needs_no_command(self):
         self.serve()
@@ -84,7 +84,7 @@ class ComputeDatabaseTest(unittest.TestCase):
         self.manage('sync', code)
         self.assertEqual('0003\n', self.manage('version', code))
         for refused in ({}, {'name': 'blockattach-manage', 'arguments': ('compute_db', 'sync')}):
-            self.refused('is of a newer release: it is at revision 0003', **refused)
+            self.refused('belongs to a newer release: revision 0003', **refused)
 
     def test_one_that_cannot_be_used(self):
         self.url = f'sqlite:///{self.folder}/nowhere/servers.sqlite'

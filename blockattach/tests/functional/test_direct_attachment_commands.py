@@ -63,7 +63,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         done = self.run_command('direct', 'create', volume.id, '--host', 'h', '--initiator',
                                 f'{IQN}h', '--wait', '-f', 'value', '-c', 'ID')
         self.assertEqual(0, done.status, done.errors)
-        self.assertRegex(done.errors, r's  attachment: not yet \(Come again\)\n *\d+ s  '
+        self.assertRegex(done.errors, r's  attachment: waiting \(Come again\)\n *\d+ s  '
                                       rf'attachment {done.output.strip()}: attaching, connected')
         first, again = self.between.asked[:2]
         self.assertEqual('POST', first[0])
@@ -72,7 +72,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_without_wait_nothing_is_repeated(self):
         self.between.answers = [(503, {'Retry-After': '1'})]
-        self.assert_refused(r'Come again \(HTTP 503\)\. The condition is temporary: .*--wait',
+        self.assert_refused(r'Come again \(HTTP 503\)\. The condition is temporary\. .*--wait',
                             'direct', 'create', self.volume().id)
         self.assertEqual(1, len(self.between.asked))
 
@@ -86,13 +86,13 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
 
         self.between.change = change
         self.assert_refused(
-            'is error_attaching: no such path. Remove it, .*direct delete', 'direct', 'create',
-            volume.id, '--host', 'h', '--initiator', f'{IQN}h', '--wait')
+            'is error_attaching: no such path. Delete the attachment with .*direct delete',
+            'direct', 'create', volume.id, '--host', 'h', '--initiator', f'{IQN}h', '--wait')
 
     def test_waiting_ends_when_it_is_gone(self):
         self.between.change = self.gone
-        self.assert_refused('is gone: it was refused or deleted', 'direct', 'create',
-                            self.volume().id, '--wait')
+        self.assert_refused('no longer exists, because the request was rejected or', 'direct',
+                            'create', self.volume().id, '--wait')
 
     def gone(self, _method, body):
         self.between.change = None
@@ -113,20 +113,20 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         volume = self.volume(kind='single')
         self.attachment(volume, _State.ATTACHED)
         for words, arguments in (
-                (r"There is no volume 'nosuch'\. See .*volume list", ['nosuch']),
-                (r'status must be available.*\(HTTP 400\)\. See who uses .*attachment tree',
+                (r"Volume 'nosuch' not found\. List .*volume list", ['nosuch']),
+                (r'status must be available.*\(HTTP 400\)\. Show the users .*attachment tree',
                  [volume.id]),
-                (r'connector: initiator must be the name of an iSCSI node .*\(HTTP 400\)\. '
-                 'Correct the request as the message says',
+                (r'connector: initiator must be an iSCSI node name .*\(HTTP 400\)\. '
+                 'Correct the request and repeat',
                  [volume.id, '--host', 'h', '--initiator', 'bad name\n']),
-                (r'connector: host must be a name of printable characters \(HTTP 400\)',
+                (r'host must be a non-empty string of printable characters \(HTTP 400\)',
                  [volume.id, '--host', 'a\nb', '--initiator', f'{IQN}h']),
                 (r'required information: initiator \(HTTP 400\)',
                  [self.volume().id, '--host', 'h']),
-                ('--initiator describes the host to connect: give --host too',
+                ('--initiator requires --host. Specify --host as well',
                  [volume.id, '--initiator', f'{IQN}h']),
-                ('--multipath describes the host', [volume.id, '--multipath']),
-                ("Compute knows no single server 'web', or cannot be asked",
+                ('--multipath requires --host', [volume.id, '--multipath']),
+                ("Cannot find a single server named 'web' in Compute",
                  [volume.id, '--server', 'web'])):
             with self.subTest(arguments):
                 self.assert_refused(words, 'direct', 'create', *arguments)
@@ -134,7 +134,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
     def test_a_name_of_two_volumes(self):
         for _ in range(2):
             self.volume('twin')
-        self.assert_refused("Several volumes have the name 'twin'", 'direct', 'create', 'twin')
+        self.assert_refused("More than one volume is named 'twin'", 'direct', 'create', 'twin')
 
 
 class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
@@ -149,7 +149,7 @@ class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
             'Made': False, 'Volume ID': volume.id, 'Server ID': server, 'Host': 'h',
             'Status': 'attaching', 'Mode': 'ro', 'Mode Enforced By': 'target',
             'Shared Connections': []}, json.loads(done.output))
-        self.assertRegex(done.errors, '^Dry run: nothing was made')
+        self.assertRegex(done.errors, '^Dry run: no attachment was created')
         self.assertEqual([('POST', None, 'dry_run=true')], self.between.asked)
         self.assertEqual([], self.ids('--volume', volume.id))
 
@@ -162,14 +162,14 @@ class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
     def test_what_would_be_refused(self):
         volume = self.volume(kind='single')
         self.attachment(volume, _State.ATTACHED)
-        self.assert_refused(r'status must be available.*\(HTTP 400\)\. See who ', 'direct',
+        self.assert_refused(r'status must be available.*\(HTTP 400\)\. Show the users ', 'direct',
                             'create', volume.id, '--dry-run')
 
     def test_what_fails_for_the_moment_is_repeated(self):
         self.between.answers = [(503, {'Retry-After': '1'})]
         done = self.run_command('direct', 'create', self.volume().id, '--dry-run', '--wait')
         self.assertEqual(0, done.status, done.errors)
-        self.assertRegex(done.errors, r's  dry run: not yet \(Come again\)')
+        self.assertRegex(done.errors, r's  dry run: waiting \(Come again\)')
 
 
 class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
@@ -193,7 +193,7 @@ class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
         volume = self.volume()
         made, absent = self.connected(volume)['ID'], str(uuid.uuid4())
         self.assert_refused(
-            rf'Cannot delete attachment {absent}: .*HTTP 404.*1 of 2 attachments were not deleted',
+            rf'Failed to delete attachment {absent}: .*HTTP 404.*1 of 2 attachments failed',
             'direct', 'delete', absent, made)
         self.assertEqual([], self.ids('--volume', volume.id))
 
@@ -202,7 +202,7 @@ class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
         self.between.answers = [(504, {'Retry-After': '1'}), (404, {})]
         done = self.run_command('direct', 'delete', made, '--wait')
         self.assertEqual(0, done.status, done.errors)
-        self.assertRegex(done.errors, rf'attachment {made}: not yet \(Come again\)\n'
+        self.assertRegex(done.errors, rf'attachment {made}: waiting \(Come again\)\n'
                                       rf' *\d+ s  attachment {made}: deleted\n')
 
 

@@ -86,9 +86,9 @@ class HistoryTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_history_of_neither_attachment_nor_volume_refused(self):
         absent = str(uuid.uuid4())
-        self.assert_refused(rf"There is no attachment {absent}\. There is no volume '{absent}'",
+        self.assert_refused(rf"Attachment {absent} not found\. Volume '{absent}' not found",
                             'history', absent)
-        self.assert_refused("^There is no volume 'nosuch'", 'history', 'nosuch')
+        self.assert_refused("^Volume 'nosuch' not found", 'history', 'nosuch')
 
 
 class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
@@ -121,8 +121,8 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
             f'├── record: rw, host compute-1 ({IQN}compute-1)',
             f'├── target: exports the volume on {http.HOST}, grants the host rw, sessions: 0',
             f'├── session: shared with {other}',
-            '├── under way: nothing; last complete at 2026-11-26T10:00:00.000000 (1 h 1 min ago), '
-            f'by {row["User ID"]}, request {row["Request ID"]}',
+            '├── in progress: nothing, last complete at 2026-11-26T10:00:00.000000 (1 h 1 min '
+            f'ago), by {row["User ID"]}, request {row["Request ID"]}',
             f'├── found: {row["Found"]}',
             f'├── next: {row["Next"]}',
             '└── advice',
@@ -135,8 +135,8 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
     def test_what_is_under_way(self):
         one = self.attachment(self.of, _State.CONNECTING)
         self.assertIn(
-            '├── under way: connect since 2026-11-26T10:00:00.000000 (1 h 1 min), by the service, '
-            'request none', self.lines(one.id))
+            '├── in progress: connect since 2026-11-26T10:00:00.000000 (1 h 1 min), by the '
+            'service, request none', self.lines(one.id))
 
     def test_status_word_agrees_with_tree_and_names_the_state(self):
         made = {self.attachment(self.of, state).id: state for state in attachment_lifecycle.LIVE}
@@ -159,7 +159,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.between.change = None
         made = self.connected(self.of)['ID']
         [row] = self.shown('explain', made)
-        self.assertEqual(['If its consumer is gone for good, delete the attachment.'],
+        self.assertEqual(['If the consumer no longer exists, delete the attachment.'],
                          row['Advice'])
 
     def test_what_differs(self):
@@ -168,7 +168,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         lost = self.attachment(self.of, _State.ATTACHED, 'compute-lost')
         found = self.lines(lost.id)
         self.assertIn(f'├── target: does not export the volume on {http.HOST}', found)
-        self.assertIn('├── session: of this attachment only', found)
+        self.assertIn('├── session: not shared', found)
         self.assertIn('├── found: The record grants the host access, but the target does not.',
                       found)
 
@@ -176,9 +176,9 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         one = self.attachment(self.of, _State.ATTACHED)
         for target, words in (
                 ({'exported': True, 'mode': None, 'sessions': 0, 'reason': None},
-                 f'exports the volume on {http.HOST}, grants the host nothing'),
+                 f'exports the volume on {http.HOST}, grants the host no access'),
                 ({'exported': None, 'mode': None, 'sessions': 0, 'reason': 'it\x1b[2J is down'},
-                 f'cannot be asked on {http.HOST} (it?[2J is down)')):
+                 f'not queried on {http.HOST} (it?[2J is down)')):
             with self.subTest(words):
                 self.between.change = lambda _method, body, target=target: {
                     'explanation': {**body['explanation'], 'target': target}}
@@ -193,7 +193,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
                           f'└── attachment {first.id}: attached'],
                          [line for line in found if line[4:].startswith('attachment ')])
         self.assertIn('│   ├── record: no mode, no host yet', found)
-        self.assertIn(f'│   ├── target: nothing to ask about on {http.HOST}: no host yet', found)
+        self.assertIn(f'│   ├── target: nothing to query on {http.HOST}: no host yet', found)
 
     def test_a_list_by_every_formatter(self):
         one = self.attachment(self.of, _State.ATTACHED)
@@ -217,6 +217,6 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
 
     def test_neither_attachment_nor_volume(self):
         absent = str(uuid.uuid4())
-        self.assert_refused(rf"There is no attachment {absent}\. There is no volume '{absent}'\. "
-                            'See what there is', 'explain', absent)
-        self.assert_refused("^There is no volume 'nosuch'", 'explain', 'nosuch')
+        self.assert_refused(rf"Attachment {absent} not found\. Volume '{absent}' not found\. "
+                            'List the volumes', 'explain', absent)
+        self.assert_refused("^Volume 'nosuch' not found", 'explain', 'nosuch')

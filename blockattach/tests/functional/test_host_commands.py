@@ -177,17 +177,17 @@ class ConnectTest(HostCommandsTestCase):
 
         self.brick.on['connect'] = fail
         said = self.refused(
-            r'^os-brick cannot connect the volume: iscsiadm -v \*\*\* failed\. With -v',
+            r'^os-brick failed to connect the volume: iscsiadm -v \*\*\* failed\. Use -v',
             self.connect)
         self.assertNotIn(self.secret, said)
-        self.assertRegex(self.said, r'^Undone: attachment [\w-]+ is deleted\.\n$')
+        self.assertRegex(self.said, r'^Rollback completed: deletion of attachment [\w-]+\.\n$')
         self.assertEqual({}, self.attachments())
 
     def test_what_cannot_be_completed_is_undone_in_the_other_order(self):
         self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
         self.refused(r'Come again \(HTTP 409\)', self.connect)
-        self.assertRegex(self.said, rf'^Undone: {DEVICE} is disconnected\.\n'
-                                    r'Undone: attachment [\w-]+ is deleted\.\n$')
+        self.assertRegex(self.said, rf'^Rollback completed: disconnection of {DEVICE}\.\n'
+                                    r'Rollback completed: deletion of attachment [\w-]+\.\n$')
         self.assertEqual(['describe', 'POST', 'connect', 'POST', 'disconnect', 'DELETE'],
                          self.acts())
         self.assertEqual({}, self.attachments())
@@ -199,8 +199,9 @@ class ConnectTest(HostCommandsTestCase):
         self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
         self.brick.on['disconnect'] = fail
         self.refused(r'Come again \(HTTP 409\)', self.connect)
-        self.assertRegex(self.said, rf'^Not undone: {DEVICE} is disconnected\. os-brick cannot .*'
-                                    r': the device is stuck\. .*Look at "iscsiadm -m session"')
+        self.assertRegex(self.said, rf'^Rollback failed: disconnection of {DEVICE}\. os-brick '
+                                    r'failed to .*: the device is stuck\. .*Check "iscsiadm -m '
+                                    'session"')
         self.assertEqual({}, self.attachments())
 
     def test_an_interrupt_undoes_too(self):
@@ -226,9 +227,10 @@ class ConnectTest(HostCommandsTestCase):
 
     def test_what_changes_nothing(self):
         self.brick.name = ''
-        self.refused('no iSCSI initiator name: install open-iscsi', self.connect)
+        self.refused('no iSCSI initiator name. Install open-iscsi', self.connect)
         self.brick.on['describe'] = lambda: (_ for _ in ()).throw(RuntimeError('no multipathd'))
-        self.refused(r'^os-brick cannot describe this host: no multipathd\. With -v', self.connect)
+        self.refused(r'^os-brick failed to read the connector of this host: no multipathd\. '
+                     'Use -v', self.connect)
         self.brick.on.clear()
         secret = self.enterContext(served.Served(self.encrypted))
         self.addCleanup(setattr, self, 'service', self.service)
@@ -253,7 +255,7 @@ class ConnectTest(HostCommandsTestCase):
             return body
 
         self.between.change = change
-        self.refused('offers rbd, but this command connects by iSCSI only', self.connect)
+        self.refused('provides rbd, but this command supports only iSCSI', self.connect)
         self.assertEqual({}, self.attachments())
 
 
@@ -277,7 +279,7 @@ class DisconnectTest(HostCommandsTestCase):
     def test_a_device_in_use_stays(self):
         self.connect()
         self.brick.is_busy = True
-        self.refused(f'{BY_PATH} is in use on this host .*: unmount it first', self.disconnect)
+        self.refused(f'{BY_PATH} is in use on this host .* Unmount the device', self.disconnect)
         self.assertNotIn('disconnect', self.acts())
         self.assertEqual(1, len(self.attachments()))
 
@@ -286,21 +288,21 @@ class DisconnectTest(HostCommandsTestCase):
         self.connect()
         self.disconnect()
         self.assertNotIn('disconnect', self.acts())
-        self.assertIn(f'The session stays, other attachments of this host use it: {server}.',
+        self.assertIn(f'Keeping the session, which other attachments of this host use: {server}.',
                       self.said)
         self.assertEqual({server}, set(self.attachments()))
 
     def test_one_that_cannot_be_deleted_is_deleted_by_a_repeat(self):
         self.connect()
         self.brick.on['disconnect'] = lambda: self.between.answers.append((409, {}))
-        self.refused('remains, but this host does not use it any more: repeat the command. Come',
-                     self.disconnect)
+        self.refused('was not deleted, but this host no longer uses the attachment. Repeat the '
+                     'command. Come', self.disconnect)
         self.brick.on.clear()
         self.disconnect()
         self.assertEqual({}, self.attachments())
 
     def test_which_one(self):
-        self.refused(rf'This host \({HOST}, {self.brick.name}\) has no such attachment .*tree '
+        self.refused(rf'This host \({HOST}, {self.brick.name}\) has no matching attachment .*tree '
                      f'{self.of.id}', self.disconnect)
         server = str(uuid.uuid4())
         made = self.other(instance_uuid=server)
@@ -308,8 +310,8 @@ class DisconnectTest(HostCommandsTestCase):
             self.refused(f'only server {server} uses the volume.*openstack server remove volume',
                          self.disconnect, *arguments)
         first, second = self.other(), self.other()
-        self.refused('several attachments of the volume. Give one: --attachment '
-                     f'({first}|{second}) or ', self.disconnect)
+        self.refused('several attachments of the volume. Specify one with --attachment: '
+                     f'({first}|{second}), ', self.disconnect)
         self.disconnect('--attachment', first)
         self.assertEqual({made, second}, set(self.attachments()))
         self.assertNotIn('disconnect', self.acts())
@@ -321,7 +323,7 @@ class ThisHostTest(HostCommandsTestCase):
         self.assert_refused("'x' is not an attachment ID", 'disconnect', 'v', '--attachment',
                             'x', status=2)
         self.assert_refused("invalid choice: 'w'", 'connect', 'v', '--mode', 'w', status=2)
-        self.assert_refused('it must not be empty', 'connect', '', status=2)
+        self.assert_refused('the value must not be empty', 'connect', '', status=2)
 
     def test_root_needs_no_process_that_acts_for_it(self):
         self.connect()
@@ -337,7 +339,7 @@ class ThisHostTest(HostCommandsTestCase):
 
         self.find = absent
         for words, user in (
-                ('run the command as root', 1000),
+                ('Run the command as root', 1000),
                 (r"os-brick is not installed.*pip install 'blockattach\[client,host\]'", 0)):
             self.user = user
             for act in (self.connect, self.disconnect):

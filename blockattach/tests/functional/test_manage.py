@@ -90,7 +90,7 @@ class DriverTest(ManageTestCase):
     def test_what_to_do_without_the_driver_of_a_database(self):
         self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
         self.database_url = 'mysql://u:geheim@127.0.0.1:1/x'
-        self.refused('begin the URL with mysql+pymysql://', 'db', 'version')
+        self.refused('start the URL with mysql+pymysql://', 'db', 'version')
 
 
 class UnknownOptionTest(ManageTestCase):
@@ -103,7 +103,8 @@ class UnknownOptionTest(ManageTestCase):
         [line] = [line for line in self.all_errors if 'WARNING' in line]
         self.assertIn(f'path={file} group=a option=volume_dirr nearest=volumes_dir', line)
         # Nothing is in brackets where there is no request.
-        self.assertRegex(line, r' WARNING blockattach\.wiring\.configuration Option is not known')
+        self.assertRegex(line, r' WARNING blockattach\.wiring\.configuration Ignoring unknown '
+                               'option')
 
 
 class FailureTest(ManageTestCase):
@@ -190,8 +191,8 @@ class UpgradeTest(RowsTestCase):
         name = next_release.ONLINE_MIGRATION
         self.check(0, 'db', 'sync', '--expand')
         self.is_at('0006, contracted to c0001')
-        self.refused(f'{self.VOLUMES} rows wait for the online migration {name}', 'db', 'sync',
-                     '--contract')
+        self.refused(f'{self.VOLUMES} rows remain for the online data migration {name}', 'db',
+                     'sync', '--contract')
         self.assertIn('storage-1@disks (release 1.0)', self.errors[0])
         self.check(0, 'db', 'sync')
         self.assertRegex(self.said, 'is expanded, and not contracted: .*storage-1@disks')
@@ -224,7 +225,7 @@ class UpgradeTest(RowsTestCase):
         done = commands.run('blockattach-manage', ('db', 'online_data_migrations'),
                             self.environment(), code=self.code)
         self.assertEqual(2, done.status)
-        self.assertIn(f'cannot go on with {next_release.ONLINE_MIGRATION}', done.errors)
+        self.assertIn(f'migration {next_release.ONLINE_MIGRATION} failed', done.errors)
 
 
 class DatabaseTest(RowsTestCase):
@@ -251,8 +252,8 @@ class DatabaseTest(RowsTestCase):
                           tapes: ('frozen', 'up', 'up')}, self.listed())
         pools.report(rows, tapes, [(f'{tapes}#pool', {'backend_state': 'down'})], 'nova')
         self.assertEqual(('frozen', 'up', 'down'), self.listed()[tapes])
-        self.refused(f'{binaries.VOLUME} on {tapes} sends heartbeats', 'service', 'remove',
-                     binaries.VOLUME, tapes)
+        self.refused(f'{binaries.VOLUME} on {tapes} is still sending heartbeats', 'service',
+                     'remove', binaries.VOLUME, tapes)
         self.refused('could not be found', 'service', 'remove', binaries.SCHEDULER, tapes)
         with rows.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01 00:00:00' "
@@ -300,14 +301,14 @@ class DatabaseTest(RowsTestCase):
             deleting = volumes.start_delete(rows, volume, 60)
             volumes.deleted(rows, volume.id, deleting.generation)
         self.check(0, 'db', 'purge', '30', '--dry-run')
-        self.assertEqual(['TABLE    WOULD GO', 'volumes  4'], self.said.splitlines())
+        self.assertEqual(['TABLE    WOULD BE PURGED', 'volumes  4'], self.said.splitlines())
         days = (clock.Clock().utcnow() - LONG_AGO).days
         self.check(0, 'db', 'purge', str(days + 10))
-        self.assertEqual(['TABLE  GONE'], self.said.splitlines())
+        self.assertEqual(['TABLE  PURGED'], self.said.splitlines())
         self.check(0, 'db', 'purge', '30', '--max-rows', '1')
-        self.assertEqual(['TABLE    GONE', 'volumes  1'], self.said.splitlines())
+        self.assertEqual(['TABLE    PURGED', 'volumes  1'], self.said.splitlines())
         self.check(0, 'db', 'purge', '30', '--batch', '2')
-        self.assertEqual(['TABLE    GONE', 'volumes  3'], self.said.splitlines())
+        self.assertEqual(['TABLE    PURGED', 'volumes  3'], self.said.splitlines())
         self.refused('--max-rows must be at least 1', 'db', 'purge', '30', '--max-rows', '0')
         self.refused('--batch must be at least 1', 'db', 'purge', '30', '--batch', '0')
         for age in ('-1', '1000000', '99999999999'):
@@ -333,7 +334,7 @@ class DatabaseTest(RowsTestCase):
         self.assertEqual('error', volume_queries.get(rows, waiting.id).status)
         self.assertTrue(work.claim(rows, volumes.deletion(
             going.id, deleting.generation, 'one/1'), deleting.host, 60))
-        self.refused('one/1 is at work on it', 'work', 'cancel', found[going.id]['id'])
+        self.refused('one/1 is working on it', 'work', 'cancel', found[going.id]['id'])
         self.refused('could not be found', 'work', 'cancel', found[waiting.id]['id'])
 
     def test_what_cannot_be_read_is_a_usage(self):

@@ -39,23 +39,23 @@ class TargetTest(test_manage.ManageTestCase):
 
     def test_none_runs(self):
         self.check(0, 'target', 'stop')
-        self.assertEqual('No tgtd runs.\n', self.said)
+        self.assertEqual('No tgtd is running.\n', self.said)
         self.assertEqual([], os.listdir(self.state_dir))
 
     def test_the_state_directory_cannot_be_read(self):
         with tempfile.NamedTemporaryFile() as file:
             self.state_dir = file.name
-            self.refused('cannot look for tgtd', 'target', 'stop')
+            self.refused('cannot find tgtd', 'target', 'stop')
             self.assertIn('[DEFAULT] state_path', self.errors[0])
 
     def test_one_that_nobody_uses_is_stopped_once(self):
         self.target.start()
         pid = tgtd.Tgtd(self.state_dir, (), 0).pid()
         self.check(0, 'target', 'stop')
-        self.assertEqual(f'tgtd (process {pid}) is stopped.\n', self.said)
+        self.assertEqual(f'tgtd (process {pid}) stopped.\n', self.said)
         self.assertFalse(self.target.has_process())
         self.check(0, 'target', 'stop')
-        self.assertEqual('No tgtd runs.\n', self.said)
+        self.assertEqual('No tgtd is running.\n', self.said)
 
     def test_one_that_hosts_use_is_stopped_by_force_only(self):
         self.outside_program(scsi.available(), 'libiscsi')

@@ -170,6 +170,6 @@ class CommandTest(test_manage.ManageTestCase):
                 self.refused('Cinder database', 'import', 'cinder', '--connection', url)
 
     def test_what_is_no_cinder_database(self):
-        self.refused('its revision is', 'import', 'cinder', '--connection',
+        self.refused('not supported: revision ', 'import', 'cinder', '--connection',
                      f'sqlite:///{self.state_dir}/blockattach.sqlite')
         self.refused('--pool must be HOST=VALUE', *self.arguments, '--pool', 'a')

@@ -43,9 +43,9 @@ class SanityTest(base.StackTestCase):
 
     def test_what_cannot_be_tried_is_said_in_a_line(self):
         for arguments, words in (
-                ((), 'name a cloud'), (('--only', '('), 'regular expression'),
-                (('--only', 'no such case'), 'no case'),
-                (('--endpoint', 'http://127.0.0.1:1/v3', '--token', 't'), 'no answer')):
+                ((), 'specify a cloud'), (('--only', '('), 'regular expression'),
+                (('--only', 'no such case'), 'no case matches'),
+                (('--endpoint', 'http://127.0.0.1:1/v3', '--token', 't'), 'cannot reach')):
             with self.subTest(words):
                 done = commands.run('blockattach-sanity', arguments, {})
                 self.assertEqual(2, done.status)

@@ -83,7 +83,7 @@ class CleanTest(SessionCommandsTestCase):
 
     def test_only_what_nothing_needs_is_ended(self):
         self.three()
-        self.assertEqual(f'Session 2 with {PREFIX}{self.stale} is ended.\n', self.clean())
+        self.assertEqual(f'Session 2 with {PREFIX}{self.stale} ended.\n', self.clean())
         self.assertEqual(1, self.acts().count('disconnect'))
         self.assertEqual(
             {'target_iqn': f'{PREFIX}{self.stale}', 'target_portal': '192.0.2.1:3260',
@@ -99,11 +99,11 @@ class CleanTest(SessionCommandsTestCase):
         self.session(1, f'{PREFIX}{self.of.id}', [(1, 'sdb')])
         self.session(2, f'{PREFIX}{self.volume().id}', [(1, 'sdc')])
         self.brick.is_busy = True
-        self.refused('2 sessions could not be ended', self.clean)
-        self.assertRegex(self.said, r'^Session 1 stays: .* is in use on this host .*\n'
-                                    r'Session 2 stays: ')
+        self.refused('Failed to end 2 sessions', self.clean)
+        self.assertRegex(self.said, r'^Failed to end session 1: .* is in use on this host .*\n'
+                                    r'Failed to end session 2: ')
         self.assertNotIn('disconnect', self.acts())
 
     def test_it_needs_root(self):
         self.user = 1000
-        self.refused('Only root connects volumes', self.clean)
+        self.refused('Only root can connect volumes', self.clean)

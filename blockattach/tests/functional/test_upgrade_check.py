@@ -20,7 +20,7 @@ from blockattach.tests.fixtures import next_release
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 
-LATER = ('Sealing_keys', 'Rows', 'What_only_older_releases_need')
+LATER = ('Sealing_keys', 'Online_data_migrations', 'Schema_contraction')
 BEFORE = history.RELEASES[-1].name
 
 
@@ -104,26 +104,26 @@ class UpgradeTest(CheckTestCase):
 
     @exhaustive.only
     def test_from_its_beginning_to_its_end(self):
-        later = dict.fromkeys(LATER, 'once the schema is expanded')
+        later = dict.fromkeys(LATER, 'requires the expanded schema')
         self.check(2, Schema='blockattach-manage db sync --expand', **later)
         self.manage('db', 'sync', '--expand')
         begun = {'Services_of_older_releases': 'storage-1@disks',
-                 'Rows': f'1 for {next_release.ONLINE_MIGRATION}',
-                 'What_only_older_releases_need': 'db sync --contract'}
-        self.check(2, Release_that_is_spoken='does not name it', **begun)
+                 'Online_data_migrations': f'1 for {next_release.ONLINE_MIGRATION}',
+                 'Schema_contraction': 'db sync --contract'}
+        self.check(2, RPC_release='does not name that release', **begun)
         self.settings['RPC__RELEASE'] = BEFORE
         self.check(1, **begun)
         refused = self.run_command('blockattach-manage', 'db', 'sync', '--contract')
         self.assertEqual(1, refused.status)
-        self.assertIn(f'1 rows wait for the online migration {next_release.ONLINE_MIGRATION}',
-                      refused.errors)
+        self.assertIn('1 rows remain for the online data migration '
+                      f'{next_release.ONLINE_MIGRATION}', refused.errors)
         services.register(self.rows(), binaries.VOLUME, 'storage-1@disks', 'nova', 'next instance',
                           next_release.NAME)
         del begun['Services_of_older_releases']
-        self.check(1, Release_that_is_spoken='set it to auto', **begun)
+        self.check(1, RPC_release='set the option to auto', **begun)
         del self.settings['RPC__RELEASE']
         self.manage('db', 'online_data_migrations')
-        del begun['Rows']
+        del begun['Online_data_migrations']
         self.check(1, **begun)
         self.manage('db', 'sync', '--contract')
         self.check(0)
@@ -133,7 +133,7 @@ class UpgradeTest(CheckTestCase):
 
     def test_the_name_that_the_release_before_gave_an_option(self):
         self.manage('db', 'sync')
-        self.check_file(2, '[rpc]\nthreads = 3\n', 'Names of options',
+        self.check_file(2, '[rpc]\nthreads = 3\n', 'Option names',
                         'threads has been renamed to rpc_threads')
 
 
@@ -148,20 +148,20 @@ class FindingsTest(CheckTestCase):
     def test_a_database_of_a_newer_release(self):
         self.change(self.rows(), "UPDATE alembic_version SET version_num = '9999' "
                                  "WHERE version_num = '0005'")
-        later = dict.fromkeys(LATER, 'once the schema')
-        self.check(2, Schema='newer release: it is at revision 9999', **later)
+        later = dict.fromkeys(LATER, 'requires the expanded schema')
+        self.check(2, Schema='at revision 9999 of a newer release', **later)
 
     def test_the_database_of_servers(self):
         self.settings['COMPUTE__CONNECTION'] = f'sqlite:///{self.state}/servers.sqlite'
-        self.check(2, Schema_of_servers='run blockattach-manage compute_db sync')
+        self.check(2, Compute_schema='run blockattach-manage compute_db sync')
         self.manage('compute_db', 'sync')
         self.check(0)
         self.settings['COMPUTE__CONNECTION'] = f'sqlite:///{self.state}/nowhere/servers.sqlite'
-        self.check(2, Schema_of_servers='[compute] connection')
+        self.check(2, Compute_schema='[compute] connection')
 
     def test_a_release_that_never_was(self):
         self.settings['RPC__RELEASE'] = '7.0'
-        self.check(2, Release_that_is_spoken="'7.0'")
+        self.check(2, RPC_release="'7.0'")
 
     def test_keys(self):
         rows = self.rows()
@@ -171,32 +171,33 @@ class FindingsTest(CheckTestCase):
         file.write_bytes(fernet.Fernet.generate_key())
         self.check(2, Sealing_keys='blockattach-manage secrets check')
         file.unlink()
-        self.check(2, Sealing_keys=f'{file} is not there')
+        self.check(2, Sealing_keys=f'{file} does not exist')
         self.assertFalse(file.exists(), 'a check that makes a key hides that it is missing')
 
     def test_unknown_options_listed_one_a_line_below_their_file(self):
         text = '[volume]\nenabled_backends = disks\n[disks]\nvolume_dirr = /x\nfoo_zzz = 1\n'
         file = self.configure(text)
-        lines = ['[disks] volume_dirr is not known: is volumes_dir meant?',
-                 '[disks] foo_zzz is not known']
-        self.check_file(1, text, 'Names of options', '\n'.join([f'{file}:', *lines]))
+        lines = ['[disks] volume_dirr is unknown (did you mean volumes_dir?)',
+                 '[disks] foo_zzz is unknown']
+        self.check_file(1, text, 'Option names', '\n'.join([f'{file}:', *lines]))
         said = self.run_command('blockattach-status', '--config-file', str(file), 'upgrade',
                                 'check')
         shown = [line.strip('| ') for line in said.output.splitlines()]
         self.assertLessEqual(set(lines), set(shown))
-        self.assertNotIn('Option is not known', said.errors)
+        self.assertNotIn('Ignoring unknown option', said.errors)
 
     def test_option_that_stops_start_is_a_failure(self):
         text = '[DEFAULT]\nauth_strategy = keystone\n'
         file = self.configure(text)
-        self.check_file(2, text, 'Names of options',
+        self.check_file(2, text, 'Option names',
                         f'[DEFAULT] auth_strategy in {file} (set [api] auth_strategy instead)')
 
     def test_rules_that_nobody_asks_for(self):
         file = self.state / 'policy.yaml'
         file.write_text('"volume:creat": "role:admin or rule:mine"\n"mine": "role:x"\n', 'utf-8')
         self.settings['OSLO_POLICY__POLICY_FILE'] = str(file)
-        self.check(1, Policy_file=f'volume:creat in {file} is no policy: is volume:create meant?')
+        self.check(1, Policy_file=f'volume:creat in {file} is not a policy '
+                                  '(did you mean volume:create?)')
         file.write_text('"volume:create": [', 'utf-8')
         self.check(2, Policy_file=str(file))
 
@@ -207,7 +208,7 @@ class FindingsTest(CheckTestCase):
 
     def test_queues(self):
         self.settings['DEFAULT__TRANSPORT_URL'] = 'rabbit://host/?rabbit_quorum_queue=false'
-        self.check(1, Message_bus='rabbit_quorum_queue: off')
+        self.check(1, Message_bus='Disabled options: rabbit_quorum_queue. Classic')
         self.settings['DEFAULT__TRANSPORT_URL'] = 'rabbit://host/'
         self.settings['RPC__SECOND_TRANSPORT_URL'] = 'rabbit://other/'
         self.check(1, Message_bus='second_transport_url is still set')
@@ -239,7 +240,7 @@ class MysqlTest(CheckTestCase):
         self.check(0)
         self.change(self.rows(), 'ALTER TABLE messages CONVERT TO CHARACTER SET latin1')
         self.settings['DEFAULT__TRANSPORT_URL'] = 'inproc://one/'
-        self.check(2, Text_in_the_database='messages', Message_bus='separate processes need')
+        self.check(2, Database_character_set='messages', Message_bus='Separate processes need')
 
 
 class PostgresqlTest(CheckTestCase):

@@ -259,15 +259,15 @@ class TargetProcessTest(ServiceCase):
             # What failed meanwhile is compared at once.
             self.assertTrue(compared.acquire(timeout=SECONDS))
         self.assertEqual(1, self.daemon.starts)
-        self.assertEqual(['ERROR Target process hangs, it is waited for',
-                          'INFO Target process is back'], words(said))
+        self.assertEqual(['ERROR Target process stalled, waiting',
+                          'INFO Target process recovered'], words(said))
         made.stop()
 
     @exhaustive.only
     def test_while_it_does_not_answer_its_pools_are_not_used(self):
         made, _ = self.begun()
-        for fails, wrong in ((self.daemon.hang, 'its target does not answer'),
-                             (self.daemon.refuse, 'its target does not run')):
+        for fails, wrong in ((self.daemon.hang, 'the target does not answer'),
+                             (self.daemon.refuse, 'the target is not running')):
             with self.subTest(wrong):
                 self.assertEqual(None, self.reporter.wrong())
                 self.assertTrue(self.is_up())
@@ -295,9 +295,9 @@ class TargetProcessTest(ServiceCase):
                     self.assertTrue(compared.acquire(timeout=SECONDS))
                 self.assertEqual(2, self.daemon.starts)
                 self.assertEqual([
-                    *(['ERROR Target process hangs, it is waited for'] if hangs else []),
-                    'ERROR Target process has died and is started again',
-                    'INFO Target process is back'], words(said))
+                    *(['ERROR Target process stalled, waiting'] if hangs else []),
+                    'ERROR Target process died, restarting',
+                    'INFO Target process recovered'], words(said))
                 made.stop()
 
     @exhaustive.only
@@ -309,9 +309,9 @@ class TargetProcessTest(ServiceCase):
             self.daemon.fault = None
             self.assertTrue(compared.acquire(timeout=SECONDS))
         self.assertEqual([
-            'ERROR Target process has died and is started again',
-            'ERROR Cannot start the target process, it is waited for: as planned',
-            'INFO Target process is back'], words(said))
+            'ERROR Target process died, restarting',
+            'ERROR Failed to start target process, will retry',
+            'INFO Target process recovered'], words(said))
         made.stop()
 
 

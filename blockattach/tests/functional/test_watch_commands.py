@@ -102,7 +102,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
     def test_what_is_no_input(self):
         self.assert_refused("'x' is not a number", 'watch', '--after', 'x', status=2)
         self.assert_refused("'0' is not a number from 1 to", 'watch', '--count', '0', status=2)
-        self.assert_refused("There is no volume 'nothing'", 'watch', 'nothing')
+        self.assert_refused("Volume 'nothing' not found", 'watch', 'nothing')
         self.service = self.there
         self.assert_refused('HTTP 4', 'watch')
 
@@ -147,7 +147,7 @@ class CutTest(attachment_commands.AttachmentCommandsTestCase):
             (200, EVENT % (7, 'attachment', move) + 'id: 8\nevent: attachment\nda'))
         self.assertEqual([None, '5', '5', '5', '5'], cut.asked_from)
         self.assertEqual([5, 7], positions)
-        self.assertEqual(1, len(re.findall('The stream was cut off; it goes on', said)))
+        self.assertEqual(1, len(re.findall('The connection was lost. Reconnecting', said)))
 
     def test_what_was_missed_and_why_it_was_cut_off_is_said(self):
         move = json.dumps(MOVE)
@@ -156,5 +156,5 @@ class CutTest(attachment_commands.AttachmentCommandsTestCase):
              + EVENT % (5, 'end', '{"reason": "slow"}')),
             (200, EVENT % (6, 'attachment', move)))
         self.assertEqual([5, 6], positions)
-        self.assertIn('Some moves are not kept any more', said)
-        self.assertIn('too much of it was not read', said)
+        self.assertIn('Some changes are no longer kept and were missed', said)
+        self.assertIn('too much of it was unread', said)

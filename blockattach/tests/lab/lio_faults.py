@@ -30,7 +30,7 @@ class LvmUnderLioTest(lio_kit.Lio):
         session = self.session(self.target.grant(export, grant), grant)
         with self.assertRaisesRegex(AssertionError, 'in use'):
             lvm_kit.lvm('lvremove', '--yes', '--force', export.device)
-        with self.assertRaisesRegex(errors.BackendRefused, 'in use; end what holds it open'):
+        with self.assertRaisesRegex(errors.BackendRefused, 'in use; stop the process'):
             lvm_devices.devices().delete(export.device)
         self.assertEqual(scsi.GOOD, session.write(0, _BLOCK).status)
 
@@ -100,5 +100,5 @@ class SettingsTest(unittest.TestCase):
         export = connection.Export(STRANGER[-8:], 'volume', '/dev/null', 1)
         grant = connection.Grant(export.volume_id, STRANGER, _RW,
                                  connection.Credential('user', 'short'))
-        with self.assertRaisesRegex(errors.BackendRefused, '12 to 255.*detach and attach again'):
+        with self.assertRaisesRegex(errors.BackendRefused, '12 to 255.*detach and attach the'):
             target.grant(export, grant)

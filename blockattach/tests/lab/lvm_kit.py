@@ -129,7 +129,7 @@ class Lvm(store.StoreContract):
     def test_a_volume_in_use_is_not_deleted(self):
         volume = self._created()
         with open(self.store.device(volume), 'rb'), \
-                self.assertRaisesRegex(errors.BackendRefused, 'in use; end what holds'):
+                self.assertRaisesRegex(errors.BackendRefused, 'in use; stop the process'):
             self.store.delete(volume)
         self.assertEqual(1, self.size_gb(volume))
 
@@ -215,7 +215,7 @@ class FaultsTest(unittest.TestCase):
         snapshot = base.StoredSnapshot(volume.id, f'snapshot-{volume.id}', volume)
         for act in ((store.create, self.volume()), (store.create_snapshot, snapshot),
                     (store.clone, volume, self.volume()), (store.extend, volume, 2)):
-            self.refuses(errors.BackendFull, r'100\.0% full; extend it: lvextend', *act)
+            self.refuses(errors.BackendFull, r'100\.0% full; extend the pool: lvextend', *act)
         # What LVM itself says when asked all the same.
         with self.assertRaisesRegex(privileged.CommandFailed, 'reached threshold') as caught:
             privileged.snapshot_thin(SITE, volume.name, f'_{snapshot.name}')
@@ -228,7 +228,7 @@ class FaultsTest(unittest.TestCase):
 
     def test_a_group_without_room(self):
         store = self.store()
-        self.refuses(errors.BackendFull, 'left to give', store.create, self.volume(100))
+        self.refuses(errors.BackendFull, 'available', store.create, self.volume(100))
         with self.assertRaisesRegex(privileged.CommandFailed, 'insufficient free space') as caught:
             privileged.create_thick(SITE, self.volume().name, 100 * units.GIB)
         self.assertIsInstance(group.error_of(1, *caught.exception.args), errors.BackendFull)
@@ -272,7 +272,7 @@ class FaultsTest(unittest.TestCase):
         volume = self.volume()
         with open(f'/run/lock/lvm/V_{GROUP}', 'w') as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            self.refuses(errors.BackendUncertain, 'lvm fullreport had not ended after 2 seconds',
+            self.refuses(errors.BackendUncertain, 'lvm fullreport did not finish within 2 seconds',
                          self.store(command_seconds=2).create, volume)
             # Nobody waits for the lock any more.
             self.assertEqual('', subprocess.run(['pgrep', '-x', 'lvm'], check=False, text=True,

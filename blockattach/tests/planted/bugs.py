@@ -161,7 +161,7 @@ BUGS = (
         'blockattach.tests.functional.test_attachment_faults.SharedGrantTest'),
     Bug('said_though_it_is_not_so', 'volume/converge.py',
         '            raise errors.BackendUncertain(\n'
-        "                reason=f'{refusal}; and its host cannot be granted again') from "
+        "                reason=f'{refusal}; access of the host could not be restored') from "
         'refusal\n',
         '            pass\n',
         'a host that cannot be granted again is not said to be attached', 'P4',

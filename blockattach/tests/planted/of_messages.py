@@ -7,9 +7,9 @@ _TESTS = 'blockattach.tests.unit.rpc'
 BUGS = (
     Bug('what_may_be_done_goes_the_other_way', 'rpc/calling.py',
         '            except endpoints.NotReached as error:\n'
-        "                LOG.debug('Call goes",
+        "                LOG.debug('Sending call",
         '            except (endpoints.NotReached, oslo_messaging.MessagingTimeout) as error:\n'
-        "                LOG.debug('Call goes",
+        "                LOG.debug('Sending call",
         'a call that may have been sent is not sent by the broker as well', 'P6',
         f'{_TESTS}.test_http_calls.DirectTest'),
     Bug('a_later_start_takes_it', 'rpc/http/server.py',

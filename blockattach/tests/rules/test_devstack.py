@@ -20,7 +20,7 @@ TESTS = PLUGIN / 'tests'
 SHELL = ('override-defaults', 'plugin.sh', 'settings', 'lib/*', 'tests/*.bash', 'tests/*.bats')
 # What no shell reads: the lists of packages.
 OTHERS = {'files/debs/blockattach', 'files/rpms/blockattach'}
-UNKNOWN = 'Option is not known'
+UNKNOWN = 'Ignoring unknown option'
 # What is set in local.conf, and the backends of it.
 WAYS = (({}, ['lvm-1']),
         ({'BLOCKATTACH_TARGET': 'tgt', 'BLOCKATTACH_BACKENDS': 'fast,slow',

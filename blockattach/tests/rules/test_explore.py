@@ -133,14 +133,14 @@ class FindsTest(unittest.TestCase):
 
     def test_an_end_that_no_line_explains(self):
         self.assertEqual(
-            [explore.Find('bugs', '--only a ended with 2', 'tools/plant-bugs --only a')],
+            [explore.Find('bugs', '--only a exited with status 2', 'tools/plant-bugs --only a')],
             explore.finds(unit('bugs', '--only a'), 2, 'Traceback\n'))
 
     def test_a_unit_that_did_not_end(self):
         module = 'blockattach.tests.lab.test_guest'
         command = f'tools/run-lab {module}'
         self.assertEqual([explore.Find('lab', 'a', command),
-                          explore.Find('lab', f'{module} did not end', command)],
+                          explore.Find('lab', f'{module} timed out', command)],
                          explore.finds(unit('lab', module), None, 'Failed: a\n'))
 
     def test_nothing(self):
@@ -150,7 +150,7 @@ class FindsTest(unittest.TestCase):
         known = [unit('simulation', '1'), unit('simulation', '2'), unit('simulation', '3'),
                  unit('lab', 'a')]
         find = explore.Find('simulation', 'seed 3 step 4: P1', 'tools/simulate --seed 3 --steps 9')
-        self.assertEqual(['layer       units  played  found  seconds',
+        self.assertEqual(['layer       units     run  found  seconds',
                           'simulation      3       2      1      107',
                           'lab             1       0      0        0',
                           'simulation: seed 3 step 4: P1',
@@ -223,7 +223,7 @@ class CommandTest(unittest.TestCase):
 
     def test_what_does_not_end_is_ended_and_found(self):
         status, lines = self.explore('endless', limit=1)
-        self.assertEqual((1, 'endless: 1 did not end'), (status, lines[-2]))
+        self.assertEqual((1, 'endless: 1 timed out'), (status, lines[-2]))
         left = int((self.place / 'left').read_text())
         self.assertRaises(ProcessLookupError, os.kill, left, 0)
 
@@ -251,4 +251,4 @@ class CommandTest(unittest.TestCase):
         done = subprocess.run([sys.executable, str(sources.ROOT / 'tools' / 'explore'), 'nowhere'],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual(2, done.returncode)
-        self.assertIn('there is no layer called nowhere', done.stderr)
+        self.assertIn('unknown layers: nowhere', done.stderr)

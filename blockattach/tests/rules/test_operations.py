@@ -86,7 +86,7 @@ class OperationsTest(unittest.TestCase):
                     self.assertIn(since, known)
                     for schema in added.values():
                         jsonschema.Draft202012Validator.check_schema(schema)
-                        self.assertRegex(schema['description'], r'^[a-z].*[^.]$')
+                        self.assertRegex(schema['description'], r'^[A-Z].*\.$')
 
     def test_an_action_says_what_its_body_is(self):
         for row in self.operations:

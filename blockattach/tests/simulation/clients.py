@@ -35,7 +35,7 @@ _ASKS_AGAIN = 0.15
 UNKNOWN = 0
 """In place of a status: the connection ended without an answer."""
 _NOTHING_CHANGED = 'Nothing was changed'
-_CANNOT_TELL = 'whether the change is stored'
+_CANNOT_TELL = 'The outcome of the request is unknown'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class TargetTest(PlacingTestCase):
     """A target in the kernel: no process of its own is watched."""
 
     UP = {'storage-1': 'up', 'storage-2': 'up'}
-    WRONG = 'its target does not answer'
+    WRONG = 'the target does not answer'
 
     def test_a_backend_whose_target_does_not_answer_counts_as_down(self):
         self.assertEqual((self.UP, [None]), (self.states('backend_state'), self.found()))

@@ -82,7 +82,7 @@ class QuickstartTest(ToolTestCase):
                             '--port', str(servers.free_port()))
         steps = re.findall(r'^\[(\d)/(\d)\] ', said, re.M)
         self.assertEqual([(str(number), '9') for number in range(1, 10)], steps)
-        self.assertIn('The story took', said)
+        self.assertIn('The demonstration took', said)
 
 
 @exhaustive.only

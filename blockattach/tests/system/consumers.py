@@ -14,7 +14,7 @@ from blockattach.tests.system import clouds
 HOST = 'host-a'
 API, AGENT = 'compute-api', 'compute'
 MODES = {'OpenStack-API-Version': 'compute 2.100, blockattach 1.0'}
-_SERVES = 'Process serves'
+_SERVES = 'Process started'
 _CONFIGURATION = """
 [DEFAULT]
 debug = true

@@ -21,7 +21,7 @@ from blockattach.tests.rules import sources
 
 GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'separate_processes.rst'
 PROCESSES = ('volume', 'scheduler', 'api')
-SERVES = 'Process serves'
+SERVES = 'Process started'
 HOST = 'storage-1'
 BACKEND = f'{HOST}@disks'
 # Several processes begin at once, perhaps beside other tests.

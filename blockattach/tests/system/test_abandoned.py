@@ -59,7 +59,7 @@ class AbandonedTest(base.StackTestCase):
                  for one in self.api.list('messages', '/messages')}
         self.assertEqual({('VOLUME_VOLUME_002_051', volume_id),
                           ('VOLUME_VOLUME_002_052', third)}, found)
-        self.assertIn('Attachment has expired and is ended', self.service.log_text())
+        self.assertIn('Attachment expired, ending', self.service.log_text())
         self.nova.end(SERVER)
         self.until_gone(kept)
 
@@ -73,7 +73,7 @@ class AbandonedTest(base.StackTestCase):
     def test_a_nova_that_nobody_may_ask(self):
         """It is said at the start, and what names a server stays."""
         self.serve(WAITING + f'[nova]\ndetach_rule = off\nauth_url = {self.nova.url}\n')
-        self.assertIn('[nova] has no username', self.service.log_text())
+        self.assertIn('[nova] username is not set', self.service.log_text())
         kept = self.attach(self.volume(), SERVER)
         self.until_gone(self.attach(self.volume(), None))
         self.assertEqual(200, self.api.ask('GET', f'/attachments/{kept}')[0])

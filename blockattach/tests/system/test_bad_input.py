@@ -63,8 +63,8 @@ class BadInputTest(test_process_instances.ProcessTestCase):
         self.assertEqual(0, done.status, done.errors)
 
     def test_a_wrong_value(self):
-        self.check(ALL, '[rpc] threads', 'is wrong', last='[rpc]\nthreads = many')
-        self.check(('scheduler',), '[oslo_messaging_rabbit] ssl', 'is wrong',
+        self.check(ALL, '[rpc] threads', 'is invalid', last='[rpc]\nthreads = many')
+        self.check(('scheduler',), '[oslo_messaging_rabbit] ssl', 'is invalid',
                    last='[oslo_messaging_rabbit]\nssl = perhaps')
 
     def test_a_wrong_value_of_an_option_that_the_command_line_has_too(self):
@@ -85,14 +85,14 @@ class BadInputTest(test_process_instances.ProcessTestCase):
 
     def test_a_backend_without_a_group(self):
         self.migrated()
-        self.check(('volume',), '[volume] enabled_backends', 'there is no group [tapes]',
+        self.check(('volume',), '[volume] enabled_backends', 'missing group [tapes]',
                    last='[volume]\nenabled_backends = disks,tapes')
-        self.check(('volume',), '[volume] enabled_backends', 'names no backend',
+        self.check(('volume',), '[volume] enabled_backends', 'enabled_backends is empty',
                    last='[volume]\nenabled_backends =')
         self.check(('volume',), 'group [disks]', 'store = tape', last='[disks]\nstore = tape')
-        self.check(('volume',), '[disks] reserved_percentage', 'is wrong',
+        self.check(('volume',), '[disks] reserved_percentage', 'is invalid',
                    last='[disks]\nreserved_percentage = 101')
-        self.check(('volume',), '[disks] filter_function', 'it ends too early',
+        self.check(('volume',), '[disks] filter_function', 'unexpected end of expression',
                    last='[disks]\nfilter_function = volume.size <')
 
     def test_backends_that_want_one_tgtd_at_two_places(self):
@@ -101,11 +101,11 @@ class BadInputTest(test_process_instances.ProcessTestCase):
         for option in ('target_ip_address = 127.0.0.2', 'target_port = 3261',
                        'target_secondary_ip_addresses = 127.0.0.2'):
             self.check(('volume', 'allinone'), f'[more] {option.split()[0]}',
-                       'the same as of backend disks', last=f'{both}{option}')
+                       'the same as in backend disks', last=f'{both}{option}')
 
     def test_a_filter_that_nobody_can_answer(self):
         self.migrated()
-        self.check(('scheduler',), '[scheduler] scheduler_default_filters', 'cannot ask Nova',
+        self.check(('scheduler',), '[scheduler] scheduler_default_filters', 'without Nova',
                    last='[scheduler]\nscheduler_default_filters = instance_locality')
 
     def test_a_database_that_does_not_answer(self):
@@ -138,12 +138,12 @@ class BadInputTest(test_process_instances.ProcessTestCase):
             rows.execute('DELETE FROM alembic_version')
             rows.execute("INSERT INTO alembic_version VALUES ('9999')")
         for _, line in self.refused(*ALL, 'manage db sync'):
-            self.assertIn('is of a newer release: it is at revision 9999', line)
+            self.assertIn('belongs to a newer release: revision 9999', line)
             self.assertIn(f'[database] connection, not set in {self.file}', line)
 
     def test_a_state_directory_that_cannot_be_made(self):
         self.check(('scheduler', 'manage'), '[DEFAULT] state_path',
-                   'cannot make the state directory', default='state_path = /dev/null/x')
+                   'cannot create the state directory', default='state_path = /dev/null/x')
 
     def test_a_key_file_that_is_none(self):
         self.migrated()
@@ -160,7 +160,7 @@ class BadInputTest(test_process_instances.ProcessTestCase):
         path = f'{self.folder}/policy.yaml'
         with open(path, 'w', encoding='ascii') as file:
             file.write('- a\n- b\n')
-        self.check(('api', 'control'), '[oslo_policy] policy_file', 'Cannot read the policy files',
+        self.check(('api', 'control'), '[oslo_policy] policy_file', 'cannot read the policy files',
                    last=f'[oslo_policy]\npolicy_file = {path}')
 
     def test_an_address_that_is_taken(self):

@@ -167,7 +167,7 @@ class SlowBackendTest(BackPressureTestCase):
         self.hold()
         waiting = self.begin(2, slow)
         self.until_connecting(slow, 2)
-        self.assert_refused(self.raw(slow, 'late'), 'waited in the queue')
+        self.assert_refused(self.raw(slow, 'late'), 'timed out in the queue')
         backend = self.api.list('services', '/os-services?binary=cinder-volume')
         name = next(one['host'] for one in backend if one['host'].endswith('@slow'))
         self.assertEqual(1, self.measured(
@@ -208,7 +208,7 @@ class QueueTest(BackPressureTestCase):
         done, _ = concurrent.futures.wait(waiting, SECONDS, concurrent.futures.FIRST_COMPLETED)
         self.assertEqual({503}, {one.result()[0] for one in done})
         self.assertTrue(base.wait_for(lambda: sum(one.done() for one in waiting) >= 23))
-        self.assert_refused(self.raw(slow, 'one-more'), 'too many')
+        self.assert_refused(self.raw(slow, 'one-more'), 'queue is full')
         self.assertEqual(200, self.health('/healthcheck/live'))
         self.release()
         statuses = [one.result(SECONDS)[0] for one in waiting]

@@ -425,8 +425,8 @@ class CanaryTest(processes.ProcessesTestCase):
         self.end()
         # The evidence is there at all, of every kind.
         for word in (b'DEBUG sqlalchemy.pool', b'DEBUG oslo_messaging', b'DEBUG amqp',
-                     b'DEBUG keystonemiddleware', b'Initiator is granted access',
-                     b'Request has failed'):
+                     b'DEBUG keystonemiddleware', b'Initiator access granted',
+                     b'Request failed'):
             self.assertTrue(word in self.evidence.logs(), word)
         self.assertTrue(b' Row (' in self.evidence.places()[canaries.LIBRARIES])
         self.assertTrue(b'volume.attach.end' in self.wiretap.heard())

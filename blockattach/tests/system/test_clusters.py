@@ -151,7 +151,7 @@ class ClusterTest(processes.ProcessesTestCase):
         self.assert_agree(HOSTS)
         os.kill(self.tgtd.client().pid(), signal.SIGKILL)
         self.assertTrue(base.wait_for(lambda: all(
-            'it is waited for' in member.text() for member in self.members.values()),
+            'Failed to start target process' in member.text() for member in self.members.values()),
             AGREE_SECONDS))
         self.assertFalse(self.tgtd.running())
         self.tgtd.start()

@@ -184,7 +184,7 @@ class OwnServersTest(DevcloudTestCase):
         cut_off = self.record()
         self.assertTrue([*carrying(cut_off['mark'])])
         said = self.up()
-        self.assertIn('Removing what is left', said)
+        self.assertIn('Removing an earlier cloud', said)
         self.assertEqual([], [*carrying(cut_off['mark'])])
         self.assertFalse(os.path.exists(cut_off['scratch']))
         with self.subTest('all is up'):
@@ -243,7 +243,7 @@ class OwnServersTest(DevcloudTestCase):
                 (servers.LOOPBACK, port)):
             done = self.run_devcloud('up')
             self.assertEqual(1, done.returncode)
-            self.assertRegex(done.stderr, rf'^tools/devcloud: {killed} has ended: .*{port}.*\n$')
+            self.assertRegex(done.stderr, rf'^tools/devcloud: {killed} ended: .*{port}.*\n$')
         self.up()
         self.assertEqual({WELL}, set(self.table(good=True).values()))
         self.assertEqual({killed, suspended}, {name for name, pid in self.pids().items()
@@ -308,7 +308,7 @@ class ServersOfOthersTest(DevcloudTestCase):
             self.assertEqual(before, self.what_is_theirs())
         self.up('--cloud', 'theirs')
         states = self.table(good=True)
-        self.assertEqual({('not ours', 'ready')}, {states.pop(name) for name in (
+        self.assertEqual({('external', 'ready')}, {states.pop(name) for name in (
             'mysql', 'rabbitmq', 'keystone')})
         self.assertEqual({WELL}, set(states.values()))
         volume = self.a_volume(self.connect())
@@ -316,7 +316,7 @@ class ServersOfOthersTest(DevcloudTestCase):
         with self.subTest('the machine has crashed'):
             for pid in carrying(self.record()['mark']):
                 os.kill(int(pid), signal.SIGKILL)
-            self.assertEqual({('ended', '-'), ('not ours', 'ready')},
+            self.assertEqual({('ended', '-'), ('external', 'ready')},
                              set(self.table(good=False).values()))
         record = self.record()
         self.assertEqual(0, self.run_devcloud('down').returncode)
@@ -332,7 +332,7 @@ class WithoutBrokerTest(DevcloudTestCase):
         self.up('--no-broker')
         states = self.table(good=True)
         self.assertNotIn('rabbitmq', states)
-        self.assertEqual({WELL}, set(states.values()) - {('not ours', 'ready')})
+        self.assertEqual({WELL}, set(states.values()) - {('external', 'ready')})
         member = self.connect('demo-openrc')
         volume = self.a_volume(member)
         self.check_attaches(member, self.connect('demo-openrc', 'internal'), volume)
@@ -374,7 +374,7 @@ class StrangersTest(DevcloudTestCase):
         for command in ('up', 'down'):
             done = self.run_devcloud(command)
             self.assertEqual(1, done.returncode)
-            self.assertIn('holds something else', done.stderr)
+            self.assertIn('contains other files', done.stderr)
         self.assertEqual(['thesis.txt'], os.listdir(self.state))
 
     def test_a_cloud_that_there_is_not(self):

@@ -14,7 +14,7 @@ from blockattach.tests.system import test_metrics
 
 SECONDS = 120
 NOT_ALL_ASKED = 1
-WRONG = 'its target does not answer'
+WRONG = 'the target does not answer'
 SETTINGS = """
 [volume]
 reconcile_interval = 1
@@ -74,18 +74,18 @@ class HangingTargetTest(test_manage.ManageTestCase):
         self.go_on()
         self.assertTrue(base.wait_for(lambda: self.shown() == whole, SECONDS), self.shown())
         log = self.service.log_text()
-        self.assertEqual(1, log.count('Target process hangs'))
-        self.assertNotIn('has died', log)
+        self.assertEqual(1, log.count('Target process stalled'))
+        self.assertNotIn('Target process died', log)
         self.assertNotIn('Traceback', log)
         self.check(0, 'attachments', 'check')
 
     def the_commands_blame_the_target(self):
         self.check(NOT_ALL_ASKED, 'attachments', 'check')
-        self.assertIn('The target of localhost@file does not answer, its rows are compared '
-                      'without it: ', self.said)
-        self.assertIn('No violation.\n', self.said)
+        self.assertIn('The target of localhost@file does not respond, its rows are compared '
+                      'without the target: ', self.said)
+        self.assertIn('No violations.\n', self.said)
         self.check(1, 'reconcile', '--dry-run')
         [line] = self.errors
-        self.assertIn('cannot ask the target of localhost@file', line)
+        self.assertIn('cannot query the target of localhost@file', line)
         self.assertIn('([file] target', line)
         self.assertNotIn('[database]', line)

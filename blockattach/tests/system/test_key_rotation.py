@@ -124,5 +124,5 @@ class RotationTest(processes.ProcessesTestCase):
             f'host = {processes.HOST}\n', 'host = elsewhere\n'), 'utf-8')
         status, said = self.run_once('manage', 'secrets', 'rotate')
         self.assertEqual(1, status)
-        self.assertIn(f'services of other hosts are up ({processes.HOST}): go by --prepare', said)
+        self.assertIn(f'services of other hosts are up ({processes.HOST}). Run --prepare', said)
         self.assertEqual(before, self.keys())

@@ -222,7 +222,7 @@ class ServersTest(ServersTestCase):
 
     def shown_sizes(self, volume_id):
         """How often the agent has shown a guest the size of a volume."""
-        return sum('Server has changed on its host' in line and 'resize' in line
+        return sum('Server operation completed on host' in line and 'resize' in line
                    and volume_id in line for line in self.consumer.text().splitlines())
 
 

@@ -9,9 +9,9 @@ from blockattach.tests.functional import base
 
 SECONDS = 180
 PROJECT = auth.DEFAULT_PROJECT_ID
-STEPS = ('Attachment is reserved', 'Initiator is granted access', 'Attachment has moved')
+STEPS = ('Attachment reserved', 'Initiator access granted', 'Attachment state changed')
 """By the API, and twice by the volume manager behind the bus."""
-HANDLED, ANSWERED = 'Message is handled', 'Request is answered'
+HANDLED, ANSWERED = 'Message handled', 'Request completed'
 AS_JSON = '[DEFAULT]\nuse_json = true\nuse_stderr = false\n'
 
 
@@ -105,7 +105,7 @@ class LogsTest(base.StackTestCase):
     def test_work_that_goes_on_after_the_answer_is_at_info(self):
         service = self.a_stack(settings=AS_JSON)
         request_id, _ = self.ask(service, 'POST', '/volumes', {'volume': {'size': 1}})
-        self.assertTrue(base.wait_for(lambda: 'Volume is created' in {
+        self.assertTrue(base.wait_for(lambda: 'Volume created' in {
             line['message'] for line in self.lines(service, request_id)
             if line['levelname'] == 'INFO'}, SECONDS))
 

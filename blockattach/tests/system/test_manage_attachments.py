@@ -46,11 +46,11 @@ class AttachmentsTest(test_manage.ManageTestCase):
     def test_what_is_whole(self):
         self.attached()
         self.check(0, 'attachments', 'check')
-        self.assertEqual('No violation.\n', self.said)
+        self.assertEqual('No violations.\n', self.said)
         self.assertEqual([], self.violated())
         self.targets = {}
         self.check(0, 'attachments', 'check')
-        self.assertIn('No backend is configured here', self.said)
+        self.assertIn('No backend is configured', self.said)
         self.assertEqual([], self.violated())
 
     def test_a_target_that_was_changed_by_hand(self):
@@ -86,5 +86,5 @@ class AttachmentsTest(test_manage.ManageTestCase):
         self.check(0, 'attachments', 'check')
 
     def test_what_cannot_be_derived(self):
-        self.refused('name a volume, or say --counts', 'attachments', 'derive')
+        self.refused('specify either a volume or --counts', 'attachments', 'derive')
         self.refused('could not be found', 'attachments', 'derive', 'none')

@@ -55,8 +55,8 @@ class ReconcileTest(test_manage.ManageTestCase):
         rows, granted, exported = self.rows(), self.site.granted(), self.site.exported()
         self.check(REMAINING, 'reconcile', '--dry-run')
         self.assertIn(f'{HOST} grant {self.volume_id} {by_hand.STRANGER}: the target grants '
-                      'an initiator that no attachment names\n    it is revoked: would be '
-                      'done\n', self.said)
+                      'access to an initiator that no attachment needs\n    revoke access: '
+                      'would be done\n', self.said)
         self.assertIn('4 differences\n', self.said)
         self.assertEqual((rows, granted, exported),
                          (self.rows(), self.site.granted(), self.site.exported()))
@@ -72,7 +72,7 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.assertEqual(404, self.site.api.ask('GET', f'/attachments/{self.other["id"]}')[0])
         self.assertEqual([], self.rows()[1])
         self.check(0, 'reconcile', '--dry-run')
-        self.assertEqual('No difference.\n', self.said)
+        self.assertEqual('No differences.\n', self.said)
         self.check(0, 'attachments', 'check')
         self.assertEqual(self.sessions, self.site.sessions())
         if self.steady is not None:
@@ -85,10 +85,10 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.check(0, 'reconcile')
         self.assertEqual(self.before, self.site.granted())
         self.site.tgtd.stop()
-        self.refused('cannot ask the target of localhost@file', 'reconcile')
+        self.refused('cannot query the target of localhost@file', 'reconcile')
 
     def test_what_is_not_there_to_be_repaired(self):
-        self.refused('[volume] enabled_backends does not name it', 'reconcile', 'tape')
+        self.refused('not a backend in [volume] enabled_backends', 'reconcile', 'tape')
         self.backend = 'fake'
         self.check(0, 'reconcile', '--format', 'json')
         report = json.loads(self.said)
@@ -96,4 +96,4 @@ class ReconcileTest(test_manage.ManageTestCase):
             report['backends'], report['backends_not_asked'], report['findings']))
         self.backend = ''
         self.check(0, 'reconcile')
-        self.assertEqual('No backend is configured here.\nNo difference.\n', self.said)
+        self.assertEqual('No backend is configured.\nNo differences.\n', self.said)

@@ -163,7 +163,7 @@ class MoveInTest(processes.ProcessesTestCase):
         status, said = self.run_once('manage', 'import', 'cinder', '--connection', self.there.url,
                                      *NAMED)
         self.assertNotEqual(0, status)
-        self.assertIn('cannot import while services of Cinder are running', said)
+        self.assertIn('cannot import while Cinder services are running', said)
         self.cinder.stop()
         self.cinder.forget_services()
         self.assert_taken(made)

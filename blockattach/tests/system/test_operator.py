@@ -21,7 +21,7 @@ class SignalsTest(base.StackTestCase):
         api = base.Api(self.service.endpoint)
         volume_id = self.a_volume(api)
         os.kill(self.process, signal.SIGHUP)
-        self.assertTrue(base.wait_for(lambda: 'Policy is reloaded' in self.service.log_text()))
+        self.assertTrue(base.wait_for(lambda: 'Policy reloaded' in self.service.log_text()))
         self.assertTrue(self.service.running())
         self.assertEqual(200, api.ask('GET', f'/volumes/{volume_id}')[0])
 
@@ -29,7 +29,7 @@ class SignalsTest(base.StackTestCase):
         os.kill(self.process, signal.SIGINT)
         self.assertTrue(base.wait_for(lambda: not self.service.running()))
         self.assertNotIn('Traceback', self.service.log_text())
-        self.assertIn('Volume service has stopped', self.service.log_text())
+        self.assertIn('Volume service stopped', self.service.log_text())
 
 
 class OptionsTest(base.StackTestCase):
@@ -68,7 +68,7 @@ class RefusedStartTest(base.StackTestCase):
         key = os.path.join(self.state_dir, 'seal.key')
         os.rename(key, f'{key}.safe')
         for _ in range(2):
-            self.assertIn(f'restore {key}', self.refused())
+            self.assertIn(f'Restore {key}', self.refused())
             self.assertFalse(os.path.exists(key))
         os.replace(f'{key}.safe', key)
         self.service.start()

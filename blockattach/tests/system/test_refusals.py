@@ -58,7 +58,7 @@ class StartTest(base.StackTestCase):
 
     def test_the_state_directory_is_a_file(self):
         with tempfile.NamedTemporaryFile(prefix='blockattach-') as file:
-            self.assertIn(f'cannot make the state directory {file.name}',
+            self.assertIn(f'cannot create the state directory {file.name}',
                           self.refused(state_dir=file.name))
 
     def test_the_state_directory_is_not_ours(self):
@@ -82,7 +82,7 @@ class StartTest(base.StackTestCase):
                  '--listen', '127.0.0.1:0'],
                 capture_output=True, text=True, timeout=stack.START_SECONDS, check=False)
         self.assertEqual(1, done.returncode, done.stderr)
-        self.assertIn('blockattach-all: tgtd is not installed: install the Debian package tgt',
+        self.assertIn('blockattach-all: tgtd is not installed; install the Debian package tgt',
                       done.stderr)
         self.assertNotIn('Traceback', done.stdout + done.stderr)
 
@@ -122,7 +122,7 @@ class CreationTest(base.StackTestCase):
         self.assertEqual([], api.list('volumes'))
 
     def test_no_pool_is_large_enough(self):
-        self.assertIn('of 1000000 GiB asked for',
+        self.assertIn('1000000 GiB required',
                       self.failed(base.Api(self.a_stack().endpoint), size=1000000))
 
     def test_no_pool_can_do_what_the_type_asks(self):
@@ -131,7 +131,7 @@ class CreationTest(base.StackTestCase):
             'name': 'elsewhere',
             'extra_specs': {'multiattach': '<is> True', 'storage_protocol': 'FC'}}})
         self.assertEqual(200, status, made)
-        self.assertIn('storage_protocol is iSCSI (wanted: FC)',
+        self.assertIn('storage_protocol is iSCSI (required: FC)',
                       self.failed(api, volume_type='elsewhere'))
 
     def test_no_room_on_the_disk(self):

@@ -63,7 +63,7 @@ class ReloadsTest(instances.ProcessTestCase):
                 pathlib.Path(self.file).write_text(f'{self.good}\n{text}\n')
                 process.send_signal(signal.SIGHUP)
                 self.wait_for(lambda number=number: process.text().count(
-                    'ERROR blockattach.wiring.configuration Cannot reload') == number, process)
+                    'ERROR blockattach.wiring.configuration Failed to reload') == number, process)
                 self.wait_for(lambda words=words: words in (
                     self.fault('scheduler') or ''), process)
                 self.assertIs(report.State.READY, self.reported('scheduler').state)
@@ -71,7 +71,7 @@ class ReloadsTest(instances.ProcessTestCase):
                 self.wait_for(lambda: self.fault('scheduler') is None, process)
         self.assertNotIn('Traceback', process.text())
         process.send_signal(signal.SIGHUP)
-        self.wait_for(lambda: 'Configuration is reloaded' in process.text(), process)
+        self.wait_for(lambda: 'Configuration reloaded' in process.text(), process)
         self.assertEqual(0, self.ended(process, signal.SIGTERM)[0])
 
     def test_broken_log_path_keeps_process_and_former_log(self):
@@ -109,11 +109,11 @@ class ReloadsTest(instances.ProcessTestCase):
         settings.write_text(good.replace(str(failures), '/no/such/folder/errors.log'))
         process.send_signal(signal.SIGHUP)
         self.wait_for(lambda: '/no/such/folder' in (self.fault('api') or ''), process)
-        self.assertIn('ERROR Cannot reload', lines.read_text())
-        self.assertIn('ERROR Cannot reload', failures.read_text())
+        self.assertIn('ERROR Failed to reload', lines.read_text())
+        self.assertIn('ERROR Failed to reload', failures.read_text())
         settings.write_text(good)
         process.send_signal(signal.SIGHUP)
-        self.wait_for(lambda: 'INFO Configuration is reloaded' in lines.read_text(), process)
+        self.wait_for(lambda: 'INFO Configuration reloaded' in lines.read_text(), process)
         # Of each file the level counts, and the path may break, as before the reload.
         self.assertNotIn('INFO', failures.read_text())
         former = pathlib.Path(self.folder, 'former')

@@ -36,10 +36,10 @@ class StateReportTest(base.StackTestCase):
 
     def asked(self):
         """What it says once it is asked by a signal."""
-        before = self.service.log_text().count('State is reported')
+        before = self.service.log_text().count('State report written')
         os.kill(self.service.pid, signal.SIGUSR2)
         self.assertTrue(base.wait_for(
-            lambda: self.service.log_text().count('State is reported') > before, SECONDS))
+            lambda: self.service.log_text().count('State report written') > before, SECONDS))
         with open(f'{self.folder}/{self.reports()[-1]}', encoding='utf-8') as file:
             return file.read()
 
@@ -57,7 +57,7 @@ class StateReportTest(base.StackTestCase):
             'Names of threads', 'Calls in progress', 'Measures', 'Queues', 'Health', 'Bus',
             'Backend fake', 'Locks of backend fake', 'Work of backend fake'], sections)
         for text in ('reconcile-', 'store = fake', 'broker = inside the process',
-                     'database = nothing is wrong', 'pool_free_bytes', 'reconcile_interval = '):
+                     'database = healthy', 'pool_free_bytes', 'reconcile_interval = '):
             with self.subTest(text):
                 self.assertIn(text, report_text)
         self.assertEqual(200, api.ask('GET', f'/volumes/{volume_id}')[0])

@@ -106,7 +106,7 @@ class AllInOneTracesTest(TracesTestCase):
         words = caught.exception.words
         self.assertEqual(1, caught.exception.status, words)
         line, = [line for line in words.splitlines() if line.startswith('blockattach-all: ')]
-        self.assertIn('opentelemetry is not installed; it comes with blockattach[otel] '
+        self.assertIn('opentelemetry is not installed. Install blockattach[otel] '
                       '([tracing] endpoint in ', line)
 
 

@@ -62,7 +62,7 @@ class UpgradeTest(base.StackTestCase):
         self.site.configure(NEW, pinned)
         self.check(2, 'db sync --expand')
         self.manage('db', 'sync', '--expand')
-        self.check(1, 'Of an older release')
+        self.check(1, 'Services of an older release')
         self.begin(NEW, self.next)
         self.choose('disable', OLD)
         self.attach_on(NEW)
@@ -71,7 +71,7 @@ class UpgradeTest(base.StackTestCase):
         self.go_on()
         # The last host of the older release: the pin is not needed behind it.
         self.replace(OLD, lifted)
-        self.check(1, 'set it to auto')
+        self.check(1, 'set the option to auto')
         self.goes_on(writer)
         target = self.site.target(NEW).pid()
         self.replace(NEW, moved)

@@ -156,7 +156,7 @@ class WsgiServersTest(base.StackTestCase):
         def requests_seen():
             """By both, once each has served one: a worker begins with its first request."""
             self.answers()
-            served = re.findall(r'Metrics are served host=127.0.0.1 port=(\d+)',
+            served = re.findall(r'Serving metrics host=127.0.0.1 port=(\d+)',
                                 self.log.read_text())
             return len(set(served)) == 2 and all(self.requests_at(port) for port in served)
 

@@ -43,7 +43,7 @@ class StepTest(unittest.TestCase):
     def step(self, **identifiers):
         """The level, and what was logged."""
         with self.assertLogs(self.logger, 'DEBUG') as logged:
-            log.step(self.logger, 'Volume is gone', **identifiers)
+            log.step(self.logger, 'Volume deleted', **identifiers)
         [record] = logged.records
         self.assertEqual('step', record.funcName)
         return record.levelname, record.getMessage()
@@ -60,7 +60,7 @@ class StepTest(unittest.TestCase):
         return noted.as_json()
 
     def test_without_a_request_it_is_a_line_of_its_own(self):
-        self.assertEqual(('INFO', 'Volume is gone volume_id=v size_gb=3'),
+        self.assertEqual(('INFO', 'Volume deleted volume_id=v size_gb=3'),
                          self.step(volume_id='v', size_gb=3))
 
     def test_a_request_takes_over_what_it_is_about(self):
@@ -89,7 +89,7 @@ class StepTest(unittest.TestCase):
         self.logger.setLevel('INFO')
         self.addCleanup(self.logger.setLevel, 'NOTSET')
         with self.assertNoLogs(self.logger, 'INFO'):
-            log.step(self.logger, 'Volume is gone', volume_id='v')
+            log.step(self.logger, 'Volume deleted', volume_id='v')
         self.assertEqual(' volume_id=v', str(noted))
 
 
@@ -109,15 +109,15 @@ class JsonTest(unittest.TestCase):
         return [stream.getvalue() for stream in streams]
 
     def test_fields_stand_by_their_names(self):
-        line, text = self.written('Volume is created%s', log.fields(
+        line, text = self.written('Volume created%s', log.fields(
             volume_id='v', size_gb=3, pool=None, seconds=1.5, done=True, cause=OSError('x')))
         self.assertEqual(1, line.count('\n'))
         entry = json.loads(line)
         self.assertEqual({'volume_id': 'v', 'size_gb': 3, 'pool': None, 'seconds': 1.5,
                           'done': True, 'cause': 'x'}, entry['fields'])
-        self.assertEqual(('Volume is created', 'WARNING', 'blockattach.x'),
+        self.assertEqual(('Volume created', 'WARNING', 'blockattach.x'),
                          (entry['message'], entry['levelname'], entry['name']))
-        self.assertIn('Volume is created volume_id=v size_gb=3', text)
+        self.assertIn('Volume created volume_id=v size_gb=3', text)
 
     def test_the_rest_of_the_sentence_stays(self):
         line, _ = self.written('Cannot %s: %s%s', 'attach', 7, log.fields(host='h\nx'))
@@ -165,7 +165,7 @@ class LineTest(unittest.TestCase):
             failure = sys.exc_info()
         for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
             for sentence, arguments, exc_info, more in (
-                    ('Volume is created%s', (fields,), None, {}),
+                    ('Volume created%s', (fields,), None, {}),
                     ('100 % of nothing', (), None, {}),
                     ('%d', ('no number',), None, {}),
                     ('Cannot go on', (), failure, {}),

@@ -21,10 +21,11 @@ OF_VOLUME_SINCE = operation.V(1, 7)
 _STATES = [state.value for state in attachment_lifecycle.State]
 _EVENTS = [attachment_lifecycle.CREATE, *(event.value for event in attachment_lifecycle.Event)]
 _AFTER = 'after'
-_NOT_ASKED = 'The backend of the volume does not answer.'
+_NOT_ASKED = 'The backend of the volume does not respond.'
 PAGE = {SINCE: {
-    _AFTER: {'type': 'integer', 'description': 'only what came after this generation'},
-    'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
+    _AFTER: {'type': 'integer', 'description': 'List only events after this generation.'},
+    'limit': {'type': 'integer',
+              'description': 'Maximum number of events. The oldest events are listed first.'}}}
 
 _EVENT = {
     'at': (answers.TIME, 'created_at'),
@@ -51,12 +52,14 @@ HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
 
 OF_VOLUME = {OF_VOLUME_SINCE: {
     'volume_id': {'type': 'string', 'format': 'uuid',
-                  'description': 'the ID of a volume, live or deleted (required)'},
+                  'description': 'ID of the volume, which may be deleted. This parameter is '
+                                 'required.'},
     'all_tenants': {'type': 'boolean',
-                    'description': 'also events while the volume belonged to another project, '
-                                   'for administrators'},
-    _AFTER: {'type': 'integer', 'description': 'only events after the one with this id'},
-    'limit': {'type': 'integer', 'description': 'at most so many, the oldest first'}}}
+                    'description': 'Include events from the time when the volume belonged to '
+                                   'another project. Administrators only.'},
+    _AFTER: {'type': 'integer', 'description': 'List only events after the event with this ID.'},
+    'limit': {'type': 'integer',
+              'description': 'Maximum number of events. The oldest events are listed first.'}}}
 _OF_VOLUME = schema.View({
     'id': answers.INTEGER,
     'attachment_id': schema.UUID,
@@ -144,11 +147,11 @@ def _volume_id(call: operation.Call) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise errors.InvalidInput(f"Value '{text}' for 'volume_id' is not an id.") from None
+        raise errors.InvalidInput(f"Value '{text}' for 'volume_id' is not a UUID.") from None
 
 
 def _generation(call: operation.Call) -> int:
     text = call.query.get(_AFTER, '0')
     if not (text.isascii() and text.isdigit() and len(text) < 18):
-        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not the id of an event.")
+        raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not an event ID.")
     return int(text)

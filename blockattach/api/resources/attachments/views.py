@@ -80,17 +80,19 @@ DETAILS = schema.wrapped('attachments', schema.array(DETAIL.whole))
 FORCE = 'force'
 WATCH = 'watch'
 FILTERS = {FIRST: {'host': {
-    'type': 'string', 'description': 'only those whose consumer is on this host'}}}
+    'type': 'string', 'description': 'List only attachments whose consumer is on this host.'}}}
 INDEX = {**FILTERS, operation.V(1, 5): {**FILTERS[FIRST], WATCH: {
-    'type': 'boolean', 'description': 'answer with a stream of what happens to them, as '
-                                      'server-sent events'}}}
+    'type': 'boolean', 'description': 'Return a stream of attachment events as server-sent events '
+                                      'instead of a list.'}}}
 DELETION = {FIRST: {FORCE: {
-    'type': 'boolean', 'description': f'whatever its state is and whatever its backend answers; '
-                                      f'needs ``{policies.FORCE_DELETE}``'}}}
+    'type': 'boolean', 'description': f'Delete the attachment regardless of the attachment state '
+                                      f'and of backend errors. The policy rule '
+                                      f'``{policies.FORCE_DELETE}`` applies.'}}}
 DRY_RUN = 'dry_run'
 CREATION = {operation.V(1, 4): {DRY_RUN: {
-    'type': 'boolean', 'description': 'only say what would be made, or why it would be refused; '
-                                      'its id is all zeros'}}}
+    'type': 'boolean', 'description': 'Create nothing. Return the attachment that the request '
+                                      'would create, with an ID of zeros, or the error that the '
+                                      'request would return.'}}}
 """What the extension adds to the query strings of lists, of a delete and of a create."""
 
 _ADDED = schema.View(_MORE).keys

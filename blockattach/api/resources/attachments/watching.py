@@ -38,7 +38,8 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
     wanted = filters.wanted(services, call)
     if wanted is None or wanted.states is not None or wanted.like:
         raise errors.InvalidInput(
-            'Attachments are watched by volume_id, instance_id, host, id and project_id only.')
+            'Cannot watch attachments with these filters. Supported filters are volume_id, '
+            'instance_id, host, id and project_id.')
     while history.number(services.database):
         pass
     first, last = history.positions(services.database)
@@ -46,7 +47,7 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
     if text is None:
         return streams.Watch(wanted, last)
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= last):
-        raise errors.InvalidInput(f'{_LAST} is none of an event of this service.')
+        raise errors.InvalidInput(f'{_LAST} is not the ID of an event of this service.')
     after = int(text)
     return streams.Watch(wanted, after, missed=after + 1 < first)
 

@@ -60,7 +60,8 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     """Write a snapshot down; it is made afterwards."""
     caller = call.context
     if not caller.project_id:
-        raise errors.InvalidInput('The snapshot must belong to a project: use a token of one.')
+        raise errors.InvalidInput(
+            'Cannot create snapshot. A project-scoped token is required.')
     asked: Mapping[str, Any] = call.body['snapshot']
     if asked['volume_id'] is None:
         raise errors.VolumeNotFound(volume_id=None)
@@ -124,8 +125,9 @@ def _in_use(force: str | bool | None, version: operation.V) -> bool:
         return version >= _IN_USE
     if version >= _IN_USE and not listing.boolean(force):
         raise errors.InvalidInput(
-            f"Since microversion {_IN_USE} the 'force' flag is invalid for this request: a volume "
-            f"may be in use. A flag that is true is ignored.")
+            f"Since microversion {_IN_USE} the 'force' flag is invalid for this request. "
+            f"Snapshots of volumes in use are always allowed. A 'force' flag that is true is "
+            f"ignored.")
     return bool(listing.boolean(force))
 
 

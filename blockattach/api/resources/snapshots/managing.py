@@ -1,4 +1,4 @@
-"""Snapshots of what is there: what lies on a backend becomes a snapshot, and is left there."""
+"""Manageable snapshots: bring existing snapshots on a backend under management, in place."""
 from typing import Any
 
 from blockattach import errors
@@ -28,7 +28,8 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
     """
     caller, asked = call.context, call.body['snapshot']
     if not caller.project_id:
-        raise errors.InvalidInput('The snapshot must belong to a project: use a token of one.')
+        raise errors.InvalidInput(
+            'Cannot create snapshot. A project-scoped token is required.')
     volume = access.volume(caller, services.database, asked['volume_id'])
     services.policy.authorize(caller, policies.MANAGE_SNAPSHOT, volume.project_id)
     reference = manageable.reference(asked['ref'])

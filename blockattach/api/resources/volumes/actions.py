@@ -99,11 +99,11 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
             "Must specify 'status', 'attach_status' or 'migration_status' for update.")
     if body.get('migration_status') not in (None, *reset_rule.MIGRATION_STATUSES):
         raise errors.InvalidInput(
-            f"Invalid migration_status: {body['migration_status']!r} is none of "
+            f"Invalid migration_status: {body['migration_status']!r}. Valid statuses are "
             f"{', '.join(sorted(reset_rule.MIGRATION_STATUSES))}.")
     if body.get('attach_status') not in _ATTACH_STATUSES:
-        raise errors.InvalidInput(f"Invalid attach_status: {body['attach_status']!r} is neither "
-                                  f"attached nor detached.")
+        raise errors.InvalidInput(f"Invalid attach_status: {body['attach_status']!r}. Valid "
+                                  f"statuses are attached and detached.")
     reset.reset(services.attachments, call.context, call.target, reset_rule.Requested(
         body.get('status'), body.get('attach_status'), body.get('migration_status')))
 

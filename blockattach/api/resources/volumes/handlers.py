@@ -39,7 +39,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     :raises NotFound: it names something that is not there
     """
     if not call.context.project_id:
-        raise errors.InvalidInput('The volume must belong to a project: use a token of one.')
+        raise errors.InvalidInput('Cannot create volume. A project-scoped token is required.')
     asked: Mapping[str, Any] = call.body['volume']
     if asked.get('multiattach') not in _FALSE:
         raise errors.InvalidInput(

@@ -115,9 +115,10 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
     if wanted['container_format'] not in images.CONTAINERS:
         raise errors.InvalidInput(
             f'Invalid input received: container_format '
-            f"{errors.shortened(wanted['container_format'])} is not made here.")
+            f"{errors.shortened(wanted['container_format'])} is not supported. Supported formats "
+            f"are {', '.join(images.CONTAINERS)}.")
     if wanted['disk_format'] == 'ploop':
-        raise errors.InvalidInput('Invalid input received: disk_format ploop is not made here.')
+        raise errors.InvalidInput('Invalid input received: disk_format ploop is not supported.')
     if call.version >= _MORE:
         wanted |= {'visibility': asked.get('visibility', 'private'),
                    'protected': bool(listing.boolean(asked.get('protected', False)))}

@@ -1,4 +1,4 @@
-"""Volumes of what is there: what lies on a backend already becomes a volume, and is left there."""
+"""Manageable volumes: bring existing volumes on a backend under management, in place."""
 from typing import Any
 
 from blockattach import errors

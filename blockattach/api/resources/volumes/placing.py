@@ -11,9 +11,11 @@ from blockattach.http import schema
 
 SINCE = operation.V(1, 6)
 WANTED = {SINCE: {
-    'size': {'type': 'integer', 'description': 'how many GiB the volume would have'},
-    'volume_type': {'type': 'string', 'description': 'name or id; absent: the default one'},
-    'availability_zone': {'type': 'string', 'description': 'absent: the usual one'}}}
+    'size': {'type': 'integer', 'description': 'Size of the volume in GiB.'},
+    'volume_type': {'type': 'string', 'description': 'Name or ID of the volume type. The default '
+                                                     'is the default volume type.'},
+    'availability_zone': {'type': 'string', 'description': 'Availability zone. The default is the '
+                                                           'default availability zone.'}}}
 _VERDICT = {
     'name': answers.TEXT,
     'left_gb': {'type': ['number', 'null']},
@@ -38,7 +40,7 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
     size = call.query.get('size', '')
     if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) > 0):
         raise errors.InvalidInput(
-            f"Value '{errors.shortened(size)}' for 'size' is not a number of GiB.")
+            f"Value '{errors.shortened(size)}' for 'size' is not a valid size in GiB.")
     kind = handlers.find_kind(services, call, call.query.get('volume_type'))
     zone = sources.zone(services, call.query.get('availability_zone'), None)
     found = services.volumes.judge_pools(call.context, kind, int(size), zone)

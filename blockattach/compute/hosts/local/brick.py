@@ -49,7 +49,7 @@ class BrickConnector(connectors.Connector):
     def check(self) -> None:
         if not self.properties('').get('initiator'):
             raise errors.ConfigurationError(
-                reason='this host has no iSCSI initiator name: install open-iscsi, which writes '
+                reason='this host has no iSCSI initiator name. Install open-iscsi, which creates '
                        '/etc/iscsi/initiatorname.iscsi')
 
     def properties(self, server_id: str) -> dict[str, Any]:
@@ -93,8 +93,8 @@ class BrickConnector(connectors.Connector):
             if note['loop'] is not None:
                 devices.grow_loop(note['loop'])
             if devices.size(present) < units.gib_to_bytes(size_gb):
-                raise errors.HostRefused(
-                    reason=f'volume {volume_id} does not show its new size')
+                raise errors.HostRefused(reason=(
+                    f'the device of volume {volume_id} is still smaller than {size_gb} GiB'))
 
     def _try(self, note: dict[str, Any], disk: base.Disk) -> str | None:
         """Log in, and note the device; why it did not succeed, if it did not."""
@@ -171,7 +171,7 @@ class BrickConnector(connectors.Connector):
                 brick, privileged, connector, lockutils, cfg = map(self._find, MODULES)
             except ImportError:
                 raise errors.ConfigurationError(
-                    reason="os-brick is not installed: pip install 'blockattach[host]'"
+                    reason="os-brick is not installed. Run: pip install 'blockattach[host]'"
                 ) from None
             # Root needs no process that acts for it.
             for context in (privileged.default, privileged.brick_privsep_hide_output):

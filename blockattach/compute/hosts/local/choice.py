@@ -27,8 +27,8 @@ def connector(wanted: str, name: str, state_dir: str, kernel: str = _KERNEL
     chosen = files.read(note)
     if wanted != AUTO and chosen not in (None, wanted):
         raise errors.ConfigurationError(
-            reason=f'the servers of this host are connected by {chosen}, and not by {wanted}: '
-                   f'delete them first, and then {note}')
+            reason=f'cannot use connector {wanted}, because the servers of this host use '
+                   f'{chosen}. Delete the servers first, and then the file {note}')
     kind = chosen or (wanted if wanted != AUTO else 'brick' if os.path.isdir(kernel) else 'nbd')
     if chosen is None:
         os.makedirs(state_dir, mode=0o755, exist_ok=True)

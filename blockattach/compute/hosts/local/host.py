@@ -17,7 +17,8 @@ from blockattach.compute.hosts.local import records
 from blockattach.domain import connection
 
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
-_STAYS = 'servers of this kind of host do not move: what uses their disks is not known here'
+_STAYS = ('cannot live-migrate servers of a local host, because the agent does not know which '
+          'programs use their disks')
 
 
 class LocalHost(base.Host):
@@ -40,7 +41,7 @@ class LocalHost(base.Host):
         """
         if self._user() != 0:
             raise errors.ConfigurationError(
-                reason='only root connects volumes to a host: run the agent as root')
+                reason='cannot connect volumes to this host. Run the agent as root')
         self._connector.check()
         for server_id, record in self._records.all().items():
             for entry in record.entries:
@@ -100,7 +101,7 @@ class LocalHost(base.Host):
         with self._lock(server_id):
             entry = self._known(server_id).find(volume_id)
             if entry is None:
-                raise errors.HostRefused(reason=f'volume {volume_id} is not here')
+                raise errors.HostRefused(reason=f'server {server_id} has no volume {volume_id}')
             with self._without_link(server_id, entry):
                 self._connector.resize(server_id, volume_id, size_gb)
 
@@ -113,7 +114,8 @@ class LocalHost(base.Host):
             old, new = record.find(volume_id), record.find(disk.volume_id)
             if new is None or not new.given:
                 if old is None:
-                    raise errors.HostRefused(reason=f'volume {volume_id} is not here')
+                    raise errors.HostRefused(
+                        reason=f'server {server_id} has no volume {volume_id}')
                 self._copy(server_id, old, disk)
             self._unplug(server_id, volume_id)
 
@@ -156,7 +158,8 @@ class LocalHost(base.Host):
     def _plug(self, server_id: str, disk: base.Disk) -> None:
         record, link = self._known(server_id), records.link_of(disk.device)
         if any(one.link == link and one.volume_id != disk.volume_id for one in record.entries):
-            raise errors.HostRefused(reason=f'server {server_id} has another volume as {link}')
+            raise errors.HostRefused(
+                reason=f'device name {link} of server {server_id} is in use by another volume')
         entry = records.Entry(disk.volume_id, link, disk.mode)
         with self._without_link(server_id, entry):
             self._connect(server_id, entry, disk)
@@ -220,7 +223,7 @@ class LocalHost(base.Host):
     def _known(self, server_id: str) -> records.Record:
         record = self._records.find(server_id)
         if record is None:
-            raise errors.HostRefused(reason=f'server {server_id} is not here')
+            raise errors.HostRefused(reason=f'server {server_id} does not exist on this host')
         return record
 
     def _lock(self, server_id: str) -> threading.Lock:

@@ -58,11 +58,11 @@ class NbdConnector(connectors.Connector):
                     if not os.path.exists(path)]
         if missing:
             raise errors.ConfigurationError(
-                reason=f'volumes cannot be connected by NBD without {", ".join(missing)}')
+                reason=f'cannot connect volumes over NBD. Missing: {", ".join(missing)}')
         if len(os.fsencode(self._state_dir)) > _LONGEST_FOLDER:
             raise errors.ConfigurationError(
-                reason=f'{self._state_dir} is longer than {_LONGEST_FOLDER} bytes, which is too '
-                       f'long for the sockets in it')
+                reason=f'the path {self._state_dir} is longer than {_LONGEST_FOLDER} bytes, too '
+                       f'long for Unix sockets. Set a shorter state_path')
 
     def properties(self, server_id: str) -> dict[str, Any]:
         return {'initiator': self._initiator(server_id), 'multipath': False}
@@ -113,7 +113,7 @@ class NbdConnector(connectors.Connector):
                     'node-name': _NODE, 'size': units.gib_to_bytes(size_gb)})
             except errors.HostError as exc:
                 raise errors.HostRefused(
-                    reason=f'volume {volume_id} does not show its new size: {exc}') from None
+                    reason=f'cannot resize the device of volume {volume_id}: {exc}') from None
             finally:
                 _export(daemon, mode)
                 self._show(folder, mode, files.read(f'{folder}/block_size'))
@@ -173,7 +173,7 @@ class NbdConnector(connectors.Connector):
             if not devices.unloop(loop, file, self._clock):
                 raise errors.DeviceBusy(server_id=server_id, volume_id=volume_id)
         if loop is not None and not flushes:
-            LOG.warning('A broken connection is taken down: what was not flushed is lost%s',
+            LOG.warning('Broken volume connection removed, unflushed writes lost%s',
                         log.fields(volume_id=volume_id, path=folder))
         if _is_mounted(f'{folder}/mount'):
             processes.run(['umount', f'{folder}/mount'])
@@ -183,7 +183,7 @@ class NbdConnector(connectors.Connector):
         daemon.call('block-export-del', {'id': _EXPORT, 'mode': 'hard'})
         if not self._clock.until(lambda: not daemon.call('query-block-exports'),
                                  qmp.ANSWER_SECONDS, _TICK):
-            raise errors.HostError(reason=f'{_DAEMON} does not end its export')
+            raise errors.HostError(reason=f'{_DAEMON} did not end the export in time')
 
     def _initiator(self, server_id: str) -> str:
         return f'iqn.2026-01.org.blockattach:{self._name}-{server_id}'
@@ -205,10 +205,11 @@ def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
     data = _data(disk)
     kind = disk.info.get('driver_volume_type')
     if kind != 'iscsi':
-        raise errors.HostError(reason=f'it is reached by {kind}, and not by iSCSI')
+        raise errors.HostError(reason=f'connection type {kind} is not supported, only iscsi is')
     missing = {'target_portal', 'target_iqn', 'target_lun'} - set(data)
     if missing:
-        raise errors.HostError(reason=f'its connection has no {", ".join(sorted(missing))}')
+        raise errors.HostError(
+            reason=f'the connection information lacks {", ".join(sorted(missing))}')
     node = {'driver': 'iscsi', 'node-name': _NODE, 'transport': 'tcp',
             'portal': data['target_portal'], 'target': data['target_iqn'],
             'lun': data['target_lun'], 'initiator-name': initiator,

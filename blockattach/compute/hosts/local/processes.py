@@ -30,7 +30,8 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
     except subprocess.TimeoutExpired:
         # One that waits for a device ends when that answers: it is not waited for.
         process.kill()
-        raise errors.HostError(reason=f'{words[0]} did not end in {seconds:.0f} s') from None
+        raise errors.HostError(
+            reason=f'{words[0]} did not finish within {seconds:.0f} s') from None
     if process.returncode:
         raise errors.HostError(reason=f'{words[0]}: {complaint.strip()}')
     return output
@@ -77,7 +78,7 @@ def _end(process: int, pid: int) -> None:
         signal.pidfd_send_signal(process, number)
         if select.select([process], [], [], _GRACE_SECONDS)[0]:
             return
-    raise errors.HostError(reason=f'process {pid} was killed and is still there')
+    raise errors.HostError(reason=f'process {pid} did not end after SIGKILL')
 
 
 def _is(pid: int, program: str, path: str) -> bool:

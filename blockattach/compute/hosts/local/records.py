@@ -100,7 +100,7 @@ class Records:
 
     def _of(self, server_id: str) -> str:
         if not _NAME.fullmatch(server_id):
-            raise errors.HostRefused(reason=f'{server_id} is no id of a server')
+            raise errors.HostRefused(reason=f'invalid server ID {server_id}')
         return os.path.join(self._folder, server_id)
 
 
@@ -111,5 +111,5 @@ def link_of(device: str) -> str:
     """
     name = device.removeprefix('/dev/')
     if not _NAME.fullmatch(name):
-        raise errors.HostRefused(reason=f'{device} is no name of a device')
+        raise errors.HostRefused(reason=f'invalid device name {device}')
     return name

@@ -42,19 +42,20 @@ _KNOWN: tuple[tuple[str, type[errors.BackendRefused], str], ...] = (
     ('reached threshold|out of (data|metadata) space', errors.BackendFull,
      'extend the thin pool with lvextend'),
     ('in use|used by another device', errors.BackendRefused,
-     'end what holds it open; lsblk and fuser name it'),
+     'stop the process that holds the volume open; see lsblk and fuser'),
     ('PVs are missing|partial LV', errors.BackendRefused,
-     'bring the disk back and run vgextend --restoremissing, or give it up with vgreduce '
+     'reconnect the disk and run vgextend --restoremissing, or remove the disk with vgreduce '
      '--removemissing'),
     ('with system ID', errors.BackendRefused,
-     'the volume group belongs to another host; use one of this host'),
+     'the volume group belongs to another host; use a volume group of this host'),
     ('volume group ".*" not found', errors.BackendRefused,
-     'make it with vgcreate; this service never does'),
-    ('failed to find logical volume', errors.BackendRefused, 'it does not exist'),
+     'create the volume group with vgcreate; the service never creates one'),
+    ('failed to find logical volume', errors.BackendRefused,
+     'the logical volume does not exist'),
     ('target.* not detected|device-mapper driver|target support missing', errors.BackendRefused,
      'load the kernel modules dm-mod, dm-thin-pool and dm-snapshot'),
     ('permission denied|running as a non-root user', errors.BackendRefused,
-     'let the service act as root; see helper_command in [privsep_lvm]'),
+     'run LVM commands as root; see helper_command in [privsep_lvm]'),
 )
 
 # Each entry is a disk as it may appear at any time, by all its names.
@@ -118,13 +119,13 @@ class VolumeGroup:
         """What must change in lvm.conf, with the lines for it, or None if it is safe."""
         scanning = self.do(lvm.scanning)
         if scanning['scan_lvs']:
-            return ('LVM scans logical volumes, and so what guests keep in theirs; put this line '
-                    'into the section devices of lvm.conf: scan_lvs = 0')
+            return ('LVM scans logical volumes and therefore the disks of guests; add this line '
+                    'to the devices section of lvm.conf: scan_lvs = 0')
         if scanning['devices_file'] or not any(
                 accepts(scanning['global_filter'], names) for names in _TO_COME):
             return None
-        return (f'LVM scans every disk, and so those that this host exports or is given over '
-                f'iSCSI; put this line into the section devices of lvm.conf: '
+        return (f'LVM scans every disk, including disks that this host exports or attaches over '
+                f'iSCSI; add this line to the devices section of lvm.conf: '
                 f'{_line(self.name, self.do(lvm.physical_volumes))}')
 
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
@@ -141,15 +142,15 @@ class VolumeGroup:
         except lvm.CommandMissing as exc:
             program, reason = exc.args
             raise errors.BackendRefused(
-                reason=f'{program} cannot be run: {reason}; install lvm2') from exc
+                reason=f'cannot run {program}: {reason}; install lvm2') from exc
         except lvm.CommandHung as exc:
             command, seconds = exc.args
             raise errors.BackendUncertain(
-                reason=f'{command} had not ended after {seconds:g} seconds and was '
-                       f'killed; look for a disk that does not answer (dmesg, pvs)') from exc
+                reason=f'{command} did not finish within {seconds:g} seconds and was '
+                       f'killed; look for an unresponsive disk (dmesg, pvs)') from exc
         except daemon.FailedToDropPrivileges as exc:
             raise errors.BackendRefused(
-                reason=f'there are no rights to run lvm: {exc}; see helper_command in '
+                reason=f'no privileges to run LVM commands: {exc}; see helper_command in '
                        f'[privsep_lvm]') from exc
         except ValueError as exc:
             raise errors.BackendRefused(reason=str(exc)) from exc
@@ -158,7 +159,7 @@ class VolumeGroup:
                 # An error of the disk during a copy.
                 raise disks.error_of(exc, size_gb) from exc
             raise errors.BackendUncertain(
-                reason=f'what acts on LVM for us failed: {exc}; see helper_command in '
+                reason=f'the privileged LVM helper failed: {exc}; see helper_command in '
                        f'[privsep_lvm]') from exc
 
 
@@ -209,8 +210,8 @@ def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.
             return kind(reason=text)
     if code == _NOT_UNDERSTOOD:
         return errors.BackendRefused(
-            reason=f'{command}: {output}; is LVM older than 2.03?')
-    return errors.BackendUncertain(reason=f'{command} ended with {code}: {output}')
+            reason=f'{command}: {output}; check that LVM is 2.03 or later')
+    return errors.BackendUncertain(reason=f'{command} exited with status {code}: {output}')
 
 
 def _sentence(complaint: str) -> str:

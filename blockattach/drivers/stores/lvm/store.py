@@ -28,7 +28,7 @@ class LvmStore(base.VolumeStore):
     def __init__(self, settings: backend.BackendSettings) -> None:
         if settings.lvm is None:
             raise errors.ConfigurationError(
-                reason=f'backend {settings.name} has no settings for the lvm store')
+                reason=f'backend {settings.name} has no settings for the LVM store')
         self._settings = settings
         self._lvm = settings.lvm
         self._group = group.VolumeGroup(lvm.Site(
@@ -36,7 +36,7 @@ class LvmStore(base.VolumeStore):
 
     def check(self) -> None:
         if not self._group.name:
-            raise self._misfit('there is none; set volume_group')
+            raise self._misfit('volume_group is not set')
         try:
             reason = (self._unfit(self._group.content())
                       or self._group.scanning_complaint())
@@ -78,7 +78,7 @@ class LvmStore(base.VolumeStore):
         wanted = units.gib_to_bytes(size_gb)
         if _is_larger(found.size, wanted):
             raise errors.BackendRefused(
-                reason=f'{volume.name} is larger than {size_gb} GiB already')
+                reason=f'{volume.name} is already larger than {size_gb} GiB')
         if found.size >= wanted:
             return
         self._make_room(content, wanted - found.size)
@@ -102,7 +102,7 @@ class LvmStore(base.VolumeStore):
         found = self._foreign(content, name)
         if self._is_snapshot(found) or _is_larger(found.size, wanted):
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{name} is larger than {volume.size_gb} GiB, or is a '
+                reason=f'{self._group.name}/{name} is larger than {volume.size_gb} GiB or is a '
                        f'snapshot')
         if found.size < wanted:
             self._make_room(content, wanted - found.size)
@@ -119,7 +119,8 @@ class LvmStore(base.VolumeStore):
         found = self._foreign(content, name)
         if found.origin != self._existing(content, snapshot.volume.name).name:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{name} is no snapshot of {snapshot.volume.name}')
+                reason=f'{self._group.name}/{name} is not a snapshot of '
+                       f'{snapshot.volume.name}')
         self._group.do(lvm.adopt, name, new_name)
 
     # ---- What thin and thick volumes do each in their way ----
@@ -152,16 +153,16 @@ class LvmStore(base.VolumeStore):
         """Why this group cannot be served from, with what the operator must change."""
         hosts = {tag for tag in content.tags if tag.startswith(_HOST_TAG)}
         if hosts and f'{_HOST_TAG}{socket.gethostname()}' not in hosts:
-            return (f'it belongs to another host by its tag {", ".join(sorted(hosts))}; use a '
-                    f'volume group of this host, or change the tag with vgchange')
+            return (f'the tag {", ".join(sorted(hosts))} assigns the volume group to another '
+                    f'host; use a volume group of this host, or change the tag with vgchange')
         strangers = sorted(name for name, found in content.volumes.items()
                            if lvm.NAMES.fullmatch(name) and not found.ours)
         if strangers:
-            return (f'{len(strangers)} logical volumes have names of ours and are not ours, the '
-                    f'first is {strangers[0]}; use another volume group, or hand them over: '
-                    f'lvchange --addtag {lvm.TAG} {self._group.name}/{strangers[0]}')
+            return (f'{len(strangers)} logical volumes have names that the service uses but no '
+                    f'tag {lvm.TAG}, the first is {strangers[0]}; use another volume group, or '
+                    f'add the tag: lvchange --addtag {lvm.TAG} {self._group.name}/{strangers[0]}')
         if content.missing:
-            LOG.error('Volume group has lost disks: volumes on the others are served%s',
+            LOG.error('Volume group lost disks, serving volumes on the others%s',
                       log.fields(volume_group=self._group.name, missing=content.missing))
         return None
 
@@ -181,8 +182,8 @@ class LvmStore(base.VolumeStore):
         found = content.volumes.get(name)
         if found is None or not self._is_manageable(found):
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{name} is not there, or is not one of the '
-                       f'{self._lvm.lvm_type} volumes that this backend keeps')
+                reason=f'{self._group.name}/{name} does not exist or is not a logical volume of '
+                       f'the type that the backend uses ({self._lvm.lvm_type})')
         self._not_in_use(found)
         return found
 
@@ -198,12 +199,12 @@ class LvmStore(base.VolumeStore):
         found = content.volumes.get(name)
         if found is not None and not found.ours:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{name} does not carry the tag {lvm.TAG}: it is '
-                       f"another's and left alone")
+                reason=f'{self._group.name}/{name} does not carry the tag {lvm.TAG} and '
+                       f'therefore does not belong to the service')
         if found is not None and found.pool != self._pool_name:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{name} is not one of the {self._lvm.lvm_type} volumes '
-                       f'that this backend keeps; see lvm_type and lvm_thin_pool')
+                reason=f'{self._group.name}/{name} is not a logical volume of the type that the '
+                       f'backend uses ({self._lvm.lvm_type}); see lvm_type and lvm_thin_pool')
         return found
 
     def _remove(self, content: group.Content, name: str) -> None:
@@ -217,8 +218,8 @@ class LvmStore(base.VolumeStore):
     def _not_in_use(self, found: group.LogicalVolume) -> None:
         if found.open:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{found.name} is in use; end what holds it open: '
-                       f'lsblk and fuser name it')
+                reason=f'{self._group.name}/{found.name} is in use; stop the process that '
+                       f'holds the volume open; see lsblk and fuser')
 
     def _activate(self, found: group.LogicalVolume) -> None:
         """After a reboot it may have no device yet."""
@@ -232,7 +233,7 @@ class LvmStore(base.VolumeStore):
             yield
         except errors.BackendRefused as exc:
             raise errors.BackendUncertain(
-                reason=f'{self._group.name}/{name} was left half-way: {exc}') from exc
+                reason=f'{self._group.name}/{name} was left incomplete: {exc}') from exc
 
     def _size_of_copy(self, size: int, volume: base.StoredVolume) -> int:
         """Return the size in bytes of a copy of a volume of ``size`` bytes.
@@ -259,13 +260,13 @@ class LvmStore(base.VolumeStore):
     def _missing_disks(self, content: group.Content) -> str | None:
         if content.missing:
             return (f'{content.missing} disks of volume group {self._group.name} are missing; '
-                    f'bring them back, or see vgreduce --removemissing')
+                    f'reconnect the disks, or see vgreduce --removemissing')
         return None
 
     def _misfit(self, reason: str) -> errors.ConfigurationError:
         return errors.ConfigurationError(
-            reason=f'volume group {self._group.name} of backend {self._settings.name} cannot be '
-                   f'used: {reason}')
+            reason=f'cannot use volume group {self._group.name} of backend '
+                   f'{self._settings.name}: {reason}')
 
 
 def _is_larger(size: int, wanted: int) -> bool:

@@ -69,7 +69,7 @@ class ThickStore(store.LvmStore):
         found = self._existing(content, group.snapshot_name(snapshot))
         origin = self._existing(content, snapshot.volume.name)
         if self._origin(content, found) != origin:
-            raise errors.BackendRefused(reason=f'{found.name} is no snapshot of {origin.name}')
+            raise errors.BackendRefused(reason=f'{found.name} is not a snapshot of {origin.name}')
         self._not_in_use(origin)
         for needed in (origin, found):
             self._activate(needed)
@@ -90,7 +90,7 @@ class ThickStore(store.LvmStore):
             raise errors.BackendFull(
                 size_gb=f'{size / units.GIB:g}',
                 reason=f'volume group {self._group.name} has {max(usable, 0) / units.GIB:.2f} GiB '
-                       f'left to give; what was deleted and is still wiped does not count')
+                       f'available; space of deleted volumes is available after wiping')
 
     def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
         hanging = [other.name for other in content.volumes.values()
@@ -119,8 +119,8 @@ class ThickStore(store.LvmStore):
         origin = content.volumes.get(snapshot.origin)
         if origin is None:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{snapshot.name} is what is left of a deleted '
-                       f'snapshot; delete it again')
+                reason=f'{self._group.name}/{snapshot.name} is the remainder of a deleted '
+                       f'snapshot; delete the snapshot again')
         return origin
 
     def _copy(self, content: group.Content, origin: group.LogicalVolume, source: str,
@@ -161,8 +161,8 @@ class ThickStore(store.LvmStore):
         """Hide it from all but the wiper; one that is not wiped goes at once."""
         if found.health == 'partial':
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{found.name} lies on a missing disk in part; bring it '
-                       f'back, or see vgreduce --removemissing')
+                reason=f'{self._group.name}/{found.name} is partly on a missing disk; reconnect '
+                       f'the disk, or see vgreduce --removemissing')
         if not self._lvm.clear_bandwidth:
             self._group.do(lvm.remove, found.name)
             return
@@ -192,7 +192,7 @@ class ThickStore(store.LvmStore):
                     return
         except errors.BackendError as exc:
             self._rest = _ROUNDS_AFTER_FAILURE
-            LOG.error('Cannot wipe a deleted volume; its space is not freed%s',
+            LOG.error('Failed to wipe deleted volume, space not freed%s',
                       log.fields(volume_group=self._group.name, reason=exc))
 
     def _wipe(self, found: group.LogicalVolume) -> None:
@@ -208,7 +208,7 @@ class ThickStore(store.LvmStore):
         wiped += length
         if wiped >= found.size:
             self._group.do(lvm.remove, found.name)
-            LOG.info('Deleted volume is wiped%s',
+            LOG.info('Deleted volume wiped%s',
                      log.fields(volume_group=self._group.name, logical_volume=found.name))
             return
         self._wiped[found.name] = wiped % _CUT

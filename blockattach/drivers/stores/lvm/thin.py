@@ -89,17 +89,17 @@ class ThinStore(store.LvmStore):
         name = f'{self._group.name}/{self._pool_name}'
         pool = content.volumes.get(self._pool_name)
         if pool is None:
-            return (f'its thin pool does not exist; make it: lvcreate --type thin-pool '
+            return (f'thin pool {name} does not exist; create the pool: lvcreate --type thin-pool '
                     f'--extents 95%FREE --addtag {lvm.TAG} --name {self._pool_name} '
                     f'{self._group.name}')
         if not pool.is_pool:
-            return f'{name} is no thin pool; set lvm_thin_pool'
+            return f'{name} is not a thin pool; set lvm_thin_pool to a thin pool'
         if not pool.ours:
-            return (f'thin pool {name} was not given to us; hand it over: lvchange --addtag '
-                    f'{lvm.TAG} {name}')
+            return (f'thin pool {name} does not carry the tag {lvm.TAG}; add the tag: lvchange '
+                    f'--addtag {lvm.TAG} {name}')
         if not pool.zeroes and self._lvm.clear_bandwidth:
-            return (f'thin pool {name} hands out blocks with the bytes of earlier volumes; '
-                    f'change that: lvchange --zero y {name}')
+            return (f'thin pool {name} does not zero new blocks, so new volumes expose data of '
+                    f'earlier ones; enable zeroing: lvchange --zero y {name}')
         return super()._unfit(content)
 
     def _make_room(self, content: group.Content, size: int) -> None:
@@ -186,7 +186,7 @@ class ThinStore(store.LvmStore):
         pool = content.volumes.get(self._pool_name)
         if pool is None or not pool.ours:
             raise errors.BackendRefused(
-                reason=f'thin pool {self._group.name}/{self._pool_name} does not exist, or does '
+                reason=f'thin pool {self._group.name}/{self._pool_name} does not exist or does '
                        f'not carry the tag {lvm.TAG}')
         return pool
 
@@ -199,13 +199,13 @@ class ThinStore(store.LvmStore):
         """Why the pool takes nothing more, if so."""
         name = f'{self._group.name}/{pool.name}'
         if pool.data_percent >= self._lvm.full_percent or pool.health == 'out_of_data':
-            return (f'the data of thin pool {name} is {pool.data_percent:.1f}% full; extend it: '
+            return (f'data of thin pool {name} is {pool.data_percent:.1f}% full; extend the pool: '
                     f'lvextend --size +10G {name}')
         if pool.metadata_percent >= self._lvm.full_percent:
-            return (f'the metadata of thin pool {name} is {pool.metadata_percent:.1f}% full; '
-                    f'extend it: lvextend --poolmetadatasize +1G {name}')
+            return (f'metadata of thin pool {name} is {pool.metadata_percent:.1f}% full; extend '
+                    f'the metadata: lvextend --poolmetadatasize +1G {name}')
         if pool.health:
-            return f'thin pool {name} is ill ({pool.health}); see lvconvert --repair'
+            return f'thin pool {name} is unhealthy ({pool.health}); see lvconvert --repair'
         return None
 
     def _warn(self, pool: group.LogicalVolume) -> None:
@@ -216,8 +216,9 @@ class ThinStore(store.LvmStore):
                             data_percent=pool.data_percent,
                             metadata_percent=pool.metadata_percent, health=pool.health or 'good')
         if level > self._reported and level == 1:
-            LOG.warning('Thin pool is nearly full; extend it before it stops all writes%s', fields)
+            LOG.warning('Thin pool nearly filled; extend the pool before all writes stop%s',
+                        fields)
         elif level > self._reported:
-            LOG.error('Thin pool takes nothing more; extend it before it stops all writes%s',
+            LOG.error('Thin pool closed for new volumes; extend the pool before all writes stop%s',
                       fields)
         self._reported = level

@@ -43,7 +43,7 @@ class BadInputTest(RefusedTestCase):
                 ('min_count must be <= max_count', {'min_count': 3, 'max_count': 2}),
                 ('at most 100 servers', {'max_count': 101}),
                 ('max_count', {'max_count': 0}), ('name', {'name': ''}),
-                ('needs an image, or a volume to boot from', {'imageRef': ''})):
+                ('Specify an image, or a volume with boot_index 0', {'imageRef': ''})):
             with self.subTest(words):
                 self.refused_server(words, **fields)
 
@@ -51,31 +51,32 @@ class BadInputTest(RefusedTestCase):
         missing = cloud.new_id()
         for words, mapped in (
                 (f'failed to get volume {missing}', [self.mapped(missing)]),
-                ('a volume is there twice', [self.mapped(), self.mapped(boot_index=1)]),
-                ('only one volume has the boot_index 0', [self.mapped(),
-                                                          self.mapped(self.shared)]),
+                ('a volume is specified more than once', [
+                    self.mapped(), self.mapped(boot_index=1)]),
+                ('only one volume can have boot_index 0', [self.mapped(),
+                                                           self.mapped(self.shared)]),
                 ('is in use', [
                     self.mapped(device_name='vdb'),
                     self.mapped(self.shared, boot_index=1, device_name='/dev/vdb')]),
-                ('is no device name', [self.mapped(device_name='../x')]),
+                ('device path (../x) is invalid', [self.mapped(device_name='../x')]),
                 ('only existing volumes', [self.mapped(source_type='image')]),
-                ('needs its uuid', [{'source_type': 'volume', 'destination_type': 'volume'}]),
+                ('uuid is required', [{'source_type': 'volume', 'destination_type': 'volume'}]),
                 ("'x' is not one of ['ro', 'rw']", [self.mapped(attach_mode='x')]),
-                ('attach_mode is for volumes only', [self.mapped(
+                ('attach_mode is only supported with', [self.mapped(
                     destination_type='local', attach_mode='ro')]),
-                ('attach_modes is for volumes only', [self.mapped(
+                ('attach_modes is only supported with', [self.mapped(
                     destination_type='local', attach_modes=['ro'])]),
                 ("'x' is not one of ['ro', 'rw']", [self.mapped(attach_modes=['x'])]),
                 ('attach_modes', [self.mapped(attach_modes=[])]),
-                ('there are 2 attach_modes for 1 servers', [self.mapped(
+                ('attach_modes has 2 items for 1 servers', [self.mapped(
                     self.shared, attach_modes=['rw', 'ro'])]),
-                ('give one of them', [self.mapped(attach_mode='ro', attach_modes=['ro'])])):
+                ('mutually exclusive', [self.mapped(attach_mode='ro', attach_modes=['ro'])])):
             with self.subTest(words):
                 self.refused_server(words, block_device_mapping_v2=mapped)
 
     def test_a_mode_without_the_extension(self):
         for asked in ({'attach_mode': 'ro'}, {'attach_modes': ['ro']}):
-            self.refused_server('ask for it by', cloud.LATEST, block_device_mapping_v2=[
+            self.refused_server('requires the header', cloud.LATEST, block_device_mapping_v2=[
                 self.mapped(**asked)])
 
     def test_shared_volumes_need_2_60(self):
@@ -143,9 +144,9 @@ class BadInputTest(RefusedTestCase):
         self.attach(made, large)
         path = f'/servers/{made}/os-volume_attachments/{large}'
         for words, fields in (('smaller', {'volumeId': small}),
-                              ('attach_mode is kept', {'volumeId': self.volume(size=2),
-                                                       'attach_mode': 'ro'}),
-                              ('attach_mode is kept', {
+                              ('Cannot change attach_mode', {'volumeId': self.volume(size=2),
+                                                             'attach_mode': 'ro'}),
+                              ('Cannot change attach_mode', {
                                   'volumeId': large, 'delete_on_termination': True,
                                   'attach_mode': 'ro'}),
                               ('delete_on_termination', {'volumeId': large})):
@@ -163,7 +164,7 @@ class BadInputTest(RefusedTestCase):
         used = self.volume(multiattach=True)
         self.attach(other, used)
         self.attach(made, self.plain)
-        self.refused(400, 'would be overwritten', 'PUT',
+        self.refused(400, 'A swap overwrites the new volume', 'PUT',
                      f'/servers/{made}/os-volume_attachments/{self.plain}',
                      {'volumeAttachment': {'volumeId': used}})
         self.attach(made, used)

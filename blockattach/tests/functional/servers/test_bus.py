@@ -47,7 +47,8 @@ class VolumesTest(OverTheBus, test_servers.VolumesTest):
         place = 'attachments', 'control-1'
         gone = self.cloud.bus.endpoints.pop(place)
         answer = self.attach(self.made, one, 503)
-        self.assertIn('cannot reach block storage', answer['serviceUnavailable']['message'])
+        self.assertIn('Cannot reach the block storage service',
+                      answer['serviceUnavailable']['message'])
         self.cloud.bus.endpoints[place] = gone
         self.cloud.later()
         self.assertEqual({}, self.volumes(self.made))

@@ -6,7 +6,7 @@ from blockattach.tests.functional.servers import cloud
 
 ATTACHED = ['Server ID', 'Volume ID', 'Device', 'Attach Mode']
 LISTED = ['ID', 'Name', 'Status', 'Fault']
-NO_MODES = 'This Compute service does not know modes of volumes'
+NO_MODES = 'This Compute service does not support access modes of volumes'
 
 
 class ServerCommandsTestCase(clients.ClientsTestCase):
@@ -76,8 +76,8 @@ class AttachTest(ServerCommandsTestCase):
         done = self.wait()
         self.assertEqual(1, done.status)
         self.assertRegex(' '.join(done.errors.split()),
-                         rf'Volume {self.shared} was not attached, and is held no more\. See '
-                         rf'.*"openstack server event list {self.made}".* shows why it failed')
+                         rf'Volume {self.shared} was not attached and is no longer reserved\. .*'
+                         rf'"openstack server event list {self.made}".* show the reason with ')
         self.assertEqual([], self.attached())
         [failed] = [row['Request ID'] for row in self.shown('server', 'event', 'list', self.made)
                     if row['Action'] == 'attach_volume']
@@ -88,7 +88,7 @@ class AttachTest(ServerCommandsTestCase):
     def test_waiting_has_an_end(self):
         self.both.held = 1000
         self.assert_refused(
-            rf'volume {self.shared} is still attaching after 1 s.*wait longer with --timeout',
+            rf'volume {self.shared} is still attaching after 1 s.*set a longer --timeout',
             'server', 'volume', 'attach', 'web', self.shared, '--wait', '--timeout', '1')
 
     def test_what_is_refused(self):
@@ -96,23 +96,25 @@ class AttachTest(ServerCommandsTestCase):
         self.create(name='twin')
         self.attach(self.shared)
         for words, arguments in (
-                (r"There is no server 'nosuch'\. See .*server list", ('nosuch', self.shared)),
-                (r"Several servers have the name 'twin'\. Give the ID", ('twin', self.shared)),
-                (r"There is no volume 'nosuch'\. See .*volume list", ('web', 'nosuch')),
-                (r'already attached \(HTTP 400\)\. See who uses the volume', ('web', self.shared)),
-                (r'is no device name.*\(HTTP 400\)', ('web', self.volume(), '--device', '../x'))):
+                (r"Server 'nosuch' not found\. List .*server list", ('nosuch', self.shared)),
+                (r"More than one server is named 'twin'\. Specify the ID", ('twin', self.shared)),
+                (r"Volume 'nosuch' not found\. List .*volume list", ('web', 'nosuch')),
+                (r'already attached \(HTTP 400\)\. Show the users of the volume',
+                 ('web', self.shared)),
+                (r'device path .* is invalid.*\(HTTP 400\)',
+                 ('web', self.volume(), '--device', '../x'))):
             with self.subTest(words):
                 self.assert_refused(words, 'server', 'volume', 'attach', *arguments)
         self.act(self.made, 'resize', {'flavorRef': '2'}, settle=False)
         self.both.held = 1000
-        self.assert_refused(r'task_state .* \(HTTP 409\)\. See what is done with the server',
+        self.assert_refused(r'task_state .* \(HTTP 409\)\. Show the state of the server',
                             'server', 'volume', 'attach', 'web', self.volume())
 
     def test_what_is_no_input(self):
         for words, arguments in (
                 ("invalid choice: 'w'", ('web', 'v', '--attach-mode', 'w')),
                 ("'0' is not a number from 1 to", ('web', 'v', '--timeout', '0')),
-                ('<volume>: it must not be empty', ('web', '')),
+                ('<volume>: the value must not be empty', ('web', '')),
                 ('arguments are required: <volume>', ('web',))):
             with self.subTest(words):
                 self.assert_refused(words, 'server', 'volume', 'attach', *arguments, status=2)
@@ -126,7 +128,7 @@ class AttachTest(ServerCommandsTestCase):
 
     def test_no_service(self):
         self.overrides['compute_endpoint_override'] = 'http://127.0.0.1:1/v2.1'
-        self.assert_refused('Compute cannot be asked: ', 'server', 'volume', 'attach', 'web',
+        self.assert_refused('The request to Compute failed: ', 'server', 'volume', 'attach', 'web',
                             self.shared)
 
 
@@ -191,12 +193,12 @@ class CreateTest(ServerCommandsTestCase):
     def test_what_is_refused(self):
         plain = self.volume()
         for words, arguments in (
-                (r"There is no flavor 'nosuch'\. See .*flavor list",
+                (r"Flavor 'nosuch' not found\. List .*flavor list",
                  ('--flavor', 'nosuch', '--volume', plain)),
-                (r"There is no volume 'nosuch'\.", ('--flavor', '1', '--volume', 'nosuch')),
+                (r"Volume 'nosuch' not found\.", ('--flavor', '1', '--volume', 'nosuch')),
                 (r'not multiattach.*\(HTTP 400\)',
                  ('--flavor', '1', '--volume', plain, '--count', '2')),
-                (r'there are 3 attach_modes for 2 servers.*\(HTTP 400\)',
+                (r'attach_modes has 3 items for 2 servers.*\(HTTP 400\)',
                  ('--flavor', '1', '--volume', f'{self.shared}:rw,ro,ro', '--count', '2'))):
             with self.subTest(words):
                 self.assert_refused(words, 'server', 'shared', 'create', 'web', *arguments)
@@ -209,7 +211,7 @@ class CreateTest(ServerCommandsTestCase):
     def test_what_is_no_input(self):
         for words, arguments in (
                 ("'0' is not a number from 1 to", ('--volume', 'v', '--count', '0')),
-                ('--volume: it must not be empty', ('--volume', ':ro')),
+                ('--volume: the value must not be empty', ('--volume', ':ro')),
                 ("invalid choice: 'w'", ('--volume', 'v', '--attach-mode', 'w')),
                 ('arguments are required: --volume', ())):
             with self.subTest(words):

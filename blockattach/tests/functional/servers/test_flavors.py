@@ -61,12 +61,12 @@ class FlavorsTest(cloud.ComputeTestCase):
 
     def test_what_cannot_be_is_refused_at_the_start(self):
         for words, flavors in (
-                ('it is id:name:vcpus:MiB:GiB', ['a:1:256']),
-                ('it is id:name:vcpus:MiB:GiB', ['a:b:c:1:256:0']),
-                ('it is id:name:vcpus:MiB:GiB', ['a/b:c:1:256:0']),
-                ('its id is 1, and flavor a with the id 1', ['1:a:1:256:0', '1:b:1:256:0']),
-                ('its id is 2, and flavor a with the id 2', ['2:a:1:256:0', 'b:1:256:0']),
-                ('its id is 2, and flavor a with the id 1', ['1:a:1:256:0', '2:a:2:256:0'])):
+                ('the format is id:name:vcpus:MiB:GiB', ['a:1:256']),
+                ('the format is id:name:vcpus:MiB:GiB', ['a:b:c:1:256:0']),
+                ('the format is id:name:vcpus:MiB:GiB', ['a/b:c:1:256:0']),
+                ('with id 1: flavor a with id 1', ['1:a:1:256:0', '1:b:1:256:0']),
+                ('with id 2: flavor a with id 2', ['2:a:1:256:0', 'b:1:256:0']),
+                ('with id 2: flavor a with id 1', ['1:a:1:256:0', '2:a:2:256:0'])):
             with self.subTest(flavors), self.assertRaises(errors.ConfigurationError) as caught:
                 self.restart(*flavors)
             self.assertIn(words, str(caught.exception))

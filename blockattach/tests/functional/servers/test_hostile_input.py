@@ -30,7 +30,7 @@ class HostileInputTest(test_bad_input.RefusedTestCase):
                 self.refused_server('', block_device_mapping_v2=[
                     self.mapped(device_name=name)])
         made = self.create()
-        self.refused(400, 'is no device name', 'POST', f'/servers/{made}/os-volume_attachments', {
+        self.refused(400, 'is invalid', 'POST', f'/servers/{made}/os-volume_attachments', {
             'volumeAttachment': {'volumeId': self.plain, 'device': 'vd/../../x'}})
 
     def test_texts_that_are_too_long_or_no_text(self):

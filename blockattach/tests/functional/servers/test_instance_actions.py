@@ -138,7 +138,7 @@ class FailedTest(ActionsTestCase):
             self.attach(self.made, one)
         self.assertIsNone(self.last()['events'][0]['result'])
         self.cloud.later()
-        self.assert_failed('attach_volume', 'the compute API was cut off in the middle of it')
+        self.assert_failed('attach_volume', 'the compute API was interrupted during the action')
 
     def test_what_is_finished_after_a_crash(self):
         one = self.volume()

@@ -51,4 +51,4 @@ class ReasonsTest(cloud.ComputeTestCase):
                             'uuid': self.volume(), 'source_type': 'volume',
                             'destination_type': 'volume', 'attach_mode': 'ro'}]}})):
                 answer = self.asked(409, 'POST', path, body, version=cloud.MODES, roles=roles)
-                self.assertIn(f'the agent of host {host} speaks version 1.0', str(answer))
+                self.assertIn(f'the agent on host {host} supports version 1.0', str(answer))

@@ -13,6 +13,6 @@ class ProcessesTest(unittest.TestCase):
         guest = base.Guest('server', 'web', 1, 256, ())
         source.spawn(guest)
         address = destination.receive(guest)
-        with self.assertRaisesRegex(errors.HostRefused, 'agents of kind fake cannot move'):
+        with self.assertRaisesRegex(errors.HostRefused, 'agents of kind fake migrate'):
             source.send('server', address)
         self.assertEqual({'server': base.Power.RUNNING}, source.servers())

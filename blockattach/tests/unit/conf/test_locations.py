@@ -51,9 +51,9 @@ class LocationsTest(unittest.TestCase):
 
     def test_a_wrong_value_is_reported_at_once(self):
         for text, words in (
-                ('[api]\nthreads = many', f'[api] threads in {self.path} is wrong: '),
-                ('[api]\nthreads = 0', f'[api] threads in {self.path} is wrong: '),
-                ('[api]\nurl = gopher://x', f'[api] url in {self.path} is wrong: '),
+                ('[api]\nthreads = many', f'[api] threads in {self.path} is invalid: '),
+                ('[api]\nthreads = 0', f'[api] threads in {self.path} is invalid: '),
+                ('[api]\nurl = gopher://x', f'[api] url in {self.path} is invalid: '),
                 ('[DEFAULT]\ndebug = perhaps', self.path)):
             with self.subTest(text=text):
                 message = self.refused(text)
@@ -80,7 +80,7 @@ class LocationsTest(unittest.TestCase):
         self.conf.register_opts(health.OPTS, group=health.GROUP)
         self.read('[health]\ndetailed_source_ranges = here')
         with self.assertRaisesRegex(errors.ConfigurationError,
-                                    r"cannot read a network: 'here'.*\[health\]"):
+                                    r"cannot parse a network: 'here'.*\[health\]"):
             health.settings(self.conf, 'blockattach-x')
 
     def test_each_process_has_a_file_of_its_own(self):

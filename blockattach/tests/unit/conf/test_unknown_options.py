@@ -107,7 +107,7 @@ class UnknownOptionsTest(unittest.TestCase):
             with self.subTest(text):
                 [found] = self.found(text)
                 self.assertEqual((str(self.path), group, '', nearest), tuple(found))
-        self.assertEqual('[storage-2] is not a known group', found.finding)
+        self.assertEqual('[storage-2] is an unknown group', found.finding)
 
     def test_backend_that_is_not_enabled_is_judged(self):
         [found] = self.found('[storage-2]\nvolumes_dir = /x\ntarget_prot = 3260')
@@ -116,7 +116,7 @@ class UnknownOptionsTest(unittest.TestCase):
 
     def test_unknown_option_finding_names_nearest(self):
         [found] = self.found('[api]\nportt = 1')
-        self.assertEqual('[api] portt is not known: is port meant?', found.finding)
+        self.assertEqual('[api] portt is unknown (did you mean port?)', found.finding)
 
     def test_the_backend_of_the_command_line(self):
         [found] = self.found('[fake]\npool_nam = x\n[file]\npool_name = x', '--backend', 'fake',

@@ -79,7 +79,7 @@ class TransitionTest(unittest.TestCase):
                          caught.exception.kwargs['allowed'])
         with self.assertRaises(errors.InvalidTransition) as caught:
             lifecycle.next_state(S.GONE, E.CONNECT)
-        self.assertEqual('nothing', caught.exception.kwargs['allowed'])
+        self.assertEqual('none', caught.exception.kwargs['allowed'])
 
     def test_no_pair_stands_twice_in_the_table(self):
         keys = [(row.source, row.event) for row in lifecycle.TRANSITIONS]

@@ -55,12 +55,12 @@ class BoundsTest(unittest.TestCase):
                 ('a is longer than 4096', {'a': 'x' * 4097}),
                 ('a is longer than 4096', {'a': ['x' * 4097]}),
                 ('larger than 16384 bytes', {'a': ['x' * 4000] * 5}),
-                ('zero character', {'a': 'x\0y'}), ('zero character', {'a': {'x\0': 1}}),
+                ('NUL character', {'a': 'x\0y'}), ('NUL character', {'a': {'x\0': 1}}),
                 ('mountpoint must be', {'mountpoint': 'x' * 256}),
                 ('mountpoint must be', {'mountpoint': 5}),
-                ('nqn has no such form', {'nqn': 'nqn.5'}),
-                ('wwpns has no such form', {'wwpns': ['zz']}),
-                ('wwnns has no such form', {'wwnns': [5]})):
+                ('nqn has an invalid format', {'nqn': 'nqn.5'}),
+                ('wwpns has an invalid format', {'wwpns': ['zz']}),
+                ('wwnns has an invalid format', {'wwnns': [5]})):
             with self.subTest(more=str(more)[:60]):
                 self.refused(said, **more)
 

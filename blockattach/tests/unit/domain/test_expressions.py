@@ -52,25 +52,26 @@ ROWS = (
 
 WRONG = (
     # expression, words of the error; read already
-    ('', 'ends too early'), ('1 +', 'ends too early'), ('(1', "')' is missing"),
-    ('1)', 'not expected'), ('1 2', 'not expected'), ('* 2', 'not expected'),
-    ('1 ? 2', "':' is missing"), ('1 = 1', 'cannot be read'), ('#', 'cannot be read'),
-    ('1, 2', 'not expected'), ('"open', 'cannot be read'), ('2 ^ -1', 'not expected'),
-    ('1 == not 0 )', 'not expected'), ('sqrt(4)', 'sqrt is no function'), ('max(1)', 'or more'),
-    ('abs(1, 2)', 'abs takes 1'), ('abs()', 'not expected'),
-    ('volumes.size', 'no name'), ('volume.size.unit', 'no name'), ('os.system', 'no name'),
+    ('', 'unexpected end'), ('1 +', 'unexpected end'), ('(1', "missing ')'"),
+    ('1)', 'unexpected'), ('1 2', 'unexpected'), ('* 2', 'unexpected'),
+    ('1 ? 2', "missing ':'"), ('1 = 1', 'syntax error'), ('#', 'syntax error'),
+    ('1, 2', 'unexpected'), ('"open', 'syntax error'), ('2 ^ -1', 'unexpected'),
+    ('1 == not 0 )', 'unexpected'), ('sqrt(4)', 'unknown function sqrt'), ('max(1)', 'at least 2'),
+    ('abs(1, 2)', 'abs requires 1'), ('abs()', 'unexpected'),
+    ('volumes.size', 'unknown name'), ('volume.size.unit', 'unknown name'),
+    ('os.system', 'unknown name'),
     ('(' * 21 + '1' + ')' * 21, 'parentheses'), ('abs(' * 500 + '1' + ')' * 500, 'parentheses'),
-    ('__import__("os")', 'no function'), ('[1]', 'cannot be read'),
+    ('__import__("os")', 'unknown function'), ('[1]', 'syntax error'),
 )
 
 FAILING = (
     # expression, words of the error; only with these facts
-    ('volume.color', 'volume.color is not known'), ('capabilities.nothing', 'not known'),
-    ('capabilities.list', 'neither'), ('1 / 0', 'division'), ('9 ^ 9 ^ 9 ^ 9', 'calculated'),
+    ('volume.color', 'volume.color is not available'), ('capabilities.nothing', 'not available'),
+    ('capabilities.list', 'neither'), ('1 / 0', 'division'), ('9 ^ 9 ^ 9 ^ 9', 'evaluated'),
     ('capabilities.tier + 1', "'gold' is not a number"), ('-capabilities.tier', 'not a number'),
     ('"a" * 9', 'not a number'), ('max(1, gold)', 'not a number'),
-    ('capabilities.tier < 5', 'calculated'), ('1 or capabilities.absent', 'not known'),
-    ('0 - 1 / (volume.size - 10)', 'division'), ('(0 - 8) ^ 0.5', 'calculated'),
+    ('capabilities.tier < 5', 'evaluated'), ('1 or capabilities.absent', 'not available'),
+    ('0 - 1 / (volume.size - 10)', 'division'), ('(0 - 8) ^ 0.5', 'evaluated'),
 )
 
 

@@ -106,5 +106,5 @@ class KeyTest(unittest.TestCase):
                 self.assertEqual(expected, reason is None, reason)
 
     def test_reason_names_the_key_what_is_there_and_what_was_wanted(self):
-        self.assertEqual('its tier is tin (wanted: s== gold)',
+        self.assertEqual('capability tier is tin (required: s== gold)',
                          extra_specs.lacking({'tier': 'tin'}, {'tier': 's== gold'}))

@@ -18,26 +18,26 @@ ROWS = (
                                     'backend_state_reason': 'its pool is full'}}, 'pool is full'),
     ('source', {}, {}, None),
     ('source', {'facts': pools.Facts(source_host='h@b')}, {}, None),
-    ('source', {'facts': pools.Facts(source_host='h@other')}, {}, 'made of is on h@other'),
-    ('source', {'facts': pools.Facts(source_host='h@b2')}, {}, 'made of is on h@b2'),
-    ('source', {'facts': pools.Facts(source_host='')}, {}, 'made of is gone'),
+    ('source', {'facts': pools.Facts(source_host='h@other')}, {}, 'of the volume is on h@other'),
+    ('source', {'facts': pools.Facts(source_host='h@b2')}, {}, 'of the volume is on h@b2'),
+    ('source', {'facts': pools.Facts(source_host='')}, {}, 'the volume no longer exists'),
     ('tried', {}, {}, None),
     ('tried', {'tried': ('h@b#other',)}, {}, None),
-    ('tried', {'tried': ('h@b#other', 'h@b#p')}, {}, 'was tried'),
+    ('tried', {'tried': ('h@b#other', 'h@b#p')}, {}, 'in an earlier attempt'),
     ('capabilities', {'extra_specs': {'tier': 'gold'}}, {'capabilities': {'tier': 'gold'}}, None),
     ('capabilities', {'extra_specs': {'tier': 'gold'}}, {'capabilities': {'tier': 'tin'}},
-     'its tier is tin'),
+     'capability tier is tin'),
     ('availability', {}, {}, None),
     ('availability', {'availability_zone': 'nova'}, {}, None),
     ('availability', {'availability_zone': 'north'}, {}, 'zone nova, not north'),
     ('multiattach', {}, {'multiattach': False}, None),
     ('multiattach', {'multiattach': True}, {'multiattach': True}, None),
-    ('multiattach', {'multiattach': True}, {'multiattach': False}, 'several hosts'),
+    ('multiattach', {'multiattach': True}, {'multiattach': False}, 'not supported'),
     # Thick: what was given away counts, up to the last GiB.
     ('capacity', {'size_gb': 100}, {}, None),
-    ('capacity', {'size_gb': 101}, {}, '100 GiB left of 101 GiB'),
+    ('capacity', {'size_gb': 101}, {}, '100 GiB left, 101 GiB'),
     ('capacity', {'size_gb': 40}, {'allocated_gb': 60}, None),
-    ('capacity', {'size_gb': 41}, {'allocated_gb': 60}, '40 GiB left of 41 GiB'),
+    ('capacity', {'size_gb': 41}, {'allocated_gb': 60}, '40 GiB left, 41 GiB'),
     ('capacity', {'size_gb': 1}, {'allocated_gb': 120}, '0 GiB left'),
     ('capacity', {'size_gb': 10}, {'limit_gb': 9.5}, '9.5 GiB left'),
     # No limit known: the backend decides.
@@ -89,8 +89,8 @@ class RefusalsTest(unittest.TestCase):
 
     def test_each_pool_has_its_reason(self):
         self.assertEqual(
-            {'h@b#down': 'its service is down, disabled or frozen',
-             'h@b#one': 'it cannot attach one volume to several hosts'},
+            {'h@b#down': 'the service is down, disabled or frozen',
+             'h@b#one': 'multiattach is not supported'},
             self.refusals({'multiattach': True}, samples.pool('h@b#down', up=False),
                           samples.pool('h@b#one', multiattach=False)))
 
@@ -104,7 +104,7 @@ class SummaryTest(unittest.TestCase):
                          placement.summarise({'a': 'no room', 'b': 'asleep'}))
 
     def test_nobody_has_reported(self):
-        self.assertEqual('no pool has reported itself', placement.summarise({}))
+        self.assertEqual('no pool has reported to the scheduler', placement.summarise({}))
 
     def test_many_pools_are_counted_unless_all_are_wanted(self):
         reasons = {f'p{number:02}': 'no' for number in range(25)}
@@ -114,13 +114,13 @@ class SummaryTest(unittest.TestCase):
     def test_users_read_each_reason_once_and_no_name(self):
         full, silent = samples.pool('h@b#full', limit_gb=0.0), samples.pool('h@b#x', up=False)
         reasons = placement.refusals(samples.request(), [full, silent, full], placement.FILTERS)
-        self.assertEqual('it has too little room; it is out of service',
+        self.assertEqual('not enough free space; out of service',
                          placement.in_words(reasons))
-        self.assertEqual('no pool has reported itself', placement.in_words({}))
+        self.assertEqual('no pool has reported to the scheduler', placement.in_words({}))
 
     def test_what_a_filter_of_others_says_is_for_administrators(self):
         reasons = placement.refusals(samples.request(), [samples.pool()],
                                      {'theirs': lambda request, pool: f'{pool.name} is blue'})
         self.assertEqual({'h@b#p': 'h@b#p is blue'}, reasons)
-        self.assertEqual('it does not take such a volume', placement.in_words(reasons))
-        self.assertEqual('it does not take such a volume', placement.in_words({'a': 'bare'}))
+        self.assertEqual('not suitable for the volume', placement.in_words(reasons))
+        self.assertEqual('not suitable for the volume', placement.in_words({'a': 'bare'}))

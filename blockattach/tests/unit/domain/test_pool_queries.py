@@ -39,10 +39,12 @@ ROWS = (
 
 WRONG = (
     # query, words of the error
-    ('{', 'not JSON'), ('"text"', 'not a list'), ('5', 'not a list'), ({'a': 1}, 'not a list'),
-    (['=='], "'==' is no operator"), ([['=', 1, 1]], 'no operator'), ([1, 2], 'no operator'),
+    ('{', 'not valid JSON'), ('"text"', 'not a list'), ('5', 'not a list'),
+    ({'a': 1}, 'not a list'),
+    (['=='], "unknown operator '=='"), ([['=', 1, 1]], 'unknown operator'),
+    ([1, 2], 'unknown operator'),
     (['<', '$tier', 5], 'cannot compare'), (['>', 'a', True], 'cannot compare'),
-    ('[' * 100000, 'not JSON'),
+    ('[' * 100000, 'not valid JSON'),
 )
 
 
@@ -58,7 +60,7 @@ class QueriesTest(unittest.TestCase):
         deep = ['=', 1, 1]
         for _ in range(30):
             deep = ['not', deep]
-        for query, words in (*WRONG, (deep, 'inside each other')):
+        for query, words in (*WRONG, (deep, 'nested lists')):
             with self.subTest(str(query)[:40]), \
                     self.assertRaises(hint_filters.QueryError) as caught:
                 hint_filters.matches(query, POOL)

@@ -65,7 +65,7 @@ class TransitionsTest(unittest.TestCase):
                             lifecycle.next_status(own_status.value, event, chosen))
                     else:
                         with self.assertRaisesRegex(errors.InvalidVolume,
-                                                    f'cannot {event} a volume that is'):
+                                                    f'Cannot {event} a volume in status'):
                             lifecycle.next_status(own_status, event, Own.MAINTENANCE)
 
     def test_every_status_but_the_administrators_is_entered_and_left_by_an_event(self):

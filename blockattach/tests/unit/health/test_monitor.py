@@ -52,7 +52,7 @@ class MonitorTest(unittest.TestCase):
             made.look()
             made.look()
         self.assertEqual({'database': None, 'bus': 'away',
-                          'broken': 'cannot be checked: ZeroDivisionError'}, made.findings())
+                          'broken': 'the check failed: ZeroDivisionError'}, made.findings())
         self.assertEqual(2, len(logged.output))
 
     def test_a_check_that_hangs(self):

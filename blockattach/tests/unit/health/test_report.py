@@ -83,7 +83,7 @@ class StatusTest(ReportTestCase):
         report.write(self.path, self.report(seconds_ago=600))
         for arguments in ((), ('--live',), ('--max-age', '599')):
             status, reported = self.ask(*arguments)
-            self.assertEqual((1, True), (status, 'is silent' in reported), reported)
+            self.assertEqual((1, True), (status, 'stopped reporting' in reported), reported)
         self.assertEqual(0, self.ask('--max-age', '6000')[0])
 
     def test_no_report(self):

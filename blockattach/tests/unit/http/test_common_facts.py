@@ -163,7 +163,7 @@ class BodiesTest(unittest.TestCase):
         for host in ('a,b', 'localhost, localhost'):
             with self.subTest(host=host):
                 answer = self.api.call('GET', '/v3/volumes', headers={'Host': host})
-                self.assertEqual(('badRequest', 400, 'The header Host must be one name.'),
+                self.assertEqual(('badRequest', 400, 'The Host header must contain one name.'),
                                  tiny.fault(answer))
 
     def test_what_is_no_json_is_malformed(self):

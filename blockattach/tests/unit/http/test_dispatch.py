@@ -94,7 +94,7 @@ class PolicyTest(unittest.TestCase):
                 self.assertEqual(code, answer.status_int)
                 self.assertEqual(code == 200, bool(api.services.log))
                 if code == 403:
-                    self.assertEqual(('forbidden', 403, 'The token is not one of a project.'),
+                    self.assertEqual(('forbidden', 403, 'A project-scoped token is required.'),
                                      tiny.fault(answer))
                 self.assertEqual(200, api.call('GET', '/', token=None).status_int)
                 self.assertEqual(400, api.call(

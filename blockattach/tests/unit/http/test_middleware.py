@@ -53,7 +53,7 @@ class RequestLogTest(unittest.TestCase):
         with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
             webob.Request.blank(path).get_response(app)
         self.assertEqual(1, len(logged.output))
-        return logged.output[0].partition('Request is answered')[2]
+        return logged.output[0].partition('Request completed')[2]
 
     def test_the_fields(self):
         self.assertEqual(
@@ -62,7 +62,7 @@ class RequestLogTest(unittest.TestCase):
 
     def test_what_its_steps_were_about(self):
         def handle(request):
-            log.step(logging.getLogger(__name__), 'Volume is gone', volume_id='v', size_gb=1)
+            log.step(logging.getLogger(__name__), 'Volume deleted', volume_id='v', size_gb=1)
             log.took('database_seconds', 0.125)
             log.took('database_seconds', 0.25)
             return webob.Response()

@@ -209,7 +209,7 @@ class ServerTest(unittest.TestCase):
             for method, path, status, body in (
                     ('GET', '/length/wrong', 200, b'wrong'), ('HEAD', '/length/head', 200, b''),
                     ('GET', '/204', 204, b''), ('GET', '/a', 200, b'ok'),
-                    ('GET', '/fails', 500, b'The server has failed.\n')):
+                    ('GET', '/fails', 500, b'The server failed to handle the request.\n')):
                 with self.subTest(path=path), self.logged(path == '/fails'):
                     client.request(method, path)
                     answer = client.getresponse()

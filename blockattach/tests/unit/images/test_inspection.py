@@ -46,7 +46,7 @@ class InspectionTest(unittest.TestCase):
     def test_a_stream_optimized_vmdk(self):
         data = disks.image('vmdk', disks.MIB, disks.CONTENT, '-o', 'subformat=streamOptimized')
         self.assertEqual(disks.MIB, self.inspect(data, 'vmdk').virtual_size)
-        self.refused('VMDK of type', data, 'vmdk', types=['monolithicSparse'])
+        self.refused('VMDK type', data, 'vmdk', types=['monolithicSparse'])
 
     def test_a_qcow2_with_a_backing_file(self):
         for version in (2, 3):
@@ -74,7 +74,7 @@ class InspectionTest(unittest.TestCase):
         for data, said in ((qcow2, 'raw'), (qcow2, 'vmdk'), (qcow2, 'iso'), (raw, 'qcow2'),
                            (disks.qcow2(backing=SECRET), 'raw'), (disks.image('vmdk'), 'raw'),
                            (disks.image('vpc'), 'raw'), (disks.image('vdi'), 'raw')):
-            self.refused('says that it is', data, said)
+            self.refused('declared as', data, said)
 
     def test_two_formats_at_once(self):
         # An ISO whose beginning, which is unused, is that of a qcow2.
@@ -82,12 +82,12 @@ class InspectionTest(unittest.TestCase):
         self.assertEqual(len(iso), self.inspect(iso, 'iso').virtual_size)
         both = disks.qcow2(backing=SECRET)[:32768] + iso[32768:]
         for said in ('iso', 'qcow2', 'raw'):
-            self.refused('says that it is', both, said)
+            self.refused('declared as', both, said)
 
     def test_only_what_is_allowed(self):
-        self.refused('not used here', disks.image('qcow2'), 'qcow2', allowed=['raw'])
-        self.refused('not used here', disks.image('raw'), None)
-        self.refused('its container', disks.image('raw'), 'raw', container='ova')
+        self.refused('not allowed', disks.image('qcow2'), 'qcow2', allowed=['raw'])
+        self.refused('not allowed', disks.image('raw'), None)
+        self.refused('container format', disks.image('raw'), 'raw', container='ova')
 
     def test_a_digest(self):
         data = b'1234'
@@ -97,17 +97,17 @@ class InspectionTest(unittest.TestCase):
         digest.check()
         digest = inspection.Digest(image)
         digest.add(b'1233')
-        with self.assertRaisesRegex(errors.ImageUnacceptable, 'digest'):
+        with self.assertRaisesRegex(errors.ImageUnacceptable, 'does not match the hash'):
             digest.check()
         digest = inspection.Digest(image)
         digest.add(b'12')
         with self.assertRaises(errors.GlanceUnavailable):
             digest.check()
-        with self.assertRaisesRegex(errors.ImageUnacceptable, 'more bytes'):
+        with self.assertRaisesRegex(errors.ImageUnacceptable, 'larger than its declared size'):
             digest.add(b'345')
         for unknown in (images.Image('id', 'active'), images.Image(
                 'id', 'active', os_hash_algo='rot13', os_hash_value='x')):
-            with self.assertRaisesRegex(errors.ImageUnacceptable, 'no digest'):
+            with self.assertRaisesRegex(errors.ImageUnacceptable, 'no supported hash'):
                 inspection.Digest(unknown)
 
 

@@ -47,11 +47,13 @@ class EventsTest(unittest.TestCase):
         self.assertEqual('blockattach:service', self.nova.requests[-1].headers['x-auth-token'])
 
     def test_each_server_has_a_result_of_its_own(self):
-        self.assertEqual({OTHER: 'Nova does not know it'}, self.send(samples.SERVER, OTHER))
+        self.assertEqual({OTHER: 'Nova does not know the server'},
+                         self.send(samples.SERVER, OTHER))
         self.nova.run(OTHER, 'db', host='')
-        self.assertEqual({OTHER: 'it is on no host'}, self.send(samples.SERVER, OTHER))
+        self.assertEqual({OTHER: 'the server is not on any host'},
+                         self.send(samples.SERVER, OTHER))
         self.nova.end(OTHER)
-        self.assertEqual(dict.fromkeys((OTHER, samples.VOLUME), 'Nova does not know it'),
+        self.assertEqual(dict.fromkeys((OTHER, samples.VOLUME), 'Nova does not know the server'),
                          self.send(samples.VOLUME, OTHER))
 
     def test_nova_is_away_or_slow(self):
@@ -77,4 +79,4 @@ class EventsTest(unittest.TestCase):
         self.nova.end(samples.SERVER)
         with self.assertLogs(client.__name__, 'WARNING') as logged:
             self.reimaged(True)
-        self.assertIn('Nova does not know it', logged.output[0])
+        self.assertIn('Nova does not know the server', logged.output[0])

@@ -14,12 +14,12 @@ ACCOUNT = {'username': 'blockattach', 'password': 'secret-of-the-account'}
 
 ANSWERS = (
     # status, body, words of the error
-    (404, {'itemNotFound': {}}, 'it does not exist'),
-    (200, {'server': {**OF_OURS, HOST: None}}, 'it runs nowhere'),
-    (200, {'server': {**OF_OURS, HOST: ''}}, 'it runs nowhere'),
-    (200, {'server': OF_OURS}, 'Nova does not tell'),
-    (200, {'server': {'tenant_id': 'another', HOST: 'compute-1'}}, 'it does not exist'),
-    (200, {'server': {HOST: 'compute-1'}}, 'it does not exist'),
+    (404, {'itemNotFound': {}}, 'the server does not exist'),
+    (200, {'server': {**OF_OURS, HOST: None}}, 'the server is not on any host'),
+    (200, {'server': {**OF_OURS, HOST: ''}}, 'the server is not on any host'),
+    (200, {'server': OF_OURS}, 'Nova does not show the host'),
+    (200, {'server': {'tenant_id': 'another', HOST: 'compute-1'}}, 'the server does not exist'),
+    (200, {'server': {HOST: 'compute-1'}}, 'the server does not exist'),
     (200, {}, 'status 200'), (200, b'no JSON', 'status 200'), (200, {'server': []}, 'status 200'),
     (403, {'forbidden': {}}, 'status 403'), (500, b'', 'status 500'),
 )

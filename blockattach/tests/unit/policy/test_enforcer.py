@@ -216,7 +216,7 @@ class FileTest(Case):
             with self.subTest(text=text):
                 self.write(text)
                 with self.assertRaisesRegex(errors.ConfigurationError,
-                                            'Cannot read the policy files: ') as caught:
+                                            'cannot read the policy files: ') as caught:
                     self.made()
                 self.assertNotIn('\n', str(caught.exception))
 

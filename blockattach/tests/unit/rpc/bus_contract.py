@@ -212,7 +212,7 @@ class BusContract(BusTestCase):
         # A cast's line is written after what the endpoint does.
         for method, outcome in (('echo', 'ok'), ('fail', 'refused'), ('note', 'ok')):
             record = log.records.get(timeout=probe.LIMIT)
-            self.assertRegex(record.getMessage(), '^Message is handled '
+            self.assertRegex(record.getMessage(), '^Message handled '
                              rf'method=probe.{method} outcome={outcome} seconds=[0-9.e-]+')
             self.assertEqual(outcome == 'refused', ' code=' in record.getMessage())
 
@@ -379,7 +379,7 @@ class BusContract(BusTestCase):
         log = self.logged()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(self.client('one').persist, self.ctxt)
-            self.assertIn('sent again', log.records.get(timeout=probe.LIMIT).getMessage())
+            self.assertIn('Resending call', log.records.get(timeout=probe.LIMIT).getMessage())
             self.serve(endpoint)
             self.assertTrue(call.result(probe.LIMIT))
 

@@ -220,7 +220,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
                 while True:
                     spoken.say(wire.HEARTBEAT)
 
-        self.assert_uncertain(script, reason='the time is over')
+        self.assert_uncertain(script, reason='the deadline passed')
 
     def test_without_a_heartbeat_it_gives_up_before_its_time(self) -> None:
         peer = self.peer(lambda spoken: (spoken.hear(), spoken.socket.recv(1)))

@@ -265,7 +265,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         self.provide(url, CONSUMER)
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one', self.make_bus(url)).hurry(self.ctxt)
-        self.assertIn('not for', str(caught.exception))
+        self.assertIn('not valid for', str(caught.exception))
 
     def test_another_instance(self) -> None:
         self.assert_refused(421, self.raw.written(self.raw.request(instance='gone')),

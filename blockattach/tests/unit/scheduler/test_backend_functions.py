@@ -15,15 +15,15 @@ ALLOWED = (
     # filter_function, words of the reason (None: it passes), whether the operator is warned
     (None, None, False),
     ('volume.size < 10', None, False),
-    ('volume.size > 10', 'does not allow the volume', False),
+    ('volume.size > 10', 'rejects the volume', False),
     ('stats.free_capacity_gb >= 100 and capabilities.tier == gold', None, False),
-    ('stats.allocated_capacity_gb > 0', 'does not allow', False),
+    ('stats.allocated_capacity_gb > 0', 'rejects the volume', False),
     ('extra.tier == capabilities.tier', None, False),
     ('qos.maxIOPS <= 500 & volume.display_name == web', None, False),
     ('capabilities.absent > 1', 'cannot be evaluated', True),
     ('volume.size <', 'cannot be evaluated', True),
     (5, None, False),
-    (0, 'does not allow', False),
+    (0, 'rejects the volume', False),
 )
 
 GOODNESS = (

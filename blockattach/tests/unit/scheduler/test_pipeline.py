@@ -23,8 +23,8 @@ class ChooseTest(unittest.TestCase):
         self.assertEqual(['h@b#three'], names(choice))
         self.assertEqual([('h@b#three', None), ('h@b#one', 'availability'), ('h@b#two', 'alive')],
                          [(verdict.pool.name, verdict.refused_by) for verdict in choice.verdicts])
-        self.assertEqual({'h@b#one': 'it is in zone nova, not north',
-                          'h@b#two': 'its service is down, disabled or frozen'}, choice.reasons)
+        self.assertEqual({'h@b#one': 'in availability zone nova, not north',
+                          'h@b#two': 'the service is down, disabled or frozen'}, choice.reasons)
 
     def test_filters_are_asked_in_order_until_one_refuses(self):
         asked = []

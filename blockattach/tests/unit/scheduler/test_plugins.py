@@ -49,4 +49,4 @@ class PluginTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         weekday, luck, broken = done.stdout.splitlines()
         self.assertEqual(('not on a Monday', '7.0'), (weekday, luck))
-        self.assertIn('cannot load broken of the entry points', broken)
+        self.assertIn('cannot load broken from entry point group', broken)

@@ -56,7 +56,7 @@ class KeyFileTest(unittest.TestCase):
         for mode in (0o640, 0o604, 0o666):
             self.path.chmod(mode)
             with self.assertRaisesRegex(errors.ConfigurationError,
-                                        f'mode {mode:04o}.: chmod 600 {self.path}'):
+                                        f'mode {mode:04o}.. Run: chmod 600 {self.path}'):
                 self.load()
         self.path.chmod(0o400)
         self.assertEqual('hunter2', self.load().unseal(sealed))
@@ -83,7 +83,7 @@ class KeyFileTest(unittest.TestCase):
         running, operator = self.load(), self.load()
         old = running.seal('hunter2')
         first = running.ring()[0].id
-        self.assertIn('seals nothing yet', operator.add())
+        self.assertIn('not yet to seal', operator.add())
         self.assertEqual([first], [key.id for key in running.ring()][:1])
         self.assertEqual(2, len(running.ring()))
         self.assertEqual(first, running.key_of(running.seal('x')))
@@ -111,7 +111,7 @@ class KeyFileTest(unittest.TestCase):
     def test_one_operator_at_a_time(self):
         first, second = self.load(), self.load()
         with (first.alone(),
-              self.assertRaisesRegex(errors.ConfigurationError, 'another process does'),
+              self.assertRaisesRegex(errors.ConfigurationError, 'another process is changing'),
               second.alone()):
             self.fail('both are at it')
         with second.alone():

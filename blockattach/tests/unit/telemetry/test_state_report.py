@@ -67,7 +67,7 @@ class StateReportTest(unittest.TestCase):
         self.report.add('One', fail)
         self.report.add('Two', lambda: {'state': 'fine'})
         report_text = self.report.text()
-        self.assertIn('cannot be reported = the disk is on fire', report_text)
+        self.assertIn('failed to report = the disk is on fire', report_text)
         self.assertIn('state = fine', report_text)
 
     def test_it_is_written_while_others_hang(self):

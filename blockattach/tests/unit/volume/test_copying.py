@@ -72,7 +72,7 @@ class CopyingTest(unittest.TestCase):
                 failpoints.arm('volume.moving.before_verify', lambda offset=offset: self.write(
                     self.there, self.copy, {offset: b'x'}))
                 self.addCleanup(failpoints.disarm, 'volume.moving.before_verify')
-                with self.assertRaisesRegex(errors.BackendRefused, 'differs from it'):
+                with self.assertRaisesRegex(errors.BackendRefused, 'differs from the original'):
                     self.run_copy()
                 failpoints.disarm('volume.moving.before_verify')
                 self.there.delete(self.copy)

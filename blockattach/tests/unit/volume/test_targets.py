@@ -5,7 +5,7 @@ from blockattach import errors
 from blockattach.volume import targets
 
 MODULE = 'blockattach.volume.targets'
-SILENT = errors.BackendUncertain(reason='LIO has not answered for 40 seconds')
+SILENT = errors.BackendUncertain(reason='LIO did not answer within 40 seconds')
 AWAY = errors.DatabaseUnavailable()
 
 
@@ -35,15 +35,15 @@ class TargetAnswersTest(unittest.TestCase):
     def test_each_change_is_logged_once(self):
         with self.assertLogs(MODULE) as said:
             self.compare(SILENT, SILENT, None, None, SILENT)
-        wrong = 'its target does not answer'
+        wrong = 'the target does not answer'
         self.assertEqual([wrong, None, wrong], self.changes)
         silent, again, _ = said.records
         self.assertEqual(('ERROR', 'INFO'), (silent.levelname, again.levelname))
-        self.assertIn('LIO has not answered for 40 seconds', silent.getMessage())
+        self.assertIn('LIO did not answer within 40 seconds', silent.getMessage())
         self.assertIsNone(silent.exc_info)
 
     def test_it_is_not_blamed_for_the_database(self):
-        for before, changes in (((), []), ((SILENT,), ['its target does not answer'])):
+        for before, changes in (((), []), ((SILENT,), ['the target does not answer'])):
             with self.subTest(before):
                 self.compare(*before)
                 with self.assertRaises(errors.DatabaseUnavailable):

@@ -115,7 +115,7 @@ class AuthenticationTest(Case):
             self.keystone(**{**PASSWORD, 'www_authenticate_uri': 'http://127.0.0.1:1', **options})
             for act in (self.build, self.check_of_projects):
                 with self.subTest(options=options, act=act.__name__):
-                    self.refused(act, 'cannot serve with [api] auth_strategy = keystone',
+                    self.refused(act, 'cannot use [api] auth_strategy = keystone',
                                  words, str(self.file))
 
     def check_of_projects(self):

@@ -125,4 +125,4 @@ class SourceTest(unittest.TestCase):
             [sys.executable, '-c', WITHOUT_OSLO_LIMIT,
              self.file('[quota]', 'quota_driver = unified_limits')],
             capture_output=True, text=True, check=True)
-        self.assertIn('install blockattach[limits] ([quota] quota_driver in ', done.stdout)
+        self.assertIn('Install blockattach[limits] ([quota] quota_driver in ', done.stdout)

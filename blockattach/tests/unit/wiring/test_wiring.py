@@ -74,7 +74,7 @@ class StateTest(WiringTestCase):
     def test_a_directory_that_is_open_to_others(self):
         for mode in (0o755, 0o750, 0o707):
             self.state.chmod(mode)
-            self.refused(f'mode {mode:04o}.: chmod 700 {self.state}')
+            self.refused(f'mode {mode:04o}.. Run: chmod 700 {self.state}')
         self.state.chmod(0o700)
         self.base()
 
@@ -87,7 +87,7 @@ class StateTest(WiringTestCase):
         make.attachment(made.database, with_connector=make.connector())
         key.rename(f'{key}.safe')
         for _ in range(2):
-            self.refused(f'restore {key}, or see blockattach-manage secrets check')
+            self.refused(f'Restore {key}, or run blockattach-manage secrets check')
             self.assertFalse(key.exists())
 
 

@@ -57,8 +57,8 @@ def upgrade() -> None:
     collation = next((name for name in COLLATIONS if name in known), None)
     if collation is None:
         raise errors.ConfigurationError(
-            reason='the database server has no binary collation without padding: MariaDB has one '
-                   'since 10.2, MySQL since 8.0.17')
+            reason='the database server has no binary collation without padding. MariaDB 10.2 or '
+                   'MySQL 8.0.17, or later, is required')
     columns = [found for found in bind.execute(_COLUMNS, {'collation': collation})
                if found[1] in TEXTS[found[0]]]
     for table, column, *_, has_key in columns:
@@ -83,7 +83,7 @@ def _name_padded(bind: sa.Connection, table: str, column: str) -> None:
         f'SELECT DISTINCT `{column}` FROM `{table}` WHERE `{column}` LIKE :blank LIMIT :most'),
         {'blank': '% ', 'most': _NAMED}).scalars().all()
     if found:
-        LOG.warning('Keys with trailing blanks no longer equal the keys without table=%s '
+        LOG.warning('Keys with trailing blanks now distinguished from keys without table=%s '
                     'column=%s texts=%r', table, column, found)
 
 
