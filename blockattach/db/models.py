@@ -4,6 +4,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
+from blockattach.db.engine.clock import Timestamp
+
 metadata = sa.MetaData(naming_convention={
     'ix': 'ix_%(table_name)s_%(column_0_N_name)s',
     'uq': 'uq_%(table_name)s_%(column_0_N_name)s',
@@ -20,11 +22,10 @@ NAME_LENGTH = 255
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
-# MySQL's DATETIME drops fractions of a second by default, and its TEXT ends at 64 KiB.
-Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 # ``host@backend#pool``, ordered by bytes: all pools of a host lie side by side in an index.
 PoolName = sa.String(NAME_LENGTH).with_variant(
     sa.String(NAME_LENGTH, collation='C'), 'postgresql')
+# MySQL's TEXT ends at 64 KiB.
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 

@@ -26,6 +26,7 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import key_rotation
+from blockattach.db.attachments import leases
 from blockattach.db.engine import engine
 from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
@@ -143,7 +144,7 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
         database = engine.Database(db_engine, sealer, time or clock.Clock(),
                                    quota_conf.settings(conf), telemetry,
                                    opening.open_readers(_settings(conf)),
-                                   conf.database.attachment_history_days)
+                                   conf.database.attachment_history_days, leases.probe_write)
         if check_sealed:
             _check_sealed(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():

@@ -11,6 +11,7 @@ its own: of two that begin at the same moment at least one sees the other. A lea
 deadline has passed and another process has taken it. What an earlier process instance of a service
 holds is the next one's at once.
 """
+import uuid
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -83,6 +84,14 @@ def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
             raise errors.BackendUncertain(
                 reason=f'the lease on volume {held.volume_id} expired during the operation')
     return within
+
+
+def probe_write(connection: sa.Connection) -> None:
+    """Insert a lease that no initiator can hold, and delete it; see `engine.WriteProbe`."""
+    volume_id = str(uuid.uuid4())
+    connection.execute(_leases.insert().values(
+        volume_id=volume_id, initiator='', owner='', deadline=clock.now()))
+    connection.execute(_leases.delete().where(_leases.c.volume_id == volume_id))
 
 
 def is_excluded(database: engine.Database, held: Lease) -> bool:

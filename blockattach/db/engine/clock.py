@@ -3,10 +3,13 @@ from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 from sqlalchemy.ext import compiler
 from sqlalchemy.sql import expression
 
-from blockattach.db import models
+# MySQL's DATETIME drops fractions of a second by default.
+Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+"""Column type of every point in time."""
 
 
 class DatabaseTime(expression.FunctionElement[Any]):
@@ -14,7 +17,7 @@ class DatabaseTime(expression.FunctionElement[Any]):
 
     inherit_cache = True
     name = 'database_time'
-    type = models.Timestamp
+    type = Timestamp
 
 
 class Later(NamedTuple):

@@ -27,7 +27,6 @@ from blockattach import failpoints
 from blockattach import secrets
 from blockattach.conf import database as database_conf
 from blockattach.conf import quota as quota_conf
-from blockattach.db import models
 from blockattach.db.engine import sqlite
 from blockattach.db.engine import statements
 from blockattach.db.engine import write_refusals
@@ -43,6 +42,9 @@ WRITER = 'blockattach_writer'
 
 Happened = Callable[[sa.Connection], bool]
 """Whether the database holds what a transaction wrote. It waits for that one to end, by a lock."""
+
+WriteProbe = Callable[[sa.Connection], None]
+"""Writes something and deletes it again in the same transaction."""
 
 # How long to wait for the locks of a transaction whose commit was not confirmed.
 _LOCK_TIMEOUT_SECONDS = 5
@@ -65,11 +67,13 @@ class Database:
                  quota: quota_conf.QuotaSettings = quota_conf.NONE,
                  telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None,
-                 history_days: int = database_conf.HISTORY_DAYS) -> None:
+                 history_days: int = database_conf.HISTORY_DAYS,
+                 write_probe: WriteProbe | None = None) -> None:
         """
         :param quota: what a project may have that was given no limits of its own
         :param readers: what `opening.open_readers` has opened; None: readers use the writers' pool
         :param history_days: for how long it is kept what happened to attachments; 0: it is not
+        :param write_probe: shows `wrong` whether a database that refused to write accepts writes
         """
         self.engine = engine
         self._readers = readers or engine
@@ -87,6 +91,7 @@ class Database:
         self._writers = engine.execution_options(**{WRITER: True})
         self._file = sqlite.File(engine)
         self._refuses = False
+        self._write_probe = write_probe
         # SQLite has one writer at a time and wakes waiters by polling; a lock hands over at once.
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
@@ -255,21 +260,14 @@ class Database:
         try:
             with self.reader() as connection:
                 connection.execute(sa.select(1))
-            if self._refuses:
-                self._write_nothing()
+            if self._refuses and self._write_probe is not None:
+                with self.writer() as connection:
+                    self._write_probe(connection)
         except errors.DatabaseNotWritable as exc:
             return str(exc)
         except (errors.DatabaseUnavailable, oslo_db_exception.DBError):
             return 'cannot reach the database'
         return None
-
-    def _write_nothing(self) -> None:
-        """A transaction that writes, and leaves nothing, to see whether that is possible again."""
-        mine = self.new_id()
-        with self.writer() as connection:
-            connection.execute(models.leases.insert().values(
-                volume_id=mine, initiator='', owner='', deadline=self.clock.utcnow()))
-            connection.execute(models.leases.delete().where(models.leases.c.volume_id == mine))
 
     def connections(self) -> tuple[int, int]:
         """How many connections are in use, and how many are open and idle."""
