@@ -14,6 +14,7 @@ import re
 import threading
 import warnings
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
@@ -26,9 +27,10 @@ from blockattach.conf import changing
 from blockattach.log import fields
 from blockattach.policy import base
 from blockattach.policy import files
-from blockattach.policy import rules
 
 LOG = logging.getLogger(__name__)
+
+Rules = Sequence[policy.RuleDefault]
 
 _CHECK = re.compile(r'[^\s()]+:(?:%\([^)]*\)s|[^\s()])+')
 _FACTS = frozenset(('role', 'is_admin', 'is_admin_project', 'service_roles'))
@@ -41,12 +43,12 @@ _MOST_DECISIONS = 10000
 class _Rules:
     """The rules as they were read at one moment, and what was decided by them."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, defaults: Rules) -> None:
         self.engine = policy.Enforcer(conf)
         # Rules whose defaults differ from Cinder's are documented; a warning for each rule in
         # every process would only hide what matters.
         self.engine.suppress_default_change_warnings = True
-        self.engine.register_defaults(rules.list_rules())
+        self.engine.register_defaults(defaults)
         self.engine.load_rules(force_reload=True)
         # Rules that are asked for and not there, or that ask for each other.
         self.engine.check_rules(raise_on_violation=True)
@@ -84,13 +86,16 @@ def asks_little(name: str, texts: Mapping[str, str], seen: frozenset[str] = froz
 class Enforcer:
     """Says whether a caller may. Safe to use from several threads."""
 
-    def __init__(self, conf: cfg.ConfigOpts, clock: clocks.Clock | None = None) -> None:
-        """Read the rules: our defaults, and over them the operator's files.
+    def __init__(self, conf: cfg.ConfigOpts, defaults: Rules,
+                 clock: clocks.Clock | None = None) -> None:
+        """Read the rules: the defaults, and over them the operator's files.
 
+        :param defaults: every rule that callers may ask for
         :raises ConfigurationError: a file cannot be read as rules
         """
         policy_options.set_defaults(conf)
         self._conf = conf
+        self._defaults = defaults
         self._clock = clock or clocks.Clock()
         self._looking = threading.Lock()
         self._looked_at = self._clock.monotonic()
@@ -109,8 +114,8 @@ class Enforcer:
                 files.check(path)
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', DeprecationWarning)
-                read = _Rules(self._conf)
-            for unknown in files.unknown(self._conf, rules.list_rules()):
+                read = _Rules(self._conf, self._defaults)
+            for unknown in files.unknown(self._conf, self._defaults):
                 LOG.warning('Ignoring unknown policy rule%s', fields(
                     path=unknown.path, rule=unknown.name, nearest=unknown.nearest))
             return read

@@ -32,6 +32,7 @@ from blockattach.http import dispatch
 from blockattach.http import health
 from blockattach.http import queueing
 from blockattach.policy import enforcer
+from blockattach.policy import rules as policy_rules
 from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
@@ -55,7 +56,7 @@ def build_serving(base: dependencies.Dependencies) -> Wsgi:
     :raises ConfigurationError: the policy files, [healthcheck] or authentication cannot be used
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
-        rules = enforcer.Enforcer(base.conf, base.clock)
+        rules = enforcer.Enforcer(base.conf, policy_rules.list_rules(), base.clock)
     base.reloads.add(rules.reload, rules.wrong)
     base.monitor.add('backends', functools.partial(_backends, base))
     health.register(base.conf)

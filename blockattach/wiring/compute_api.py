@@ -33,6 +33,7 @@ from blockattach.http import health
 from blockattach.http import middleware
 from blockattach.http import server
 from blockattach.policy import enforcer
+from blockattach.policy import rules as policy_rules
 from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import notifications
 from blockattach.rpc import serving
@@ -150,7 +151,7 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
             listening: server.Server, opened: store.Store,
             executor: futures.Executor) -> list[processes.Service]:
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
-        policy = enforcer.Enforcer(base.conf, base.clock)
+        policy = enforcer.Enforcer(base.conf, policy_rules.list_rules(), base.clock)
     base.reloads.add(policy.reload, policy.wrong)
     name = socket.gethostname()
     built = build_api(

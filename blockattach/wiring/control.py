@@ -17,6 +17,7 @@ from blockattach.control import endpoint
 from blockattach.control import repeats
 from blockattach.db.attachments import attachment_queries
 from blockattach.policy import enforcer
+from blockattach.policy import rules as policy_rules
 from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import dependencies
@@ -38,7 +39,7 @@ def build_control(base: dependencies.Dependencies) -> serving.Server:
     :raises ConfigurationError: [nova] cannot be used, or the policy cannot be read
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
-        policy = enforcer.Enforcer(base.conf, base.clock)
+        policy = enforcer.Enforcer(base.conf, policy_rules.list_rules(), base.clock)
     base.reloads.add(policy.reload, policy.wrong)
     verbs = build_attachments(base, volume_rpc.VolumeClients(base.bus), build_repeats(base))
     return base.bus.server(

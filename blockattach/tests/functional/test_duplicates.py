@@ -31,6 +31,7 @@ from blockattach.domain import pools
 from blockattach.domain import volume_lifecycle
 from blockattach.objects import placement as placement_objects
 from blockattach.policy import enforcer
+from blockattach.policy import rules as policy_rules
 from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import contract
 from blockattach.rpc import processes
@@ -77,7 +78,7 @@ class DuplicatesTest(instances.WorldTestCase):
         policy_options.set_defaults(conf)
         # A scheduler's first look takes up everything.
         self.world.waiting.look()
-        policy = enforcer.Enforcer(conf)
+        policy = enforcer.Enforcer(conf, policy_rules.list_rules())
         self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
             (self.world.instance.manager, instances.HOST),
             (self.world.placing.endpoint, 'any'),

@@ -15,6 +15,7 @@ from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
+from blockattach.policy import rules as policy_rules
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import promises
 
@@ -134,7 +135,7 @@ def enforcer_of(**overrides):
     conf.set_override('policy_file', 'no-such-policy.yaml', group='oslo_policy')
     for name, value in overrides.items():
         conf.set_override(name, value, group='oslo_policy')
-    return enforcer.Enforcer(conf)
+    return enforcer.Enforcer(conf, policy_rules.list_rules())
 
 
 class Tiny:

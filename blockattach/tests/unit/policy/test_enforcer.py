@@ -14,6 +14,7 @@ from blockattach import errors
 from blockattach.policy import attachments
 from blockattach.policy import enforcer
 from blockattach.policy import rules
+from blockattach.policy import rules as policy_rules
 from blockattach.policy import services
 from blockattach.policy import volumes
 from blockattach.tests.fixtures import clock
@@ -53,7 +54,7 @@ class Case(unittest.TestCase):
             file.write(text)
 
     def made(self):
-        return enforcer.Enforcer(self.conf)
+        return enforcer.Enforcer(self.conf, policy_rules.list_rules())
 
 
 class DefaultsTest(Case):
@@ -151,7 +152,7 @@ class FileTest(Case):
 
     def test_a_change_counts_after_a_second_at_the_latest(self):
         time = clock.ManualClock()
-        rules_of = enforcer.Enforcer(self.conf, time)
+        rules_of = enforcer.Enforcer(self.conf, policy_rules.list_rules(), time)
         maker = caller('maker')
         self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
         for change, wanted in (
@@ -173,7 +174,7 @@ class FileTest(Case):
         self.conf.set_override('policy_dirs', [folder.name], group='oslo_policy')
         self.write('"volume:create": "role:maker"\n"volume:delete": "role:maker"\n')
         time = clock.ManualClock()
-        rules_of = enforcer.Enforcer(self.conf, time)
+        rules_of = enforcer.Enforcer(self.conf, policy_rules.list_rules(), time)
         for name, text in (('10-site.yaml', '"volume:create": "role:other"\n'),
                            ('.10-site.yaml.swp', 'of an editor')):
             with open(os.path.join(folder.name, name), 'w', encoding='utf-8') as file:
@@ -196,7 +197,7 @@ class FileTest(Case):
     def test_a_broken_file_leaves_the_former_rules_and_is_logged_once(self):
         self.write('"volume:create": "role:maker"\n')
         time = clock.ManualClock()
-        rules_of = enforcer.Enforcer(self.conf, time)
+        rules_of = enforcer.Enforcer(self.conf, policy_rules.list_rules(), time)
         self.write('"volume:create": [unclosed\n')
         with self.assertLogs('blockattach.policy.enforcer', 'ERROR') as logs:
             for _ in range(3):
