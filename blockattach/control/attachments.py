@@ -9,10 +9,10 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
+from blockattach import idempotency
 from blockattach.control import backend_calls
 from blockattach.control import detach_rule
 from blockattach.control import repeats
-from blockattach.db import idempotency
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
 from blockattach.db.volumes import resets

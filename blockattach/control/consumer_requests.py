@@ -11,7 +11,7 @@ from oslo_serialization import jsonutils
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db import idempotency
+from blockattach import idempotency
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
 from blockattach.db.attachments import pairs

@@ -6,7 +6,8 @@ from typing import Any
 from typing import TypeVar
 
 from blockattach import errors
-from blockattach.db import idempotency
+from blockattach import idempotency
+from blockattach.db import idempotency as idempotency_keys
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
@@ -59,7 +60,7 @@ class Repeats:
             failed, and is being undone
         """
         undone: Undone | None = None
-        found = idempotency.find(self._database, request)
+        found = idempotency_keys.find(self._database, request)
         while True:
             if found is not None and (undone is None or found != undone.resource_id):
                 try:
@@ -70,7 +71,7 @@ class Repeats:
             try:
                 return make(functools.partial(self._remember, request, mine))
             except errors.BlockattachError as exc:
-                found = idempotency.find(self._database, request)
+                found = idempotency_keys.find(self._database, request)
                 if found not in mine:
                     # A copy of this request may have made what was in the way.
                     continue
@@ -85,9 +86,18 @@ class Repeats:
 
         :param mine: what this very request has made; a transaction may be repeated
         """
-        idempotency.remember(connection, self._database, request, resource_id,
-                             self._kept_seconds, mine[0])
+        idempotency_keys.remember(connection, self._database, request, resource_id,
+                                  self._kept_seconds, mine[0])
         mine.append(resource_id)
+
+    def find_volume(self, request: idempotency.Request) -> records.Volume | None:
+        """Return the volume that a request created before, or None if it created none.
+
+        :raises VolumeNotFound: the volume is deleted
+        :raises IdempotencyKeyReused: the key was used with another body
+        """
+        found = idempotency_keys.find(self._database, request)
+        return None if found is None else self.volume(found)
 
     def volume(self, volume_id: str) -> records.Volume:
         """A volume made before, as it is now.

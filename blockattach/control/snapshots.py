@@ -5,9 +5,9 @@ import functools
 
 from blockattach import context
 from blockattach import failpoints
+from blockattach import idempotency
 from blockattach.control import repeats
 from blockattach.control import volume_parts
-from blockattach.db import idempotency
 from blockattach.db.snapshots import reverts
 from blockattach.db.snapshots import snapshot_queries
 from blockattach.db.snapshots import snapshots

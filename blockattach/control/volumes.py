@@ -8,10 +8,10 @@ from oslo_log import log as oslo_log
 from blockattach import context
 from blockattach import errors
 from blockattach import failpoints
+from blockattach import idempotency
 from blockattach import log
 from blockattach.control import repeats
 from blockattach.control import volume_parts
-from blockattach.db import idempotency
 from blockattach.db.volumes import volumes
 from blockattach.domain import pools
 from blockattach.domain import records
@@ -100,8 +100,7 @@ class VolumeControl:
         :raises VolumeNotFound: it is deleted
         :raises IdempotencyKeyReused: the name was given to another body
         """
-        found = None if request is None else idempotency.find(self._parts.database, request)
-        return None if found is None else self._parts.repeats.volume(found)
+        return None if request is None else self._parts.repeats.find_volume(request)
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False, cascade: bool = False) -> None:

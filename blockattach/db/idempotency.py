@@ -3,19 +3,15 @@
 The id of what was made is stored in its transaction, with a digest of the body; never the answer,
 which may hold a secret and would become stale.
 """
-import dataclasses
-import hashlib
-
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
+from blockattach import idempotency
 from blockattach.db import models
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
-
-LONGEST_KEY = 255
 
 _keys = models.idempotency_keys
 _OF_SCOPE = _keys.c.scope == statements.value('scope')
@@ -26,28 +22,7 @@ _FORGET = statements.Statement(lambda dialect: _keys.delete().where(
                       _keys.c.resource_id == statements.value('instead_of'))))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
-    """A request with a key: of which project, for what, and with which body."""
-
-    scope: str
-    body_digest: str
-
-
-def named(project_id: str, user_id: str, method: str, path: str, key: str,
-          body_digest: str) -> Request:
-    """A request by its key, which is unique for one project and operation only.
-
-    :raises InvalidInput: a key that is empty or too long
-    """
-    if not 0 < len(key) <= LONGEST_KEY:
-        raise errors.InvalidInput(
-            reason=f'Idempotency-Key must have 1 to {LONGEST_KEY} characters.')
-    text = '\n'.join((project_id, user_id, method, path, key))
-    return Request(hashlib.sha256(text.encode()).hexdigest(), body_digest)
-
-
-def find(database: engine.Database, request: Request) -> str | None:
+def find(database: engine.Database, request: idempotency.Request) -> str | None:
     """The id that this request made before; None: it has made nothing.
 
     :raises IdempotencyKeyReused: the name was given to another body
@@ -61,7 +36,7 @@ def find(database: engine.Database, request: Request) -> str | None:
     return str(row.resource_id)
 
 
-def remember(connection: sa.Connection, database: engine.Database, request: Request,
+def remember(connection: sa.Connection, database: engine.Database, request: idempotency.Request,
              resource_id: str, seconds: float, instead_of: str | None = None) -> None:
     """Write down what a request makes, in the transaction that makes it.
 

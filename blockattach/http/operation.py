@@ -26,7 +26,7 @@ from webob import multidict
 
 from blockattach import context as request_context
 from blockattach import errors
-from blockattach.db import idempotency
+from blockattach import idempotency
 from blockattach.http import schema
 from blockattach.http.schema import Schema
 

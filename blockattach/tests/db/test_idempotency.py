@@ -3,7 +3,8 @@ import functools
 import threading
 
 from blockattach import errors
-from blockattach.db import idempotency
+from blockattach import idempotency
+from blockattach.db import idempotency as idempotency_keys
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
 from blockattach.tests.db import base
@@ -27,12 +28,12 @@ class IdempotencyTest(base.DatabaseTestCase):
 
     def test_a_name_leads_to_what_it_made(self):
         volume = make.volume(self.database, multiattach=True)
-        self.assertIsNone(idempotency.find(self.database, self.named()))
+        self.assertIsNone(idempotency_keys.find(self.database, self.named()))
         made = self.reserve(volume, self.named())
-        self.assertEqual(made.id, idempotency.find(self.database, self.named()))
+        self.assertEqual(made.id, idempotency_keys.find(self.database, self.named()))
         for other in (self.named(key='two'), self.named(project='q')):
-            self.assertIsNone(idempotency.find(self.database, other))
-        self.assertRaises(errors.IdempotencyKeyReused, idempotency.find, self.database,
+            self.assertIsNone(idempotency_keys.find(self.database, other))
+        self.assertRaises(errors.IdempotencyKeyReused, idempotency_keys.find, self.database,
                           self.named(digest='b'))
 
     def test_the_second_makes_nothing(self):
@@ -65,7 +66,7 @@ class IdempotencyTest(base.DatabaseTestCase):
     def test_a_name_is_free_again_when_its_time_is_over(self):
         volume = make.volume(self.database, multiattach=True)
         first = self.reserve(volume, self.named(), seconds=-1)
-        self.assertIsNone(idempotency.find(self.database, self.named()))
+        self.assertIsNone(idempotency_keys.find(self.database, self.named()))
         second = self.reserve(volume, self.named(digest='b'))
         self.assertNotEqual(first.id, second.id)
 
@@ -73,8 +74,8 @@ class IdempotencyTest(base.DatabaseTestCase):
         volume = make.volume(self.database, multiattach=True)
         self.reserve(volume, self.named(key='old'), seconds=-1)
         self.reserve(volume, self.named(key='new'))
-        self.assertEqual(1, idempotency.purge(self.database))
-        self.assertIsNotNone(idempotency.find(self.database, self.named(key='new')))
+        self.assertEqual(1, idempotency_keys.purge(self.database))
+        self.assertIsNotNone(idempotency_keys.find(self.database, self.named(key='new')))
 
     def test_what_failed_gives_its_name_to_the_next(self):
         volume = make.volume(self.database, multiattach=True)
@@ -82,8 +83,8 @@ class IdempotencyTest(base.DatabaseTestCase):
         self.assertRaises(errors.IdempotencyKeyTaken, self.reserve, volume, self.named(),
                           instead_of='another')
         second = self.reserve(volume, self.named(), instead_of=first.id)
-        self.assertEqual(second.id, idempotency.find(self.database, self.named()))
+        self.assertEqual(second.id, idempotency_keys.find(self.database, self.named()))
 
 
 def _remember(database, request, seconds, instead_of, connection, resource_id):
-    idempotency.remember(connection, database, request, resource_id, seconds, instead_of)
+    idempotency_keys.remember(connection, database, request, resource_id, seconds, instead_of)

@@ -8,7 +8,8 @@ import unittest
 
 import sqlalchemy as sa
 
-from blockattach.db import idempotency
+from blockattach import idempotency
+from blockattach.db import idempotency as idempotency_keys
 from blockattach.db import messages
 from blockattach.db import quotas
 from blockattach.db import work
@@ -181,9 +182,9 @@ QUERIES = {
     'work of schedulers': (lambda db: work.due(db, None), {'work': WORK_DUE}),
     'messages of a project': (lambda db: messages.list_page(db, PROJECT, {}, PAGE), {
         'messages': 'ix_messages_project_id_created_at_id'}),
-    'named request': (lambda db: idempotency.find(db, idempotency.Request(
+    'named request': (lambda db: idempotency_keys.find(db, idempotency.Request(
         full.name('scope', 7), 'd')), {'idempotency_keys': 'pk_idempotency_keys'}),
-    'what has run out': (lambda db: (messages.purge(db), idempotency.purge(db)), {
+    'what has run out': (lambda db: (messages.purge(db), idempotency_keys.purge(db)), {
         'messages': 'ix_messages_expires_at',
         'idempotency_keys': 'ix_idempotency_keys_expires_at'}),
     'waits that begin': (lambda db: waits.note(db, HOST, LIMITS, 10), {

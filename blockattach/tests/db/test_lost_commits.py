@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from blockattach import clock as clocks
 from blockattach import errors
+from blockattach import idempotency
 from blockattach.conf import quota as quota_conf
 from blockattach.control import repeats
-from blockattach.db import idempotency
 from blockattach.db import messages
 from blockattach.db import models
 from blockattach.db import work

@@ -6,8 +6,9 @@ from concurrent import futures
 import sqlalchemy as sa
 
 from blockattach import clock as clocks
+from blockattach import idempotency
 from blockattach.db import expired
-from blockattach.db import idempotency
+from blockattach.db import idempotency as idempotency_keys
 from blockattach.db import messages
 from blockattach.db import models
 from blockattach.db import purging
@@ -189,7 +190,7 @@ class PurgeTest(base.DatabaseTestCase):
         messages.create(self.db, 'p', None, text, 'volume')
         request = idempotency.named('p', 'u', 'POST', '/volumes', 'key', 'digest')
         with self.db.writer() as connection:
-            idempotency.remember(connection, self.db, request, 'volume', -40 * 24 * 3600)
+            idempotency_keys.remember(connection, self.db, request, 'volume', -40 * 24 * 3600)
             connection.execute(TABLES['messages'].update().values(
                 expires_at=datetime.datetime(2020, 1, 1)))
         messages.create(self.database, 'p', None, text, 'another')
