@@ -3,9 +3,8 @@
 The application answers with `HEADERS` and no body, and puts a `Watch` into the environ (`TAKEN`);
 the server then hands the connection over to whatever it has put there itself (`HUB`).
 """
+from typing import Any
 from typing import NamedTuple
-
-from blockattach.db.attachments import attachment_queries
 
 HUB = 'blockattach.streams'
 """In an environ: what takes connections over, if this server has anything that does."""
@@ -17,13 +16,13 @@ HEADERS = {'Content-Type': 'text/event-stream; charset=UTF-8', 'Cache-Control': 
 
 
 class Watch(NamedTuple):
-    """What a client wants to see.
+    """Request for a stream of events.
 
-    :ivar wanted: of which attachments; it names neither states nor parts of texts
-    :ivar after: the position in the history behind which it begins
-    :ivar missed: something behind it was removed already
+    :ivar wanted: filters of events, as the taker of connections understands them
+    :ivar after: position in the history after which the stream starts
+    :ivar missed: True if events after that position were already removed
     """
 
-    wanted: attachment_queries.Filters
+    wanted: Any
     after: int
     missed: bool = False

@@ -216,7 +216,7 @@ class OldAgentTest(cloud.ComputeTestCase):
         shared = self.volume(multiattach=True)
         made = self.create()
         answer = self.attach(made, shared, 409, attach_mode='ro')
-        self.assertIn('speaks version 1.0, and 1.1 is needed', answer['conflictingRequest'][
+        self.assertIn('supports version 1.0, but version 1.1 is required', answer['conflictingRequest'][
             'message'])
         self.create({'uuid': shared, 'source_type': 'volume', 'destination_type': 'volume',
                      'boot_index': 0, 'attach_mode': 'ro'}, status=409)
