@@ -5,7 +5,7 @@ import sys
 from blockattach.cmd import process
 
 NAME = 'blockattach-compute-api'
-TEXT = 'Serve the compute API, which manages servers with volumes of a block storage service.'
+TEXT = 'Serve the compute API for servers with volumes of a block storage service.'
 load = functools.partial(process.load_outside, NAME, 'compute_api')
 
 

@@ -5,7 +5,7 @@ import sys
 from blockattach.cmd import process
 
 NAME = 'blockattach-volume'
-TEXT = 'Run the volume manager, which creates and exports the volumes of the backends of a host.'
+TEXT = 'Run the volume manager, which creates and exports the volumes of a host.'
 load = functools.partial(process.load_services, NAME, 'volume')
 
 

@@ -5,7 +5,6 @@ import enum
 from oslo_config import cfg
 
 from blockattach.conf import locations
-from blockattach.conf import resource_filters
 from blockattach.conf import settings as groups
 
 GROUP = 'api'
@@ -169,15 +168,6 @@ def settings(conf: cfg.ConfigOpts) -> ApiSettings:
     :raises ConfigurationError: of TLS, only a part is set
     """
     return groups.read(conf, GROUP, ApiSettings, queue=queue_settings(conf), tls=_tls(conf))
-
-
-def filters(conf: cfg.ConfigOpts) -> resource_filters.Filters:
-    """By what users may filter lists.
-
-    :raises ConfigurationError: the file cannot be used
-    """
-    with locations.named(conf, GROUP, 'resource_query_filters_file'):
-        return resource_filters.read(conf[GROUP].resource_query_filters_file)
 
 
 def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:

@@ -5,7 +5,11 @@ import json
 import pathlib
 from collections.abc import Mapping
 
+from oslo_config import cfg
+
 from blockattach import errors
+from blockattach.conf import api
+from blockattach.conf import locations
 
 Filters = Mapping[str, tuple[str, ...]]
 """Names of filters by resource. ``key~`` allows ``key``, and what contains a value."""
@@ -23,6 +27,15 @@ DEFAULT: Filters = {
     'pool': ('name', 'volume_type'),
     'volume_type': ('is_public', 'extra_specs'),
 }
+
+
+def settings(conf: cfg.ConfigOpts) -> Filters:
+    """Return the filters of ``[api] resource_query_filters_file``.
+
+    :raises ConfigurationError: the file cannot be used
+    """
+    with locations.named(conf, api.GROUP, 'resource_query_filters_file'):
+        return read(conf[api.GROUP].resource_query_filters_file)
 
 
 def read(path: str | None) -> Filters:

@@ -6,6 +6,8 @@ import dataclasses
 import enum
 import json
 import re
+import secrets
+import string
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -33,6 +35,12 @@ LONGEST_NAME = 255
 LONGEST_TEXT = 4096
 LARGEST = 16384
 """Bytes of JSON, of the whole."""
+
+_ALPHABET = string.ascii_letters + string.digits
+# CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
+# refuse secrets of more than 16 characters.
+_USERNAME_LENGTH = 20
+_PASSWORD_LENGTH = 16
 
 NO_INITIATOR = 'fake'
 """What Nova's fake driver sends instead of a name: no host logs in by it."""
@@ -104,6 +112,19 @@ class Credential:
 
     username: str
     password: str = dataclasses.field(repr=False)
+
+
+def new_credential() -> Credential:
+    """Return a random CHAP credential for one (volume, initiator) pair.
+
+    The user name starts with a letter, because LIO reads 0x and 0b as the start of a number.
+    """
+    return Credential(secrets.choice(string.ascii_letters) + _random(_USERNAME_LENGTH - 1),
+                      _random(_PASSWORD_LENGTH))
+
+
+def _random(length: int) -> str:
+    return ''.join(secrets.choice(_ALPHABET) for _ in range(length))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,8 +5,6 @@ keys come from is a module each: `key_file`, `key_manager`.
 """
 import contextlib
 import hashlib
-import secrets
-import string
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -15,13 +13,7 @@ from typing import NamedTuple
 from cryptography import fernet
 
 from blockattach import errors
-from blockattach.domain import connection
 
-_ALPHABET = string.ascii_letters + string.digits
-# CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
-# refuse secrets of more than 16 characters.
-_USERNAME_LENGTH = 20
-_PASSWORD_LENGTH = 16
 _ID_LENGTH = 16
 
 
@@ -131,16 +123,3 @@ class Sealer:
 def new_key() -> bytes:
     """A fresh key, as text."""
     return fernet.Fernet.generate_key()
-
-
-def new_credential() -> connection.Credential:
-    """A fresh random name and secret for one (volume, initiator).
-
-    The name begins with a letter: LIO takes 0x and 0b for the beginning of a number.
-    """
-    name = secrets.choice(string.ascii_letters) + _random(_USERNAME_LENGTH - 1)
-    return connection.Credential(name, _random(_PASSWORD_LENGTH))
-
-
-def _random(length: int) -> str:
-    return ''.join(secrets.choice(_ALPHABET) for _ in range(length))

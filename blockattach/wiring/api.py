@@ -10,6 +10,7 @@ from blockattach.conf import api as api_conf
 from blockattach.conf import attachment_map as map_conf
 from blockattach.conf import health as health_conf
 from blockattach.conf import locations
+from blockattach.conf import resource_filters
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import watch as watch_conf
@@ -118,7 +119,7 @@ def build_handling(base: dependencies.Dependencies,
         managing=managing.ManageControl(parts, base.service.service_down_time),
         settings=settings,
         project_check=authentication.build_project_check(base.conf, settings),
-        filters=api_conf.filters(base.conf),
+        filters=resource_filters.settings(base.conf),
         default_volume_type=base.control.default_volume_type,
         availability_zone=base.control.availability_zone,
         service_down_time=base.service.service_down_time,

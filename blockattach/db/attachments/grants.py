@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach import errors
-from blockattach import secrets
 from blockattach.db import models
 from blockattach.db import rows
 from blockattach.db.attachments import leases
@@ -80,7 +79,7 @@ def new(database: engine.Database, volume_id: str, initiator: str,
 
     :param taken: see `Known`
     """
-    credential = secrets.new_credential()
+    credential = connections.new_credential()
     sealed = database.sealer.sealed(credential.password)
     return {
         'volume_id': volume_id, 'initiator': initiator,

@@ -18,6 +18,7 @@ from blockattach import secrets
 from blockattach.db import models
 from blockattach.db.attachments import grants
 from blockattach.db.engine import engine
+from blockattach.domain import connection as connections
 
 BATCH = 100
 
@@ -203,7 +204,7 @@ def renew(database: engine.Database, pair: Lost) -> None:
             *mine).with_for_update()).scalar_one_or_none()
         if sealed is None or database.sealer.key_of(sealed) is not None:
             return
-        credential = secrets.new_credential()
+        credential = connections.new_credential()
         again = database.sealer.sealed(credential.password)
         connection.execute(_grants.update().where(*mine).values(
             username=credential.username, sealed_password=again.text, key_id=again.key_id))

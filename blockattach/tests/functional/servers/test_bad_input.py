@@ -216,8 +216,8 @@ class OldAgentTest(cloud.ComputeTestCase):
         shared = self.volume(multiattach=True)
         made = self.create()
         answer = self.attach(made, shared, 409, attach_mode='ro')
-        self.assertIn('supports version 1.0, but version 1.1 is required', answer['conflictingRequest'][
-            'message'])
+        self.assertIn('supports version 1.0, but version 1.1 is required',
+                      answer['conflictingRequest']['message'])
         self.create({'uuid': shared, 'source_type': 'volume', 'destination_type': 'volume',
                      'boot_index': 0, 'attach_mode': 'ro'}, status=409)
         self.assertEqual([], self.attachments(shared))

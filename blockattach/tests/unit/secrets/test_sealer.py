@@ -5,6 +5,7 @@ from cryptography import fernet
 
 from blockattach import errors
 from blockattach import secrets
+from blockattach.domain import connection
 
 
 class SealerTest(unittest.TestCase):
@@ -23,7 +24,7 @@ class SealerTest(unittest.TestCase):
         self.assertNotEqual(self.sealer.seal('hunter2'), self.sealer.seal('hunter2'))
 
     def test_a_credential_fits_its_column(self):
-        credential = secrets.new_credential()
+        credential = connection.new_credential()
         self.assertLessEqual(len(self.sealer.seal(credential.password)), 255)
         self.assertLessEqual(len(credential.username), 64)
 
@@ -73,21 +74,21 @@ class SealerTest(unittest.TestCase):
 class CredentialTest(unittest.TestCase):
 
     def test_it_is_as_initiators_want_it(self):
-        credential = secrets.new_credential()
+        credential = connection.new_credential()
         self.assertRegex(credential.username, '^[A-Za-z0-9]{20}$')
         self.assertRegex(credential.password, '^[A-Za-z0-9]{16}$')
 
     def test_each_is_new_and_none_is_printed(self):
-        made = [secrets.new_credential() for _ in range(100)]
+        made = [connection.new_credential() for _ in range(100)]
         self.assertEqual(100, len({credential.password for credential in made}))
         self.assertNotIn(made[0].password, repr(made))
 
     def test_no_name_looks_like_a_number(self):
         """LIO takes 0x and 0b for the beginning of one."""
-        made = [secrets.new_credential() for _ in range(1000)]
+        made = [connection.new_credential() for _ in range(1000)]
         self.assertEqual([], [one.username for one in made if one.username[0].isdigit()])
 
     def test_no_letter_is_likelier_than_another(self):
-        drawn = ''.join(secrets.new_credential().password for _ in range(3000))
+        drawn = ''.join(connection.new_credential().password for _ in range(3000))
         share = sum(map(drawn.count, 'abcdefgh')) / len(drawn)
         self.assertAlmostEqual(8 / 62, share, delta=0.015)
