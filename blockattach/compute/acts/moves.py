@@ -251,7 +251,8 @@ def unshelve(doing: work.Work) -> work.Plan:
 
     def leave() -> None:
         doing.leave(doing.noted(_DESTINATION))
-        connections.release_unused(doing, every=True)
+        # A process that lost the task may still connect the old attachments to the destination.
+        connections.hold_anew(doing)
         doing.complete_all()
 
     return work.Plan(undoable=(work.Step('choose_host', lambda: _choose(doing)),

@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import uuid
+from concurrent import futures
 
 from blockattach import clock
 from blockattach import errors
@@ -24,6 +25,7 @@ _BOOT_SECTOR = (bytes.fromhex('31c0 8ed8 baf803 be157c ac 84c0 7403 ee ebf8 f4 e
                 ).ljust(510, b'\0') + b'\x55\xaa'
 """For a BIOS: writes what follows it to the serial line, byte by byte, and stops."""
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
+_CROWD = 20
 
 
 class GuestsTest(qemu.Backing):
@@ -119,6 +121,28 @@ class GuestsTest(qemu.Backing):
         self.assertEqual({guest.server_id: _RUNNING}, host.servers())
         self.console(host, guest.server_id).wait()
         self.assertEqual(b'kept', self.read(host, guest.server_id, volume_id))
+
+    def test_writing_guests_without_access_end_at_once(self):
+        """Their host was fenced while they were writing, and its agent has returned."""
+        first = self.make('host-a')
+        made = [self.spawned(first, '/dev/vdb', wait=False) for _ in range(_CROWD)]
+        for guest in made:
+            write = self.write(first, guest.server_id, guest.disks[0].volume_id, b'before')
+            self.assertTrue(write)
+        for guest in made:
+            self.target.revoke(guest.disks[0].volume_id,
+                               first.connector(guest.server_id)['initiator'])
+        with futures.ThreadPoolExecutor(2 * _CROWD) as pool:
+            writes = [pool.submit(self.write, first, guest.server_id,
+                                  guest.disks[0].volume_id, b'after') for guest in made]
+            again = self.make('host-a')
+            list(pool.map(again.destroy, [guest.server_id for guest in made]))
+            self.assertEqual({}, again.servers())
+            for one in writes:
+                one.cancel()
+        for guest in made:
+            with open(self.path(guest.disks[0].volume_id), 'rb') as file:
+                self.assertEqual(b'before', file.read(6))
 
     def test_another_portal_takes_the_place_of_a_dead_one(self):
         host, server_id = self.make('host-a'), str(uuid.uuid4())
