@@ -182,7 +182,7 @@ def _answer(row: operation.Operation, described: Mapping[str, Any],
 def _when(field: Field, plain: Collection[str]) -> str:
     """Return the condition under which a response has a key."""
     if field.place not in plain:
-        return f'with {operation.EXTENSION}'
+        return f'if the request has a {operation.EXTENSION} version'
     return 'yes' if field.required else ''
 
 

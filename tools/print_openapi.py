@@ -73,8 +73,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
             f'{operation.EXTENSION} {versions.EXTENSION_MAXIMUM}']}},
     'idempotency_key': {
         'name': 'Idempotency-Key', 'in': 'header',
-        'description': 'Name of the request. A repeated request with the same name has no '
-                       'further effect.',
+        'description': 'Key that identifies the request. A repeated request with the same key has '
+                       'no further effect.',
         'schema': {'type': 'string', 'pattern': '^[A-Za-z0-9-]{1,64}$'}},
     'if_none_match': {
         'name': 'If-None-Match', 'in': 'header',

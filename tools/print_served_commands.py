@@ -89,7 +89,7 @@ MORE = {
 NOT_RUN = {
     'openstack server add volume': 'by Compute, which creates and completes an attachment',
     'openstack server remove volume': 'by Compute, which deletes the attachment',
-    'openstack block storage cleanup': 'the client fails before it asks'}
+    'openstack block storage cleanup': 'no, the client fails before it sends a request'}
 """What cannot be found out by running it."""
 
 

@@ -75,11 +75,11 @@ NOUNS = {
                 Argument('--volume-id', 'Report only violations of this volume.'),
                 Argument('--format', 'Output format. Default: text.', _FORMAT))),
         'derive': Command(
-            'Recompute the status of a volume from its attachments, or the counts of pools and '
-            'projects from their rows.', 'manage_attachments.derive', (
+            'Recompute the status of a volume from its attachments, or the allocated capacity of '
+            'all pools from their volumes.', 'manage_attachments.derive', (
                 Argument('volume_id', 'ID of the volume whose status is recomputed.',
                          {'nargs': '?'}),
-                Argument('--counts', 'Recompute the counts of all pools and projects.', _YES)))}),
+                Argument('--counts', 'Recompute the allocated capacity of all pools.', _YES)))}),
     'compute_db': Noun('Create and upgrade the database of the compute API.', {
         'sync': Command('Upgrade the schema to this release.', 'manage_compute_db.sync'),
         'version': Command('Print the current revision of the schema.',

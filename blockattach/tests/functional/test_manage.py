@@ -195,7 +195,7 @@ class UpgradeTest(RowsTestCase):
                      'sync', '--contract')
         self.assertIn('storage-1@disks (release 1.0)', self.errors[0])
         self.check(0, 'db', 'sync')
-        self.assertRegex(self.said, 'is expanded, and not contracted: .*storage-1@disks')
+        self.assertRegex(self.said, 'was expanded but not contracted: .*storage-1@disks')
         self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
         self.assertRegex(self.said, rf'{name} +2 +2 +1\n')
         # As Nova and Cinder have it: it did something, so there may be more.

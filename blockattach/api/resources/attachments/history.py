@@ -23,7 +23,8 @@ _EVENTS = [attachment_lifecycle.CREATE, *(event.value for event in attachment_li
 _AFTER = 'after'
 _NOT_ASKED = 'The backend of the volume does not respond.'
 PAGE = {SINCE: {
-    _AFTER: {'type': 'integer', 'description': 'List only events after this generation.'},
+    _AFTER: {'type': 'integer',
+             'description': 'List only events with a higher generation number.'},
     'limit': {'type': 'integer',
               'description': 'Maximum number of events. The oldest events are listed first.'}}}
 

@@ -80,7 +80,7 @@ DETAILS = schema.wrapped('attachments', schema.array(DETAIL.whole))
 FORCE = 'force'
 WATCH = 'watch'
 FILTERS = {FIRST: {'host': {
-    'type': 'string', 'description': 'List only attachments whose consumer is on this host.'}}}
+    'type': 'string', 'description': 'List only the attachments of this host.'}}}
 INDEX = {**FILTERS, operation.V(1, 5): {**FILTERS[FIRST], WATCH: {
     'type': 'boolean', 'description': 'Return a stream of attachment events as server-sent events '
                                       'instead of a list.'}}}
