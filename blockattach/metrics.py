@@ -191,7 +191,8 @@ IN_PROGRESS = Metric('in_progress', Kind.GAUGE, ('act',),
                      'Operations in progress, by the name of the histogram that will record them.')
 CHECK = Metric('check_failed', Kind.GAUGE, ('check',),
                'Whether the health check of a dependency failed (1) or not (0).')
-BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'), 'Always 1.')
+BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'),
+               'Version of the process. The value is always 1.')
 
 READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, UNDER_WAY, POOL_TOTAL, POOL_FREE,
         POOL_PROVISIONED, THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY,

@@ -1,11 +1,11 @@
 #!/bin/bash
-# The plugin of blockattach for devstack, which sources this file with the phase as arguments:
+# Plugin of blockattach for devstack. devstack sources this file with the phase as arguments:
 #
 #     source plugin.sh stack pre-install | install | post-config | extra | test-config
 #     source plugin.sh unstack
 #     source plugin.sh clean
 #
-# Each phase may be run again: what is there is kept or made anew, and what is gone is not missed.
+# Each phase can be repeated: existing objects are kept or recreated, and missing ones are ignored.
 _XTRACE_BLOCKATTACH=$(set +o | grep xtrace)
 set +o xtrace
 

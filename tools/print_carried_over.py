@@ -12,13 +12,13 @@ def document() -> str:
                for group, rows in cinder_options.GROUPS.items()
                for name, now in sorted(rows.renamed.items())]
     stops = [[rst.literal(f'[{group}] {name}'),
-              rst.literal(stop.now) if stop.now else 'not offered']
+              rst.literal(stop.now) if stop.now else 'not supported']
              for group, rows in cinder_options.GROUPS.items()
              for name, stop in sorted(rows.stops.items())]
-    return ''.join((rst.heading('Renamed', '~'),
-                    rst.table(('in cinder.conf', 'here'), renamed, (50, 50)),
-                    rst.heading('Prevent the start', '~'),
-                    rst.table(('in cinder.conf', 'option to set here'), stops, (50, 50))))
+    return ''.join((rst.heading('Renamed options', '~'),
+                    rst.table(('option of Cinder', 'option of blockattach'), renamed, (50, 50)),
+                    rst.heading('Options that prevent the start', '~'),
+                    rst.table(('option of Cinder', 'replacement'), stops, (50, 50))))
 
 
 if __name__ == '__main__':

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Print what an import from Cinder refuses, changes and leaves, as tables."""
+"""Print tables of the rows that an import from Cinder refuses, changes and omits."""
 import sys
 
 import rst
 from blockattach.domain import importing
 
-_PARTS = (('Refused', ('noun', 'why', 'what to do'), importing.REFUSED),
-          ('Changed', ('noun', 'what'), importing.CHANGED),
-          ('Left there', ('noun', 'why'), importing.LEFT))
+_PARTS = (('Refused', ('resource', 'reason', 'action'), importing.REFUSED),
+          ('Changed', ('resource', 'change'), importing.CHANGED),
+          ('Omitted', ('resource', 'reason'), importing.LEFT))
 
 
 def document() -> str:
-    """What is included by the page."""
+    """Return the tables as included by the page."""
     return ''.join(part for title, head, remarks in _PARTS for part in (
         rst.heading(title, '~'),
         rst.table(('code', *head),

@@ -82,10 +82,10 @@ def releases() -> str:
 
 
 def call_ends() -> str:
-    """What ends a call without an answer."""
+    """Return the table of causes for which a call ends without a response."""
     values = rpc_conf.RpcSettings()
     return rst.NOTICE + rst.table((
-        'cause', 'limits', 'before the error', 'error code', 'work'), [
+        'cause', 'limits', 'retries', 'error code', 'operation'), [
         [end.when, ', '.join(f'{rst.literal(option)} ({getattr(values, option)})'
                              for option in end.limits) or 'none',
          end.then, rst.literal(end.error.code), end.work.value]

@@ -20,7 +20,7 @@ def metrics_tables() -> str:
              ', '.join(rst.literal(label) for label in row.labels), row.text]
             for row in metrics.METRICS]
     return ''.join((
-        rst.NOTICE, rst.table(('name', 'kind', 'labels', 'description'), rows, (34, 10, 20, 36)),
+        rst.NOTICE, rst.table(('name', 'type', 'labels', 'description'), rows, (34, 10, 20, 36)),
         '\nLabels:\n', _names(metrics.LABELS, 'label'),
         '\nSteps of attach and detach operations:\n', _names(metrics.STEPS, 'step'),
         '\nDifferences between the database and the backend:\n', _names(metrics.DRIFTS, 'drift')))

@@ -52,7 +52,7 @@ REFUSED: Mapping[str, Remark] = {
         'Wait for the operation to finish, or reset the status in Cinder: cinder reset-state.'),
     'no_pool': Remark(
         'volume', 'the host does not name a backend and a pool (host@backend#pool)',
-        '--pool HOST=host@backend#pool'),
+        'Pass --pool HOST=host@backend#pool.'),
     'no_type': Remark(
         'volume', 'the volume type is deleted, or is refused',
         'Retype the volume in Cinder: cinder retype.'),
@@ -77,8 +77,8 @@ REFUSED: Mapping[str, Remark] = {
         'snapshot-reset-state.'),
     'no_initiator': Remark(
         'attachment', 'the initiator name of the host is not recorded',
-        '--initiator HOST=NAME, with the name from /etc/iscsi/initiatorname.iscsi of the host. '
-        'Use the id of the server instead of HOST if Cinder has not recorded the host. '
+        'Pass --initiator HOST=NAME with the name from /etc/iscsi/initiatorname.iscsi of the '
+        'host. Use the id of the server instead of HOST if Cinder has not recorded the host. '
         'Alternatively, detach the volume in Cinder.'),
     'bad_connector': Remark(
         'attachment', 'the connector is invalid', 'Detach the volume in Cinder.'),

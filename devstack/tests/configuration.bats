@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
-# What the plugin writes down: settings, blockattach.conf, and the files of Nova and Tempest. That
-# the service takes blockattach.conf is shown by blockattach/tests/rules/test_devstack.py.
+# Tests of the files that the plugin writes: settings, blockattach.conf, and the files of Nova and
+# Tempest. blockattach/tests/rules/test_devstack.py checks that blockattach.conf is valid.
 load playing
 
-@test 'the services of Cinder give way' {
+@test 'the services of Cinder are disabled' {
     ENABLED_SERVICES=key,c-sch,c-api,c-vol,mysql play
     [ "$(cat "$SANDBOX/services")" = \
         key,mysql,blockattach-api,blockattach-scheduler,blockattach-volume,blockattach-control ]
 }
 
-@test 'local.conf decides' {
+@test 'local.conf takes precedence over the defaults' {
     export BLOCKATTACH_BACKENDS=fast,slow BLOCKATTACH_LVM_TYPE=thick BLOCKATTACH_TARGET_PORT=3261
     export BLOCKATTACH_TARGET_PREFIX=iqn.2026-01.org.example: BLOCKATTACH_API_THREADS=7
     play_stack
@@ -20,7 +20,7 @@ load playing
         [ "$(value etc/blockattach.conf $backend target_port)" = 3261 ]
         [ "$(value etc/blockattach.conf $backend target_prefix)" = iqn.2026-01.org.example: ]
         [ -e "$SANDBOX/groups/stack-volumes-$backend" ]
-        # Thick volumes need no pool.
+        # Thick volumes need no thin pool.
         [ ! -s "$SANDBOX/groups/stack-volumes-$backend" ]
     done
     [ "$(value etc/blockattach-api-uwsgi.ini uwsgi threads)" = 7 ]
@@ -30,14 +30,14 @@ load playing
     [ "$(value tempest.conf volume-feature-enabled multi_backend)" = true ]
 }
 
-@test 'only its owner reads the passwords and the key' {
+@test 'passwords and the key are readable only by their owner' {
     play 'stack post-config'
     [ "$(stat -c %a "$SANDBOX/etc/blockattach.conf")" = 600 ]
     [ "$(stat -c %a "$SANDBOX/data/blockattach")" = 700 ]
     [ "$(stat -c %a "$SANDBOX/data/blockattach/seal.key")" = 600 ]
 }
 
-@test 'uWSGI runs the API as elsewhere, but for what devstack decides' {
+@test 'uWSGI options match etc/uwsgi/blockattach-api.ini' {
     play 'stack post-config'
     cp "$BATS_TEST_DIRNAME/../../etc/uwsgi/blockattach-api.ini" "$SANDBOX/ours.ini"
     for option in module lazy-apps need-app post-buffering skip-atexit-teardown; do
@@ -49,7 +49,7 @@ load playing
         "BLOCKATTACH_CONFIG_FILES=$SANDBOX/etc/blockattach.conf" ]
 }
 
-@test 'Nova finds volumes with an account of its own, and sends service tokens' {
+@test 'Nova uses its own account and sends service tokens' {
     play 'stack post-config'
     [ "$(value nova.conf cinder os_region_name)" = RegionOne ]
     [ "$(value nova.conf cinder username)" = nova ]
@@ -62,7 +62,7 @@ load playing
     [ -z "$(value etc/blockattach.conf nova cafile)" ]
 }
 
-@test 'without Nova and Glance nothing is asked of them' {
+@test 'without Nova and Glance, their access is not configured' {
     ENABLED_SERVICES=key,mysql,rabbit play 'stack post-config'
     [ "$(value etc/blockattach.conf nova detach_rule)" = off ]
     [ -z "$(value etc/blockattach.conf nova auth_url)" ]
@@ -70,13 +70,13 @@ load playing
     [ ! -e "$SANDBOX/nova.conf" ]
 }
 
-@test 'behind TLS certificates are checked and the proxy is believed' {
+@test 'with TLS, certificates are verified and proxy headers are parsed' {
     SERVICE_PROTOCOL=https ENABLED_SERVICES=key,n-api,g-api,mysql,tls-proxy \
         play 'stack post-config'
     [ "$(value etc/blockattach.conf api public_endpoint)" = https://192.0.2.10/volume ]
     [ "$(value etc/blockattach.conf oslo_middleware enable_proxy_headers_parsing)" = True ]
     for place in 'etc/blockattach.conf nova' 'etc/blockattach.conf glance' 'nova.conf cinder'; do
-        # A file and a section of it.
+        # A file and one of its sections.
         read -r file section <<<"$place"
         [ "$(value "$file" "$section" cafile)" = "$SANDBOX/ca-bundle.pem" ]
     done
@@ -84,12 +84,12 @@ load playing
         "$SANDBOX/calls/stack post-config"
 }
 
-@test 'initiators log in over IPv6 where the services are on it' {
+@test 'targets use IPv6 if the services use IPv6' {
     SERVICE_IP_VERSION=6 play 'stack post-config'
     [ "$(value etc/blockattach.conf lvm-1 target_ip_address)" = 2001:db8::10 ]
 }
 
-@test 'Tempest is said what the service offers, and what the target does' {
+@test 'Tempest options match the features of the service and the target' {
     play 'stack test-config'
     [ "$(value tempest.conf service_available cinder)" = True ]
     [ "$(value tempest.conf volume catalog_type)" = block-storage ]
@@ -101,7 +101,7 @@ load playing
     [ "$(value tempest.conf volume-feature-enabled extend_attached_volume)" = False ]
 }
 
-@test 'the package lists have a name in each line' {
+@test 'package lists contain one name per line' {
     for list in "$BATS_TEST_DIRNAME"/../files/*/blockattach; do
         run grep -Evx '[a-z0-9-]+( # NOPRIME)?' "$list"
         [ "$status" -eq 1 ]

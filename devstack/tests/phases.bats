@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Each phase of the plugin, played with recorded functions of devstack: the calls in their order.
+# Tests of the order of calls in each phase of the plugin, with recorded functions of devstack.
 load playing
 
 LIO_END='sudo bin/python3 tools/remove_lio_exports.py --config-file etc/blockattach.conf
@@ -8,7 +8,7 @@ TGT_END='sudo bin/blockattach-manage --config-file etc/blockattach.conf target s
 blockattach-manage --config-file etc/blockattach.conf target stop --force'
 POOL='sudo lvcreate --yes --type thin-pool --extents 95%FREE --addtag blockattach'
 
-@test 'pre-install loads the modules of LIO, now and at each boot' {
+@test 'pre-install loads the LIO modules now and at each boot' {
     play 'stack pre-install'
     calls 'stack pre-install' <<END
 sudo modprobe target_core_mod
@@ -18,7 +18,7 @@ sudo tee /etc/modules-load.d/blockattach.conf
 END
 }
 
-@test 'pre-install has tgt installed, and ends the tgtd of the distribution' {
+@test 'pre-install installs tgt and stops the tgtd of the distribution' {
     BLOCKATTACH_TARGET=tgt play 'stack pre-install'
     calls 'stack pre-install' <<END
 install_package tgt
@@ -26,7 +26,7 @@ sudo systemctl disable --now tgt
 END
 }
 
-@test 'install takes the checkout with what the target and the database need' {
+@test 'install installs the checkout with the extras of target and database' {
     play 'stack install'
     calls 'stack install' <<END
 setup_develop . memcached,mysql,lio
@@ -37,7 +37,7 @@ setup_develop . memcached,mysql
 END
 }
 
-@test 'post-config makes accounts, configuration, tables and volume groups' {
+@test 'post-config creates accounts, configuration, tables and volume groups' {
     STACK_USER=stack play 'stack post-config'
     calls 'stack post-config' <<END
 create_service_user blockattach
@@ -65,7 +65,7 @@ set_lvm_filter
 END
 }
 
-@test 'extra starts the processes, waits until they can work, and makes the types' {
+@test 'extra starts the processes, waits until they are ready, and creates the types' {
     STACK_USER=stack play 'stack extra'
     calls 'stack extra' <<END
 run_process blockattach-api bin/uwsgi --procname-prefix blockattach-api --ini etc/blockattach-api-uwsgi.ini
@@ -81,28 +81,28 @@ python3 tools/volume_types.py --backend lvm-1
 END
 }
 
-@test 'extra runs the volume service as root where tgtd opens the volumes' {
+@test 'extra runs the volume service as root with tgt' {
     STACK_USER=stack BLOCKATTACH_TARGET=tgt play 'stack extra'
     grep -x 'run_process blockattach-volume .*conf  root' "$SANDBOX/calls/stack extra"
     [ "$(grep -c ' root$' "$SANDBOX/calls/stack extra")" -eq 1 ]
 }
 
-@test 'extra fails where a process does not get ready, or the API does not answer' {
+@test 'extra fails if a process is not ready or the API does not respond' {
     STAND_IN_NEVER_READY=1 run play 'stack extra'
     [ "$status" -ne 0 ]
     [[ $output == *'blockattach-api is not ready'* ]]
     STAND_IN_NO_ANSWER=1 run play 'stack extra'
     [ "$status" -ne 0 ]
-    [[ $output == *'blockattach-api does not answer at http://192.0.2.10/volume'* ]]
+    [[ $output == *'blockattach-api does not respond at http://192.0.2.10/volume'* ]]
 }
 
-@test 'test-config leaves Tempest alone that is not there' {
+@test 'test-config does nothing without Tempest' {
     ENABLED_SERVICES=key,mysql play 'stack test-config'
     calls 'stack test-config' </dev/null
     [ ! -e "$SANDBOX/tempest.conf" ]
 }
 
-@test 'unstack ends the processes in the other order, then what LIO offers' {
+@test 'unstack stops the processes in reverse order, then removes the LIO exports' {
     play 'stack post-config' unstack
     calls unstack <<END
 stop_process blockattach-control
@@ -113,7 +113,7 @@ $LIO_END
 END
 }
 
-@test 'unstack ends the tgtd of the volume service' {
+@test 'unstack stops the tgtd of the volume service' {
     BLOCKATTACH_TARGET=tgt play 'stack post-config' unstack
     calls unstack <<END
 stop_process blockattach-control
@@ -124,7 +124,7 @@ $TGT_END
 END
 }
 
-@test 'clean removes all that the phases have made' {
+@test 'clean removes everything that the phases created' {
     play_stack unstack clean
     calls clean <<END
 $LIO_END
@@ -142,13 +142,13 @@ END
     [ ! -e "$SANDBOX/etc" ]
 }
 
-@test 'all phases can be played again, and bring about the same' {
+@test 'repeated phases produce the same result' {
     play_stack
     cp -r "$SANDBOX/etc" "$SANDBOX/first"
     cp "$SANDBOX"/*.conf "$SANDBOX/data/blockattach/seal.key" "$SANDBOX/first"
     play_stack
     for phase in "${STACK[@]}"; do
-        # The volumes of the first time are gone with their database.
+        # The second run removes the volume group of the first run.
         diff <(cat "$SANDBOX/calls/$phase") \
             <(grep -v '^clean_lvm_volume_group ' "$SANDBOX/calls/$phase.2")
     done
@@ -160,7 +160,7 @@ END
     [ "$(wc -l <"$SANDBOX/apache/blockattach-api.conf")" -eq 1 ]
 }
 
-@test 'unstack and clean can be played again, and where nothing was made' {
+@test 'unstack and clean can be repeated, also if nothing was created' {
     play unstack clean unstack clean
     calls clean.2 <<END
 sudo vgs stack-volumes-lvm-1
@@ -175,7 +175,7 @@ END
     [ -s "$SANDBOX/etc/blockattach.conf" ]
 }
 
-@test 'a host with the volume service only makes neither accounts nor tables' {
+@test 'a host with only the volume service creates neither accounts nor tables' {
     export DISABLED_SERVICES=blockattach-api,blockattach-scheduler,blockattach-control
     export ENABLED_SERVICES=n-cpu STACK_USER=stack
     play 'stack post-config' 'stack extra' clean
@@ -189,22 +189,22 @@ END
     [ "$status" -ne 0 ]
 }
 
-@test 'nothing is done where none of the services is enabled' {
+@test 'nothing is done if none of the services is enabled' {
     services=blockattach-api,blockattach-scheduler,blockattach-volume,blockattach-control
     DISABLED_SERVICES=$services play_stack unstack clean
     [ -z "$(cat "$SANDBOX"/calls/*)" ]
 }
 
-@test 'a target that there is not is refused before anything is installed' {
+@test 'an unsupported target is rejected before packages are installed' {
     BLOCKATTACH_TARGET=iet run play 'stack pre-install'
     [ "$status" -ne 0 ]
-    [[ $output == *'BLOCKATTACH_TARGET=iet is neither lio nor tgt'* ]]
+    [[ $output == *'BLOCKATTACH_TARGET=iet is invalid. Use lio or tgt'* ]]
     BLOCKATTACH_TARGET=tgt STAND_IN_PLATFORM=fedora run play 'stack pre-install'
     [ "$status" -ne 0 ]
-    [[ $output == *'has no tgt; use lio'* ]]
+    [[ $output == *'BLOCKATTACH_TARGET=tgt is not supported on this platform'* ]]
 }
 
-@test 'the filter of lvm.conf is for Debian and Ubuntu only' {
+@test 'the LVM filter is set only on Debian and Ubuntu' {
     STAND_IN_PLATFORM=fedora play 'stack post-config' clean
     run grep lvm_filter "$SANDBOX"/calls/*
     [ "$status" -ne 0 ]

@@ -1,17 +1,17 @@
 #!/bin/bash
-# Play phases of the plugin as devstack does, in one shell that ends at the first error:
+# Run phases of the plugin as devstack does, in one shell that exits on the first error:
 #
 #     SANDBOX=FOLDER devstack/tests/play.bash 'stack pre-install' 'stack install' ...
 #
-# Each phase writes its calls to a file of its name in FOLDER/calls. A phase may be named twice: the
-# second time is NAME.2. What is enabled is in FOLDER/services. Variables of local.conf come from the
-# environment.
+# The calls of each phase are written to FOLDER/calls/PHASE, and to PHASE.2 if the phase is
+# repeated. The enabled services are written to FOLDER/services. Variables of local.conf are read
+# from the environment.
 set -o errexit
-: "${SANDBOX:?a folder to write to}"
+: "${SANDBOX:?set SANDBOX to a writable folder}"
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 plugin=${tests%/*}
 
-# What stackrc, local.conf and the libraries of devstack set.
+# Variables set by stackrc, local.conf and the libraries of devstack.
 export DATA_DIR=$SANDBOX/data
 export STACK_USER=${STACK_USER:-$(id -un)}
 export SERVICE_PROTOCOL=${SERVICE_PROTOCOL:-http} SERVICE_HOST=192.0.2.10
@@ -33,7 +33,7 @@ if [[ ,$ENABLED_SERVICES, == *,tls-proxy,* ]]; then
 fi
 export PATH=$SANDBOX/bin:$PATH
 
-# Programs that are installed on the way write their calls, too.
+# Create a stand-in for a program that a phase installs.
 make_program() {
     cat >"$SANDBOX/bin/$1"
     chmod +x "$SANDBOX/bin/$1"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the tests of the plugin have in common; they load this file.
+# Functions shared by the tests of the plugin, which load this file.
 
 STACK=('stack pre-install' 'stack install' 'stack post-config' 'stack extra' 'stack test-config')
 
@@ -9,22 +9,22 @@ setup() {
     unset "${!BLOCKATTACH_@}" ENABLED_SERVICES DISABLED_SERVICES
 }
 
-# play PHASE...: with the variables of the environment, as from local.conf.
+# play PHASE...: Run phases with the variables of the environment, as if set in local.conf.
 play() {
     SANDBOX=$SANDBOX bash "$BATS_TEST_DIRNAME/play.bash" "$@"
 }
 
-# play_stack [PHASE...]: all phases of stack.sh, and then these.
+# play_stack [PHASE...]: Run all phases of stack.sh, and then the given ones.
 play_stack() {
     play "${STACK[@]}" "$@"
 }
 
-# calls PHASE: compare the calls of a phase with standard input.
+# calls PHASE: Compare the calls of a phase with standard input.
 calls() {
     diff - "$SANDBOX/calls/$1"
 }
 
-# value FILE SECTION OPTION: as the last play has written it.
+# value FILE SECTION OPTION: Print the current value of an option.
 value() {
     awk -v section="[$2]" -v option="$3" '
         /^\[/ { inside = $0 == section }
@@ -32,7 +32,7 @@ value() {
     ' "$SANDBOX/$1"
 }
 
-# ready PROCESS: how it is waited for.
+# ready PROCESS: Print the call that waits until a process is ready.
 ready() {
     echo "test_with_retry sudo bin/blockattach-status health" \
         "--file data/blockattach/health/$1 $1 is not ready 60 1"

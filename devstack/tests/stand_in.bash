@@ -1,24 +1,24 @@
 # shellcheck shell=bash
-# The functions of devstack that the plugin calls, for a sandbox: each writes its call to RECORD, a
-# line with its name and arguments, and does what later calls depend on, and no more. One that is
-# called with fewer arguments than devstack's own needs fails, and so does one that is not here.
+# Stand-ins for the functions of devstack that the plugin calls. Each appends its name and arguments
+# to RECORD as one line, and has only the effects that later calls depend on. A call fails if it has
+# fewer arguments than the function of devstack requires, or if no stand-in exists.
 #
-# SANDBOX is the only folder in which anything is written: paths below it are shown without it.
+# Files are written only in the folder SANDBOX. In RECORD, paths are relative to this folder.
 
 # record WORD...
 record() {
     local line="${*//"$SANDBOX/"/}"
     line=${line//"$BLOCKATTACH_DIR/"/}
-    # What is left of it is the checkout itself.
+    # What remains is the path of the checkout itself.
     printf "%s\n" "${line//"$BLOCKATTACH_DIR"/.}" >>"$RECORD"
 }
 
-# called NUMBER NAME ARGUMENT...: record a call that needs so many arguments.
+# called NUMBER NAME ARGUMENT...: Record a call that requires at least NUMBER arguments.
 called() {
     local needed=$1
     shift
     if [ $# -le "$needed" ]; then
-        die 0 "$1 needs $needed arguments"
+        die 0 "$1 requires $needed arguments"
     fi
     record "$@"
 }
@@ -48,7 +48,8 @@ disable_service() {
     ENABLED_SERVICES=${services%,}
 }
 
-# Any of them. devstack asks a function is_NAME_enabled, too, and knows some families of names.
+# Return success if any of the services is enabled. Like devstack, call is_NAME_enabled if it
+# exists, and support some families of names.
 is_service_enabled() {
     local name
     for name in "$@"; do
@@ -70,10 +71,10 @@ install_package() { called 1 install_package "$@"; }
 setup_develop() { called 1 setup_develop "$@"; }
 init_os_brick() { record init_os_brick; }
 
-# Not enabled: nothing is started, as in devstack.
+# As in devstack, do nothing if the service is not enabled.
 run_process() {
     if is_service_enabled "$1"; then
-        [[ $2 == /* ]] || die 0 "run_process wants a path: $2"
+        [[ $2 == /* ]] || die 0 "run_process requires an absolute path: $2"
         called 2 run_process "$@"
     fi
 }
@@ -92,10 +93,10 @@ wait_for_service() {
 
 # ---- Configuration ------------------------------------------------------------------------------
 
-# iniset FILE SECTION OPTION VALUE, where the value may be empty. Known are the sections of files
-# that are written from nothing; a new option is the last of its section.
+# iniset FILE SECTION OPTION VALUE: Set an option, whose value may be empty. New options are
+# appended to their section, and new sections to the file.
 iniset() {
-    [ $# -ge 3 ] || die 0 "iniset needs a file, a section and an option: $*"
+    [ $# -ge 3 ] || die 0 "iniset requires a file, a section and an option: $*"
     [[ $1 == "$SANDBOX"/* ]] || die 0 "iniset outside of the sandbox: $1"
     [[ -e $1 ]] || : >"$1"
     STAND_IN_LINE="$3 = ${4:-}" awk -v section="[$2]" -v option="$3" '
@@ -137,7 +138,7 @@ iniset_rpc_backend() {
     iniset "$2" "${3:-DEFAULT}" transport_url 'rabbit://stackrabbit:secret@192.0.2.10:5672/'
 }
 
-# write_uwsgi_config FILE APPLICATION URL ADDRESS NAME; without an address Apache stands before it.
+# write_uwsgi_config FILE APPLICATION URL ADDRESS NAME: Without an address, Apache is the proxy.
 write_uwsgi_config() {
     called 4 write_uwsgi_config "$@"
     rm -f "$1"
@@ -155,20 +156,20 @@ apache_site_config_for() { echo "$SANDBOX/apache/$1.conf"; }
 database_connection_url() { echo "$STAND_IN_DATABASE_URL"; }
 recreate_database() { called 1 recreate_database "$@"; }
 
-# ---- Keystone: what is made twice is there once -------------------------------------------------
+# ---- Keystone: repeated calls create nothing ----------------------------------------------------
 
 create_service_user() { called 1 create_service_user "$@"; }
 get_or_create_service() { called 3 get_or_create_service "$@"; }
 get_or_create_endpoint() { called 3 get_or_create_endpoint "$@"; }
 
-# ---- LVM: one file for each group, with the names of its volumes --------------------------------
+# ---- LVM: one file for each volume group, with the names of its volumes -------------------------
 
 init_lvm_volume_group() {
     called 2 init_lvm_volume_group "$@"
     : >"$SANDBOX/groups/$1"
 }
 
-# devstack's own fails for a group that is not there.
+# The function of devstack fails if the group does not exist.
 clean_lvm_volume_group() {
     called 1 clean_lvm_volume_group "$@"
     rm "$SANDBOX/groups/$1"
@@ -180,7 +181,7 @@ clean_lvm_filter() { record clean_lvm_filter; }
 # vgs GROUP
 stand_in_vgs() { [[ -e $SANDBOX/groups/$1 ]]; }
 
-# lvcreate ... --name NAME GROUP: LVM makes no volume twice, and none in a group that is not there.
+# lvcreate ... --name NAME GROUP: Like LVM, fail if the volume exists or the group does not.
 stand_in_lvcreate() {
     local group=$SANDBOX/groups/${!#}
     [[ -e $group ]] || return 5
@@ -192,7 +193,7 @@ stand_in_lvcreate() {
 
 # ---- Root ---------------------------------------------------------------------------------------
 
-# What changes files is done where all of them are in the sandbox; the owner stays who it is.
+# Execute commands that change files if all files are in the sandbox. Do not change owners.
 sudo() {
     local word
     local -a words=()

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The API under granian, with BLOCKATTACH_CONFIG_FILES in its environment. A reverse proxy or load
-# balancer ends TLS and speaks HTTP to it.
+# Run the API under granian. Set BLOCKATTACH_CONFIG_FILES in the environment. Terminate TLS at a
+# reverse proxy or load balancer in front of it.
 #
-# Most threads wait: for a slot, or for a backend; [api] threads says how many requests are
-# worked on at the same time. Those for which there is no thread wait within granian.
+# Most threads wait for a slot or for a backend. [api] threads limits how many requests are
+# processed concurrently. If no thread is free, requests wait in granian.
 #
-# The code is loaded once, before granian forks: the processes share its memory. What it opens, each
-# process opens for itself: connections are never shared.
+# The code is loaded once before granian forks, so the processes share its memory. Each process
+# opens its own connections. Connections are never shared.
 set -eu
 exec python3 -c '
 from blockattach import wsgi

@@ -146,8 +146,8 @@ class Cloud:
         with self.engine.connect() as connection, rabbit.connect(self._broker.url) as broker:
             broker.connect()
             return {'database': str(connection.execute(sa.text('SELECT VERSION()')).scalar_one()),
-                    'driver of the database': _DRIVERS.get(driver, driver),
-                    'bus': f'RabbitMQ {broker.connection.server_properties["version"]}'}
+                    'database driver': _DRIVERS.get(driver, driver),
+                    'message broker': f'RabbitMQ {broker.connection.server_properties["version"]}'}
 
     @property
     def backing(self) -> processes.Processes:

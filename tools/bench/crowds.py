@@ -94,7 +94,7 @@ def measure_size(session: sessions.Session) -> None:
             seed.fill(cloud.engine, target, [
                 seed.Group(scenarios.list_project(size), size, 2, 1)])
             session.say(f'{size:,} volumes, {size // 2:,} attachments and as many deleted rows '
-                        f'are there after {session.clock.monotonic() - begin:.0f} s')
+                        f'created in {session.clock.monotonic() - begin:.0f} s')
             found.append((size, target))
         for _ in range(session.plan.rounds):
             for scenario in _OF_SIZE:

@@ -37,25 +37,27 @@ class Curve(NamedTuple):
 
 
 CURVES = (
-    Curve('attachments_per_volume', 'One more attachment, and a look at the volume', 'attachments',
-          'attachments that the volume has already', 'median, ms', (
+    Curve('attachments_per_volume', 'Operations on a volume with existing attachments',
+          'attachments', 'existing attachments of the volume', 'median latency (ms)', (
               Line('create with connector', 'crowd attach-cycle', 'create'),
               Line('reserve', 'crowd reserve-cycle', 'reserve'),
               Line('update', 'crowd reserve-cycle', 'update'),
               Line('complete', 'crowd attach-cycle', 'complete'),
               Line('delete', 'crowd attach-cycle', 'delete'),
               Line('show volume', 'crowd show-volume', 'show volume'))),
-    Curve('number_of_volumes', 'Volumes in the database (half as many attachments, and as many '
-          'deleted rows)', 'volumes', 'volumes', 'median, ms', (
-              Line('detail list of 1,000 volumes', 'size list-detail'),
-              Line('detail list of 1,000 attachments', 'size list-attachments'),
+    Curve('number_of_volumes', 'Size of the database (half as many attachments, and as many '
+          'deleted rows)', 'volumes', 'volumes', 'median latency (ms)', (
+              Line('list of 1,000 volumes in detail', 'size list-detail'),
+              Line('list of 1,000 attachments in detail', 'size list-attachments'),
               Line('attach cycle', 'size attach-cycle'),
               Line('show volume', 'size show-volume'),
               Line('show attachment', 'size show-attachment'))),
-    Curve('concurrency', 'Clients at once', 'clients', 'clients', 'median, ms', (
+    Curve('concurrency', 'Latency by number of clients', 'clients', 'concurrent clients',
+          'median latency (ms)', (
         Line('attach cycle', 'attach-cycle'), Line('reserve cycle', 'reserve-cycle'),
         Line('show volume', 'show-volume'), Line('show attachment', 'show-attachment'))),
-    Curve('throughput', 'Operations in a second', 'clients', 'clients', 'per second', (
+    Curve('throughput', 'Throughput by number of clients', 'clients', 'concurrent clients',
+          'operations per second', (
         Line('attach cycle', 'attach-cycle', figure=results.THROUGHPUT),
         Line('reserve cycle', 'reserve-cycle', figure=results.THROUGHPUT),
         Line('show volume', 'show-volume', figure=results.THROUGHPUT),

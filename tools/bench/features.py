@@ -11,7 +11,7 @@ from bench import scenarios
 from bench import session as sessions
 from blockattach.tests.fixtures import servers
 
-AS_IT_IS = 'as it is'
+AS_IT_IS = 'baseline'
 PLAYED = ('attach-cycle', 'show-volume')
 CLIENTS = 8
 _NOTIFIED = 'notified'
@@ -25,16 +25,16 @@ def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
         'classic queues': {'oslo_messaging_rabbit': {'rabbit_quorum_queue': 'false',
                                                      'rabbit_transient_quorum_queue': 'false'}},
         'calls over HTTP': {'rpc': {'calls': 'http'}},
-        'without a broker': {'DEFAULT': {'transport_url': 'http://'}},
+        'no broker': {'DEFAULT': {'transport_url': 'http://'}},
         'notifications': {'oslo_messaging_notifications': {
             'driver': 'messagingv2', 'topics': f'{clouds.PREFIX}-{_NOTIFIED}'}},
         'metrics': {'metrics': {'port': str(servers.free_port())}},
-        'traces of each tenth request': {'tracing': {'endpoint': collector,
-                                                     'sample_ratio': '0.1'}},
-        'traces of each request': {'tracing': {'endpoint': collector}},
+        'tracing of 10 % of requests': {'tracing': {'endpoint': collector,
+                                                    'sample_ratio': '0.1'}},
+        'tracing of all requests': {'tracing': {'endpoint': collector}},
         'no history': {'database': {'attachment_history_days': '0'}},
         'debug = true': {'DEFAULT': {'debug': 'true'}},
-        'a cluster of one': {'service': {'cluster': _CLUSTER}},
+        'cluster with one member': {'service': {'cluster': _CLUSTER}},
     }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench import cloud
 from bench import results
 
-HEADINGS = ('goal', 'clients', 'wanted', 'measured', 'of single rounds', 'the other', 'verdict')
+HEADINGS = ('goal', 'clients', 'required', 'measured', 'range of rounds', 'reference', 'result')
 ROUNDS = 3
 CALLS = 'calls'
 """The fact that says the way of calls."""
@@ -101,41 +101,45 @@ RATIOS = (
 
 _STEPS = 'create', 'update', 'complete'
 _OF_SIZE = 'list', 'show', 'attach'
-_SIZES = '{0} with {{1:,}} volumes, of that with {{0:,}}, by {1}'
+_SIZES = '{0} with {{1:,}} volumes, relative to {{0:,}}, with {1}'
 
 FIGURES = (
-    Figure('idle memory of all processes, of that of the peer', 'idle_pss_ratio', _LESS, 0.55,
+    Figure('idle memory of all processes, relative to the peer', 'idle_pss_ratio', _LESS, 0.55,
            'x'),
     Figure('memory of blockattach-all', 'all_in_one_pss_mib', _LESS, 150, ' MiB'),
-    Figure('memory of the API after {1:,} requests, of that after {0:,}', 'lasting_memory', _LESS,
+    Figure('memory of the API after {1:,} requests, relative to {0:,}', 'lasting_memory', _LESS,
            1.1, 'x', 'lasting_requests'),
-    Figure('readiness of the slowest process', 'slowest_ready_seconds', _LESS, 2, ' s'),
-    *(Figure(f'{step} with {{1:,}} attachments, of that with {{0:,}}', f'crowd_{step}', _LESS,
+    Figure('time to ready of the slowest process', 'slowest_ready_seconds', _LESS, 2, ' s'),
+    *(Figure(f'{step} with {{1:,}} attachments, relative to {{0:,}}', f'crowd_{step}', _LESS,
              1.1, 'x', 'crowd_counts', ('crowd attach', 'crowd reserve')) for step in _STEPS),
-    Figure('hosts refused of {1:,} that join', 'crowd_refused', _LESS, 0, '', 'crowd_counts'),
+    Figure('rejected hosts of {1:,} that attach one volume', 'crowd_refused', _LESS, 0, '',
+           'crowd_counts'),
     *(Figure(_SIZES.format(name, 'the default buffer pool'), f'size_{name}', _LESS, 1.2, 'x',
              'sizes', 'size', f'pool_size_{name}') for name in _OF_SIZE),
     *(Figure(_SIZES.format(name, 'a buffer pool of {2:,} MiB'), f'pool_size_{name}', _LESS, 1.2,
              'x', 'pool_sizes', 'size') for name in _OF_SIZE),
-    Figure('throughput under twice the load, of the peak', 'overload_throughput', _MORE, 0.9,
-           'x', of='overload'),
-    Figure('attachments in no final state after that', 'overload_unsettled', _LESS, 0, ''),
-    Figure('p99 of others beside a backend that takes 30 s, of that without', 'slow_backend_p99',
-           _LESS, 1.25, 'x', of=('alone ', 'beside ')),
-    *(Figure(f'p99 of {name} beside a running copy{limit}, of that without',
+    Figure('throughput at twice the peak load, relative to the peak', 'overload_throughput',
+           _MORE, 0.9, 'x', of='overload'),
+    Figure('attachments in a transient state after overload', 'overload_unsettled', _LESS, 0, ''),
+    Figure('p99 with a backend that takes 30 s, relative to the p99 without', 'slow_backend_p99',
+           _LESS, 1.25, 'x', of=('baseline ', 'slow-backend ')),
+    *(Figure(f'p99 of {name} during a copy{limit}, relative to the p99 without',
              f'copies_{name}{fact}_p99', _LESS, 1.5, 'x')
-      for limit, fact in (('', ''), (' of 50 MB/s', '_limited'))
+      for limit, fact in (('', ''), (' limited to 50 MB/s', '_limited'))
       for name in ('attach', 'detach')),
-    *(Figure(f'CPU to {name}, of that to create a volume', fact, _LESS, 1.5, 'x', of='store')
+    *(Figure(f'CPU to {name}, relative to creating a volume', fact, _LESS, 1.5, 'x', of='store')
       for name, fact in (
           ('clone a volume', 'store_clone'), ('extend a volume', 'store_extend'),
           ('create a snapshot', 'store_create_snapshot'),
           ('delete a snapshot', 'store_delete_snapshot'), ('delete a volume', 'store_delete'))),
-    Figure('hosts refused of those that join at the same moment', 'rush_refused', _LESS, 0, ''),
-    *(Figure(f'time of ten servers of one request that share a volume, of that of one, {place}',
+    Figure('rejected hosts of those that attach one volume at the same time', 'rush_refused',
+           _LESS, 0, ''),
+    *(Figure(f'time of ten servers of one request that share a volume, relative to one, {label}',
              fact, _LESS, 3, 'x', of=f'builds {place}')
-      for place, fact in (('all-in-one', 'builds_all_in_one'), ('services', 'builds_services'),
-                          ('services by bus', 'builds_services_by_bus'))),
+      for place, label, fact in (
+          ('all-in-one', 'all-in-one', 'builds_all_in_one'),
+          ('services', 'services over HTTP', 'builds_services'),
+          ('services by bus', 'services over bus', 'builds_services_by_bus'))),
 )
 """Of the service alone."""
 
@@ -155,7 +159,7 @@ def verdicts(measured: results.Results) -> Iterator[Verdict]:
             found = measured.compared(case, goal.figure, goal.to)
             if found is not None:
                 yield Verdict(
-                    f'{case}: {_NAMES[goal.figure]} to the {goal.to}', str(case.clients),
+                    f'{case}: {_NAMES[goal.figure]} relative to the {goal.to}', str(case.clients),
                     f'{goal.relation.value} {wanted:g}x', results.times(found.ratio),
                     found.spread, f'{found.other:.4g} {_UNITS[goal.figure]}',
                     _judged(found, goal.relation, wanted))

@@ -12,7 +12,7 @@ from bench import scenarios
 from bench import session as sessions
 from bench import target as targets
 
-ALONE, BESIDE, RUSH = 'alone', 'beside', 'rush'
+ALONE, BESIDE, RUSH = 'baseline', 'slow-backend', 'rush'
 _QUICK, _SLOW = 'quick', 'slow'
 _CLIENTS = 4
 _WAITING = 64

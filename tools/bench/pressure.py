@@ -41,7 +41,7 @@ def measure_overload(session: sessions.Session) -> None:
                          'done_per_second': row['per_second'], **row['facts']}
     facts['overload_throughput'] = round(row['per_second'] / peak['per_second'], 3)
     facts['overload_unsettled'] = unsettled
-    session.say(f'overload: {row["facts"]}, {unsettled} attachments in no final state')
+    session.say(f'overload: {row["facts"]}, {unsettled} attachments in a transient state')
 
 
 def _unsettled(session: sessions.Session, cloud: clouds.Cloud) -> int:

@@ -12,11 +12,11 @@ from bench import measure
 
 _ID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 OWN, PEER, FLOOR = 'blockattach', 'peer', 'floor'
-HEADINGS = ('target', 'scenario', 'clients', 'operations', 'per second', 'p50 ms', 'p95 ms',
+HEADINGS = ('target', 'scenario', 'clients', 'operations', 'ops/s', 'p50 ms', 'p95 ms',
             'p99 ms', 'CPU ms', 'db+bus ms', 'peak MiB', 'noise', 'errors')
 _WIDTHS = (12, 17, 8, 11, 11, 9, 9, 9, 9, 10, 9, 7, 7)
-COMPARED = ('scenario', 'clients', 'throughput', 'p50', 'p99', 'CPU', 'of the floor',
-            'throughput of rounds', 'CPU of rounds', 'peer per second', 'peer CPU ms')
+COMPARED = ('scenario', 'clients', 'throughput', 'p50', 'p99', 'CPU', 'CPU relative to floor',
+            'throughput range', 'CPU range', 'peer operations/s', 'peer CPU (ms)')
 ROUND = 'round'
 """The key of a row that was measured in turn with those that it is compared with."""
 
@@ -97,7 +97,7 @@ class Case:
         return cls(row['scenario'], row['clients'], row.get('volumes', 0))
 
     def __str__(self) -> str:
-        return self.scenario + (f' of {self.volumes:,}' if self.volumes else '')
+        return self.scenario + (f', {self.volumes:,} volumes' if self.volumes else '')
 
 
 class Results:

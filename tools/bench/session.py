@@ -157,8 +157,7 @@ class Session:
         finally:
             made.clean()
             if made.given_up:
-                self.say(f'peer: {made.given_up} volumes that it could not make were asked for '
-                         'again')
+                self.say(f'peer: creation of {made.given_up} volumes failed and was repeated')
 
     def supply(self, target: targets.Target) -> None:
         """Make all volumes that the scenarios will need, before anything is measured."""
@@ -181,13 +180,13 @@ class Session:
             done = subprocess.run(command, shell=True, capture_output=True, text=True,
                                   check=False)
             if done.returncode:
-                self.say(f'Cannot fill the peer: {done.stderr.strip()[-300:]}')
+                self.say(f'Failed to fill the peer: {done.stderr.strip()[-300:]}')
         elif volumes <= filling.MOST:
-            self.say(f'peer: {volumes:,} volumes to be listed are made')
+            self.say(f'peer: creating {volumes:,} volumes for listings')
             try:
                 filling.fill(peer, project, volumes)
             except client.Unexpected as exc:
-                self.say(f'Cannot fill the peer: {exc}')
+                self.say(f'Failed to fill the peer: {exc}')
 
     def play(self, target: targets.Target, scenario: str,
              load: scenarios.Load, **facts: Any) -> measure.Row | None:
@@ -204,7 +203,7 @@ class Session:
         row = scenarios.SCENARIOS[scenario](
             scenarios.Stage(target, self.clock, beside), scenario, load)
         if row is None:
-            self.say(f'{target.name}: no project of {load.volumes:,} volumes to list')
+            self.say(f'{target.name}: no project with {load.volumes:,} volumes to list, skipping')
             return None
         return self.keep({**row, **facts})
 

@@ -23,9 +23,9 @@ SCENARIOS = {'attach-cycle', 'reserve-cycle', 'storm', 'race', 'create-available
 WITH_A_FLOOR = {'attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment'}
 ON_BOTH = ('attach-cycle', 'reserve-cycle', 'show-volume')
 DRIVERS = ('mysqlclient', 'PyMySQL')
-FEATURES = {'as it is', 'classic queues', 'calls over HTTP', 'without a broker', 'notifications',
-            'metrics', 'traces of each tenth request', 'traces of each request', 'debug = true',
-            'a cluster of one', 'no history'}
+FEATURES = {'baseline', 'classic queues', 'calls over HTTP', 'no broker', 'notifications',
+            'metrics', 'tracing of 10 % of requests', 'tracing of all requests', 'debug = true',
+            'cluster with one member', 'no history'}
 COPIES = ('none', 'clone', 'migration', 'limited clone', 'limited migration')
 OPERATIONS = ('create', 'clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
 TINY = ('--seconds', '0.2', '--rounds', '1', '--concurrency', '2')
@@ -70,16 +70,16 @@ class VerdictsTest(unittest.TestCase):
     def test_medians_and_what_single_rounds_were(self):
         said = self.judged(self.rounds(), calls='http')
         self.assertEqual(['8', '>= 10x', '12.0x', '10.0x..30.0x', '10 per s', 'met'],
-                         said['attach-cycle: throughput to the peer'])
+                         said['attach-cycle: throughput relative to the peer'])
         self.assertEqual(['8', '<= 0.1x', '0.20x', '0.150x..0.50x', '20 ms', 'not met'],
-                         said['attach-cycle: CPU to the peer'])
+                         said['attach-cycle: CPU relative to the peer'])
         self.assertEqual(['8', '<= 2.2x', '2.0x', '1.50x..5.0x', '2 ms', 'met'],
-                         said['attach-cycle: CPU to the floor'])
+                         said['attach-cycle: CPU relative to the floor'])
 
     def test_calls_through_the_broker_may_cost_more(self):
         said = self.judged(self.rounds(), calls='transport_url')
         self.assertEqual(['8', '<= 0.2x', '0.20x', '0.150x..0.50x', '20 ms', 'met'],
-                         said['attach-cycle: CPU to the peer'])
+                         said['attach-cycle: CPU relative to the peer'])
 
     def test_a_round_beside_others_is_void(self):
         said = self.judged(self.rounds(noise=0.11))
@@ -92,7 +92,7 @@ class VerdictsTest(unittest.TestCase):
     def test_another_buffer_pool(self):
         sizes = [10_000, 1_000_000, 2048]
         said = self.judged([], sizes=sizes, pool_sizes=sizes, pool_size_show=1.1)
-        name = 'show with 1,000,000 volumes, of that with 10,000, by '
+        name = 'show with 1,000,000 volumes, relative to 10,000, with '
         self.assertEqual('met', said[f'{name}a buffer pool of 2,048 MiB'][-1])
         self.assertEqual('not measured', said[f'{name}the default buffer pool'][-1])
 
@@ -124,14 +124,14 @@ class BenchmarkTest(base.StackTestCase):
             self.assertTrue(base.wait_for(lambda: {f'seed-{number}' for number in range(20)} == {
                 one['name'] for one in api.list('volumes', '/volumes/detail?all_tenants=1')}))
         self.assertRegex(said, r'(?m)^show-attachment +2 +[0-9.]+x +[0-9.]+x')
-        self.assertIn('show-attachment: throughput to the peer', said)
+        self.assertIn('show-attachment: throughput relative to the peer', said)
         own = [row for row in stored['rows'] if row['target'] == 'blockattach']
         self.assertEqual(SCENARIOS, {row['scenario'] for row in own})
         self.assertEqual(WITH_A_FLOOR, {row['scenario'] for row in stored['rows']
                                         if row['target'] == 'floor'})
         self.assertEqual(SCENARIOS, {row['scenario'] for row in stored['rows']
                                      if row['target'] == 'peer'})
-        self.assertIn(stored['facts']['versions']['driver of the database'], DRIVERS)
+        self.assertIn(stored['facts']['versions']['database driver'], DRIVERS)
         for row in stored['rows']:
             with self.subTest(scenario=row['scenario'], target=row['target']):
                 self.assertIn(row['scenario'], said)
@@ -166,20 +166,20 @@ class BenchmarkTest(base.StackTestCase):
         self.assertEqual({10, 30}, {row['volumes'] for row in rows if 'volumes' in row})
         self.assertEqual(0, facts['crowd_refused'])
         self.assertGreater(facts['innodb_buffer_pool_mib'], 0)
-        self.assertRegex(said, 'attach with 30 volumes, of that with 10, by (the default|a) '
+        self.assertRegex(said, 'attach with 30 volumes, relative to 10, with (the default|a) '
                                'buffer pool')
         self.assertEqual(0, facts['overload_unsettled'])
         self.assertEqual(0, facts['overload']['stuck'])
 
     def test_a_slow_backend_and_a_rush(self):
         stored, said = self.measured('slow', 'rush', '--hosts', '20')
-        self.assertEqual({f'{when} {scenario}' for when in ('alone', 'beside')
+        self.assertEqual({f'{when} {scenario}' for when in ('baseline', 'slow-backend')
                           for scenario in ('attach-cycle', 'show-volume')} | {'rush'},
                          {row['scenario'] for row in stored['rows']})
         self.assertEqual(0, stored['facts']['rush_refused'])
         self.assertEqual(20, stored['facts']['rush']['joined'])
         self.assertGreater(stored['facts']['slow_backend_p99'], 0)
-        self.assertIn('p99 of others beside a backend', said)
+        self.assertIn('p99 with a backend that takes 30 s', said)
 
     def test_copies_beside_attachments_and_a_store_of_files(self):
         stored, said = self.measured('copies', 'store', '--copied-mib', '16', '--stored', '3')
@@ -191,7 +191,7 @@ class BenchmarkTest(base.StackTestCase):
                                   if name.startswith('store ')})
         self.assertEqual({name for name in rows if name.startswith('copies ')},
                          {name for name, row in rows.items() if 'copied_mib' in row})
-        self.assertIn('p99 of attach beside a running copy', said)
+        self.assertIn('p99 of attach during a copy', said)
         self.assertIn('CPU to clone a volume', said)
         self.assertIn(stored['facts']['store_shares_extents'], (True, False))
         self.check_table('copies', *COPIES)
@@ -202,7 +202,7 @@ class BenchmarkTest(base.StackTestCase):
         facts = stored['facts']
         self.assertEqual([60, 600], facts['lasting_requests'])
         self.assertEqual(11, len(facts['lasting_pss_mib']))
-        self.assertIn('memory of the API after 600 requests, of that after 60', said)
+        self.assertIn('memory of the API after 600 requests, relative to 60', said)
         self.check_table('lasting', '0', '60', '600')
 
     def test_both_databases(self):

@@ -1,6 +1,6 @@
-"""The account of blockattach in Keystone, and its entry in the catalog.
+"""Registers the service account and the catalog entry of blockattach in Keystone.
 
-What is there already stays, but for an address that has changed.
+Existing entries are kept, except for endpoints whose URL has changed.
 """
 import os
 import pathlib
@@ -16,11 +16,11 @@ SECRETS = pathlib.Path('/run/secrets')
 
 
 def register(identity: Any, password: str, url: str) -> None:
-    """Make what is missing.
+    """Create the missing entries and update changed endpoints.
 
-    :param identity: Keystone, as its administrator sees it
-    :param password: of the account
-    :param url: of the API, as clients reach it
+    :param identity: identity proxy of openstacksdk, as an administrator
+    :param password: password of the service account
+    :param url: public URL of the API
     """
     project = identity.find_project(PROJECT, domain_id=DOMAIN) or identity.create_project(
         name=PROJECT, domain_id=DOMAIN)
@@ -41,7 +41,7 @@ def register(identity: Any, password: str, url: str) -> None:
 
 
 def main() -> None:
-    """As the administrator, over the internal address."""
+    """Register blockattach as the administrator, over the internal endpoint."""
     passwords = [(SECRETS / f'keystone-{who}-password').read_text('utf-8').strip()
                  for who in ('admin', NAME)]
     cloud = connection.Connection(

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What Keystone needs before its first start: tables, keys, an administrator, and itself in the
-# catalog. What is there already stays, but for the administrator's password and the addresses.
+# Prepare the first start of Keystone: create its tables, keys, administrator and catalog entry.
+# Existing data is kept, except for the administrator's password and the endpoint URLs.
 set -eu
 manage() {
     keystone-manage --config-file /etc/keystone/keystone.conf \
@@ -12,7 +12,7 @@ manage db_sync
 for keys in fernet_setup credential_setup; do
     manage "$keys" --keystone-user "$(id -un)" --keystone-group "$(id -gn)"
 done
-# Of this process only: what compose sets is shown to every user who may inspect the container.
+# Set here, because every user who may inspect the container can read variables set by compose.
 OS_BOOTSTRAP_PASSWORD=$(cat /run/secrets/keystone-admin-password)
 export OS_BOOTSTRAP_PASSWORD
 manage bootstrap --bootstrap-region-id RegionOne \
