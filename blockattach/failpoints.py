@@ -87,7 +87,7 @@ def configure(texts: Iterable[str]) -> None:
             arm(name, action if not times else _first(int(times), action))
         except (KeyError, ValueError):
             raise errors.ConfigurationError(
-                reason=f'cannot arm a failpoint by {text!r}: say NAME=ACTION, where the action '
+                reason=f'cannot arm a failpoint by {text!r}: use NAME=ACTION, where the action '
                        f'is raise, kill, drop, duplicate or delay:SECONDS, and *TIMES may '
                        f'follow') from None
 

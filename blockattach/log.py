@@ -332,7 +332,7 @@ class LogFile(handlers.WatchedFileHandler):
         if self.wrong is not None and self.wrong != before:
             logging.FileHandler.emit(self, logging.makeLogRecord({
                 'name': __name__, 'levelno': logging.ERROR, 'levelname': 'ERROR',
-                'msg': 'Failed to reopen the log file, keeping the former one%s',
+                'msg': 'Failed to reopen the log file, keeping the previous one%s',
                 'args': (Fields({'reason': self.wrong}),)}))
 
     def _reopen(self) -> None:

@@ -1,15 +1,20 @@
 """The group of tempest.conf that says on what the cases run."""
 from oslo_config import cfg
 
-GROUP = cfg.OptGroup('blockattach', title='Cases of volume attachments')
+GROUP = cfg.OptGroup('blockattach', title='Tests of volume attachments')
 OPTIONS = (
-    cfg.StrOpt('plain_type', help='Volume type of plain volumes; none: the default one.'),
+    cfg.StrOpt('plain_type',
+               help='Volume type of volumes without multiattach. If unset, the default volume '
+                    'type is used.'),
     cfg.StrOpt('multiattach_type',
-               help='Volume type of volumes for many hosts; none: '
-                    '[volume] volume_type_multiattach, else the administrator makes one.'),
+               help='Volume type of multiattach volumes. If unset, [volume] '
+                    'volume_type_multiattach is used. If that is unset too, the administrator '
+                    'creates a volume type.'),
     cfg.StrOpt('service_role', default='service',
-               help='Role of the user whose token is sent as a service token; the deployment '
-                    'must have it, and take it for one. Empty: there is no such user.'),
+               help='Role of the user whose token is sent as a service token. The role must '
+                    'exist and must be accepted as a service role by the deployment. If empty, '
+                    'test cases that require a service token are skipped.'),
     cfg.BoolOpt('differences', default=False,
-                help='Try what only blockattach promises, wherever it is.'),
+                help='Run the test cases that only blockattach guarantees, against any '
+                     'service.'),
 )

@@ -21,9 +21,9 @@ more often.
 AWAY = (0, 502, 503, 504)
 """Of no answer, and of what stands before a service that is being restarted."""
 NOTES: Mapping[str, str] = {
-    'missed': 'Some changes are no longer kept and were missed. List the attachments with '
-              '"openstack volume attachment detail list".',
-    'slow': 'The service closed the stream because too much of it was unread. Reconnecting.',
+    'missed': 'Some changes were missed, because the service no longer keeps them. List the '
+              'attachments with "openstack volume attachment detail list".',
+    'slow': 'The service closed the stream because too many events were unread. Reconnecting.',
     'cut': 'The connection was lost. Reconnecting.',
 }
 """Messages on standard error, besides the changes."""

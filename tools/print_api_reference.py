@@ -56,7 +56,7 @@ _NAMED = {
     'os-availability-zone': Group('Availability zones', 'List the availability zones of volumes.'),
     'workers': Group('Workers', 'List services with unfinished work. See :doc:`/admin/services`.'),
     'extensions': Group('Extensions', 'List the extensions that the API supports.'),
-    _NOT_OFFERED: Group('Features that are not offered', 'Lists of these resources are empty, and '
+    _NOT_OFFERED: Group('Unsupported features', 'Lists of these resources are empty, and '
                         'other requests are rejected. See :doc:`/user/not_offered`.'),
     'versions': Group('API versions', 'Discover API versions. See :doc:`/user/versions` for the '
                       'microversions.'),

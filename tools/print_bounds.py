@@ -26,7 +26,7 @@ NOT_OFFERED = ('*/backups*', '*/groups*', '*/group_snapshots*', '*/group_types*'
 # Requests whose first microversion differs.
 FIRST_VERSIONS = {
     'GET /types/default': 'Cinder treats "default" as the ID of a volume type',
-    'POST /groups/action': 'groups are not offered, and one operation covers all actions',
+    'POST /groups/action': 'groups are not supported, and one operation covers all actions',
     'PUT /os-services/failover': 'only in earlier Cinder releases, rejected like failover_host',
 }
 

@@ -30,7 +30,8 @@ REASONS = {
     415: 'The request body is not JSON.',
     500: 'The backend rejected the operation, or the service failed.',
     502: 'The service that must handle the request sends no heartbeats.',
-    503: 'A service that the request requires does not respond. Nothing was changed.',
+    503: 'The service is overloaded, or a service that the request requires does not respond. '
+         'Retry the request later.',
     504: 'The outcome of the request is unknown. Repeating the request is safe.',
 }
 

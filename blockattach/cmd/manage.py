@@ -75,22 +75,24 @@ NOUNS = {
                 Argument('--volume-id', 'Report only violations of this volume.'),
                 Argument('--format', 'Output format. Default: text.', _FORMAT))),
         'derive': Command(
-            'Recompute the status of a volume from its attachments, or the allocated capacity of '
-            'all pools from their volumes.', 'manage_attachments.derive', (
-                Argument('volume_id', 'ID of the volume whose status is recomputed.',
+            'Recompute the status of a volume and the other values that are derived from its '
+            'attachments, or the allocated capacity of all pools.', 'manage_attachments.derive', (
+                Argument('volume_id', 'ID of the volume whose values are recomputed.',
                          {'nargs': '?'}),
-                Argument('--counts', 'Recompute the allocated capacity of all pools.', _YES)))}),
+                Argument('--counts', 'Recompute the allocated capacity of all pools from their '
+                                     'volumes.', _YES)))}),
     'compute_db': Noun('Create and upgrade the database of the compute API.', {
         'sync': Command('Upgrade the schema to this release.', 'manage_compute_db.sync'),
         'version': Command('Print the current revision of the schema.',
                            'manage_compute_db.version')}),
     'db': Noun('Create, upgrade and purge the database.', {
         'sync': Command(
-            'Upgrade the schema to this release: expand it, and contract it unless services of an '
-            'older release are running.', 'manage_db.sync', one_of=(
-                Argument('--expand', 'Only add what this release needs. Older releases continue '
-                                     'to work with the expanded schema.', _YES),
-                Argument('--contract', 'Only remove what older releases need.', _YES))),
+            'Upgrade the schema to this release. The schema is expanded, and is then contracted '
+            'unless services of an older release are running.', 'manage_db.sync', one_of=(
+                Argument('--expand', 'Only expand the schema. Older releases continue to work '
+                                     'with the expanded schema.', _YES),
+                Argument('--contract', 'Only contract the schema. Older releases do not work '
+                                       'with the contracted schema.', _YES))),
         'version': Command('Print the current revisions of the schema.', 'manage_db.version'),
         'online_data_migrations': Command(
             'Migrate rows to the format of this release while all processes are running. Exit '
@@ -98,9 +100,9 @@ NOUNS = {
             '--max-count is invalid.', 'manage_db.online_data_migrations', (
                 Argument('--max-count', 'Maximum number of rows to migrate. Default: no '
                                         'limit.'),)),
-        'purge': Command('Purge the rows of resources that were deleted long ago.',
+        'purge': Command('Purge the rows of deleted resources, and expired rows.',
                          'manage_db.purge', (
-            Argument('age_in_days', 'Purge rows of resources that were deleted at least this many '
+            Argument('age_in_days', 'Purge rows that were deleted or expired at least this many '
                                     'days ago.', _NUMBER),
             Argument('--max-rows', 'Maximum number of rows to purge. Default: no limit.',
                      _NUMBER),
@@ -127,7 +129,8 @@ NOUNS = {
                                         'volume instead. Can be repeated.', {
                     'action': 'append', 'default': [], 'metavar': 'HOST=NAME'}),
                 Argument('--pool', 'Pool of the volumes that Cinder has on a host or in a '
-                                   'cluster, if the pool has another name here. Can be repeated.',
+                                   'cluster, if the pool has another name in '
+                                   'blockattach. Can be repeated.',
                          {'action': 'append', 'default': [], 'metavar': 'HOST=POOL'}),
                 Argument('--format', 'Output format. Default: text.', _FORMAT)))}),
     'reconcile': Noun('', {}, Command(
@@ -145,8 +148,8 @@ NOUNS = {
             'manage_secrets.check', (
                 Argument('--forget', 'Replace the credentials that cannot be decrypted with new '
                                      'ones.', _YES),)),
-        'rotate': Command('Create a new key and seal all credentials with it, in one step or with '
-                          'the four options below.', 'manage_secrets.rotate', one_of=(
+        'rotate': Command('Create a new key and seal all credentials with the new key, in one '
+                          'step or with the four options below.', 'manage_secrets.rotate', one_of=(
             Argument('--prepare', 'Add a key that is only used for decryption.', _YES),
             Argument('--promote', 'Seal new credentials with the added key.', _YES),
             Argument('--reseal', 'Reseal the credentials of other keys with this key.', _YES),
@@ -161,7 +164,7 @@ NOUNS = {
     'target': Noun('Stop the tgtd that the volume manager of this host started.', {
         'stop': Command(
             'Stop tgtd unless hosts are logged in. tgtd keeps running when the volume manager '
-            'stops. A running volume manager that uses tgtd starts it again at once, and the '
+            'stops. A running volume manager that uses tgtd restarts tgtd immediately, and the '
             'hosts log in again.', 'manage_reconcile.stop_target', (
                 Argument('--force', 'Stop tgtd even if hosts are logged in or tgtd does not '
                                     'respond.', _YES),))}),

@@ -36,9 +36,9 @@ _LEAVING_SECONDS = 5.0
 class Phase(enum.Enum):
     """How far a command is, by which a signal to stop means something else."""
 
-    LOADING = 'nothing has been begun: it ends at once'
-    BEGINNING = 'what has been begun is taken back'
-    SERVING = 'what runs is ended in order'
+    LOADING = 'loading: exits immediately'
+    BEGINNING = 'starting: rolls back the start'
+    SERVING = 'serving: shuts down gracefully'
 
 
 class Interrupted(BaseException):

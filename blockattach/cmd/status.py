@@ -39,9 +39,10 @@ def add_health(subparsers: Any) -> None:
 
 def _health_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--file', required=True, metavar='FILE',
-                        help='Health file of the process, as [health] file names it.')
+                        help='Health file of the process, as set in [health] file.')
     parser.add_argument('--max-age', type=float, metavar='SECONDS',
-                        help='Maximum age of the file. Default: three intervals of its writer.')
+                        help='Maximum age of the file in seconds. Default: three times [health] '
+                             'interval of the process.')
     parser.add_argument('--live', action='store_true',
                         help='Check only that the process is alive, not that it is ready.')
     parser.set_defaults(ask=_health)

@@ -123,9 +123,9 @@ def contraction(at: Installation) -> Result:
     """Whether what only older releases need has gone."""
     if not at.expanded or at.found.contract == at.expected.contract:
         return ok() if at.expanded else _later()
-    return Result(Code.WARNING, 'The schema still contains what only older releases need. Run '
-                                'blockattach-manage db sync --contract when the last of their '
-                                'processes has stopped.')
+    return Result(Code.WARNING, 'The schema is not contracted. Run blockattach-manage db sync '
+                                '--contract when the last process of an older release has '
+                                'stopped.')
 
 
 def keys(at: Installation) -> Result:

@@ -23,7 +23,7 @@ asked for several servers at once, and has servers that never ran there.
 
 
 class AgentInterface(contract.Interface):
-    """The agent of one host; its server name is the host's.
+    """Agent of one host. The server name is the name of the host.
 
     Each method is one of `blockattach.compute.hosts.base.Host`, and raises what that raises. A
     disk and a guest are mappings, as `disk_values` and `guest_values` make them; a disk holds a
@@ -35,106 +35,107 @@ class AgentInterface(contract.Interface):
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
-        """What block storage is to know of the host, for a server."""
+        """Return the connector of the host for the attachments of a server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Run a server."""
+        """Create and start a server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Run one that was stopped."""
+        """Start a stopped server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop one."""
+        """Stop a server. The volumes remain connected."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def reboot(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Stop and start one."""
+        """Stop a server and start the server again."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop one, disconnect its disks, forget it."""
+        """Stop a server, disconnect the volumes, and delete the server from the host."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
-        """Give a server a disk."""
+        """Connect a volume and attach the volume to a server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def unplug(self, ctxt: context.RequestContext, server_id: str, volume_id: str) -> None:
-        """Take a disk from a server."""
+        """Detach a volume from a server and disconnect the volume."""
 
     @contract.call(since='1.0')
     @abc.abstractmethod
     def resize(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
                size_gb: int) -> None:
-        """Show a server that a disk is larger."""
+        """Make the new size of a volume visible to a server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def swap(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
              disk: Mapping[str, Any]) -> None:
-        """Copy a disk to another one, which takes its place."""
+        """Copy a volume to another volume, and replace the volume with the copy."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
-        """Wait for a server from another host; where it is to be sent."""
+        """Prepare for a live migration of a server to the host, and return the address."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
-        """Move a server to where it is received."""
+        """Live-migrate a server to the address that the destination returned."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def define(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Have a server that is stopped."""
+        """Create a server without starting the server."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def connectors(self, ctxt: context.RequestContext,
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
-        """`connector` of several servers, by id."""
+        """Return the connectors for several servers, by server ID."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def spawn_all(self, ctxt: context.RequestContext,
                   guests: Sequence[Mapping[str, Any]],
                   generations: Mapping[str, int]) -> Mapping[str, str]:
-        """`spawn` several servers at once, as by `fenced`; why those failed that did, by id."""
+        """Create and start several servers under leases. Return the errors by server ID."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def fenced(self, ctxt: context.RequestContext, server_id: str, generation: int, name: str,
                arguments: Sequence[Any]) -> Any:
-        """Do another one of these methods by a lease on a server (`blockattach.compute.fencing`).
-        What is under way on the server is over then.
+        """Run another method under a lease on a server (`blockattach.compute.fencing`).
 
-        :raises ActTakenOver: it was asked by a newer one before
+        Operations under older leases on the server have ended before the method runs.
+
+        :raises ActTakenOver: if a newer lease on the server was used before
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
-        """What is here, by id, and whether it runs."""
+        """Return the power states of the servers on the host, by server ID."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
-        """The volumes that a server has here, by id, and their modes."""
+        """Return the access modes of the volumes of a server, by volume ID."""
 
 
 class ConductorInterface(contract.Interface):
-    """Any compute API: all of them are equal."""
+    """Compute API. All compute API processes are equivalent."""
 
     TOPIC = 'compute-conductor'
 
@@ -142,8 +143,9 @@ class ConductorInterface(contract.Interface):
     @abc.abstractmethod
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
                servers: Mapping[str, str]) -> None:
-        """An agent is there, speaks this version of `AgentInterface`, and has these servers. A
-        lost report is followed by the next.
+        """Report that an agent is up, its `AgentInterface` version, and its servers.
+
+        A lost report has no effect beyond the delay until the next report.
         """
 
 

@@ -14,9 +14,9 @@ class MapSettings:
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Serve the attachment map at /map. The page draws volumes with the hosts and servers that '
-        'use them. It contains no data and is served without a token. Its content is read from '
-        'this API with the token of the viewer, and is limited to the resources that the policy '
-        'allows for this token.'))
+        'use them. The page contains no data and is served without a token. The browser reads the '
+        'data from this API with the token of the viewer. The policy limits the data to the '
+        'resources that are visible to the token.'))
 
 
 OPTS = groups.options(MapSettings)

@@ -53,5 +53,6 @@ def read(path: str | None) -> Filters:
             isinstance(names, list) and all(isinstance(name, str) for name in names)
             for names in found.values()):
         raise errors.ConfigurationError(
-            reason=f'cannot use {path}: it must be an object of lists of names')
+            reason=f'cannot use {path}: the file must contain a JSON object whose values are '
+                   'lists of names')
     return {resource: tuple(names) for resource, names in found.items()}

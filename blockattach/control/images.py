@@ -113,14 +113,15 @@ class ImageControl:
     def _abandon_upload(self, begun: volume_images.Begun) -> None:
         """End the work of an upload that could not be started."""
         try:
-            volume_images.uploaded(self._database, begun.claim)
+            volume_images.upload_failed(self._database, begun.claim)
         except (errors.StaleGeneration, errors.VolumeNotFound):
-            LOG.debug('Upload already ended%s', log.fields(volume_id=begun.claim.resource_id))
+            LOG.debug('Upload of volume to image already ended%s',
+                      log.fields(volume_id=begun.claim.resource_id))
 
     def _delete_image(self, caller: context.RequestContext, volume_id: str,
                       image_id: str) -> None:
         """Delete the image of an upload that was ended in the meantime."""
-        LOG.warning('Deleting image of ended upload%s', log.fields(
+        LOG.warning('Deleting image, upload of volume already ended%s', log.fields(
             volume_id=volume_id, image_id=image_id))
         try:
             self._asked().delete(caller, image_id)

@@ -92,7 +92,7 @@ def no_valid_pool(database: engine.Database, project_id: str, request_id: str | 
     :param reasons: why not, by the pools' names
     """
     create(database, project_id, request_id, text, volume_id, detail,
-           words=placement.in_words(reasons), once=True)
+           words=f'Reasons: {placement.in_words(reasons)}.', once=True)
 
 
 def is_there(name: sa.BindParameter[str]) -> sa.Exists:

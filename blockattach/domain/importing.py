@@ -69,7 +69,7 @@ REFUSED: Mapping[str, Remark] = {
         'volume', 'the volume is attached to several servers but is not multiattach',
         'Delete the unused attachments in Cinder.'),
     'unknown_holder': Remark(
-        'volume', 'the status shows that the volume is in use, but there is no attachment',
+        'volume', 'the status shows that the volume is in use, but no attachment exists',
         'Detach the volume from its consumer, then run cinder reset-state --state available.'),
     'snapshot_in_work': Remark(
         'snapshot', 'the status shows an operation in progress in Cinder',
@@ -105,8 +105,8 @@ CHANGED: Mapping[str, Remark] = {
     'status': Remark(
         'volume', 'the status was changed to match the attachments'),
     'no_longer_offered': Remark(
-        'volume', 'the volume is no longer offered to another project, because the key of the '
-        'offer cannot be imported'),
+        'volume', 'the volume is no longer awaiting a transfer, because the authorization key '
+        'of the transfer cannot be imported'),
     'group_left': Remark('volume', 'the volume was removed from its group'),
     'counted': Remark('volume', 'the volume now counts towards the quota of its project'),
     'default_type': Remark('volume', 'the volume had no type and got the default type'),

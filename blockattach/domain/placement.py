@@ -23,7 +23,7 @@ _UNSUITABLE = 'not suitable for the volume'
 _WORDS = {
     'alive': 'out of service',
     'beside': 'not on another backend of the host of the volume',
-    'tried': 'failed to create the volume',
+    'tried': 'an earlier attempt failed',
     'availability': 'in another availability zone',
     'multiattach': 'multiattach is not supported',
     'capabilities': 'capabilities required by the volume type are missing',
@@ -144,7 +144,7 @@ def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Refuse a pool that failed this volume before."""
     if pool.name in request.tried:
-        return 'failed to create the volume in an earlier attempt'
+        return 'an earlier attempt on the pool failed'
     return None
 
 

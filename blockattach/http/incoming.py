@@ -31,8 +31,8 @@ class Stage(enum.Enum):
     """What is there of the request that comes next."""
 
     NOTHING = 'nothing'
-    HEADER = 'a part of the header'
-    BODY = 'the header, and a part of the body'
+    HEADER = 'part of the header'
+    BODY = 'header and part of the body'
 
 
 class Refusal(Exception):

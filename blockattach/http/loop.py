@@ -48,11 +48,11 @@ Stage = incoming.Stage
 class State(enum.Enum):
     """What it is about."""
 
-    AGREEING = 'the handshake of TLS'
-    READING = 'a request comes'
-    ANSWERING = 'a request waits for a thread, or has one'
-    WRITING = 'an answer goes'
-    LEAVING = 'the answer is sent; whatever still arrives is discarded'
+    AGREEING = 'TLS handshake'
+    READING = 'receiving a request'
+    ANSWERING = 'processing a request, or waiting for a thread'
+    WRITING = 'sending a response'
+    LEAVING = 'closing after the response, discarding received data'
 
 
 class Connection:

@@ -56,7 +56,7 @@ class Certificate:
 def _context(files: api_conf.TlsFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    read = f'{files.cert} with {files.key or "the key in it"}'
+    read = f'{files.cert} with {files.key or "the key in the same file"}'
     try:
         # With a password at hand, though a wrong one, nobody is asked for it on the terminal.
         context.load_cert_chain(files.cert, files.key, password='')

@@ -75,8 +75,8 @@ REMOVE_IMAGE_METADATA = base.Rule('volume_extension:volume_image_metadata:remove
                                   f'POST {_ONE}/action (os-unset_image_metadata)')
 RESERVE = _action('reserve', 'Reserve a volume for a consumer that is given later.')
 UNRESERVE = _action('unreserve', 'Release the reservation made by os-reserve.')
-BEGIN_DETACHING = _action('begin_detaching', 'Announce a detach.')
-ROLL_DETACHING = _action('roll_detaching', 'Cancel an announced detach.')
+BEGIN_DETACHING = _action('begin_detaching', 'Begin detaching a volume.')
+ROLL_DETACHING = _action('roll_detaching', 'Roll back detaching a volume.')
 INITIALIZE_CONNECTION = _action('initialize_connection',
                                 'Connect a host to a volume without the attachments API.')
 TERMINATE_CONNECTION = _action('terminate_connection',
@@ -92,9 +92,9 @@ UPDATE_READONLY_FLAG = base.action(
     'Cinder also checks volume:update_volume_admin_metadata, but for its own context and not for '
     'the caller.')
 UPLOAD_IMAGE = base.Rule('volume_extension:volume_actions:upload_image', base.MEMBER, 'Upload a '
-                         'volume as an image.', f'POST {_ONE}/action (os-volume_upload_image)')
+                         'volume to an image.', f'POST {_ONE}/action (os-volume_upload_image)')
 UPLOAD_PUBLIC = base.Rule('volume_extension:volume_actions:upload_public', base.ADMIN, 'Upload a '
-                          'volume as a public image.',
+                          'volume to a public image.',
                           f'POST {_ONE}/action (os-volume_upload_image)')
 REIMAGE = base.Rule('volume:reimage', base.MEMBER, 'Replace the content of a volume with another '
                     'image.',

@@ -101,7 +101,7 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[attachment.Attachment]:
-        """Disconnect and delete an attachment, and return the other attachments of its volume.
+        """Delete an attachment, and return the other attachments of its volume.
 
         :raises BackendRefused: the attachment is unchanged
         :raises BackendUncertain: the attachment is being deleted

@@ -61,7 +61,7 @@ ENDS = (
         'caller',
         (), (endpoints.NotReached,), errors.ServiceUnreachable, Work.NOT_BEGUN,
         'cannot reach %(server)s: %(reason)s',
-        then='the call is sent through the broker, if there is one; otherwise ' + _SOON),
+        then='the call is sent through the broker if a broker is configured; otherwise ' + _SOON),
     End('not taken', 'the broker does not accept the message', ('send_retries',),
         (oslo_messaging.MessageDeliveryFailure, kombu_errors.OperationalError, ConnectionError),
         errors.ServiceUnreachable, Work.NOT_BEGUN,

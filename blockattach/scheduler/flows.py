@@ -102,7 +102,7 @@ class PlacingFlow:
         attempts = request.facts.attempts
         if attempts >= self._settings.max_attempts:
             raise self._refusal(dict.fromkeys(
-                request.tried, placement.Reason('the backend failed to take the volume')),
+                request.tried, placement.Reason('the backend failed to receive the volume')),
                                 f'the maximum of {attempts} attempts was reached: ')
         choice = self._chooser.choose(request)
         if not choice.accepted:

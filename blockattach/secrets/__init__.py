@@ -106,7 +106,7 @@ class Sealer:
             except fernet.InvalidToken:
                 continue
         raise errors.ConfigurationError(
-            reason='cannot open a sealed credential: its sealing key is missing')
+            reason='cannot decrypt a sealed credential: the sealing key is missing')
 
     def key_of(self, sealed: str) -> str | None:
         """The id of the key that sealed it; None: it is not among ours now."""

@@ -71,8 +71,7 @@ class KeyFile(secrets.Sealer):
         """Put a fresh key at the end."""
         text = secrets.new_key()
         self._write([*self._lines(), text])
-        return (f'Key {secrets.Key(text).id} added to {self.path} to open credentials, not yet to '
-                f'seal them.')
+        return f'Key {secrets.Key(text).id} added to {self.path}, for decryption only.'
 
     def promote(self) -> str:
         """Put the last key first."""

@@ -62,12 +62,14 @@ class KeptBackend:
     def create(self, volume: records.Volume) -> None:
         """Make the volume's bytes; errors: `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
-        LOG.info('Volume created%s', log.fields(volume_id=volume.id, pool=volume.pool))
+        LOG.info('Volume created on backend%s', log.fields(
+            volume_id=volume.id, pool=volume.pool))
 
     def extend(self, volume: records.Volume, size_gb: int) -> None:
         """Make the volume's bytes more; errors: `base.VolumeStore.extend`."""
         self.store.extend(_stored(volume), size_gb)
-        LOG.info('Volume extended%s', log.fields(volume_id=volume.id, size_gb=size_gb))
+        LOG.info('Volume extended on backend%s', log.fields(
+            volume_id=volume.id, size_gb=size_gb))
 
     @property
     def resizes_live(self) -> bool:
@@ -97,8 +99,8 @@ class KeptBackend:
         if not isinstance(self.store, base.Clone):
             raise errors.BackendRefused(reason=f'backend {self.name} cannot clone volumes')
         self.store.clone(_stored(source), _stored(volume), copied)
-        LOG.info('Volume cloned%s', log.fields(volume_id=volume.id, pool=volume.pool,
-                                               source_volid=source.id))
+        LOG.info('Volume cloned on backend%s', log.fields(
+            volume_id=volume.id, pool=volume.pool, source_volid=source.id))
 
     def clone_snapshot(self, snapshot_id: str, origin: records.Volume, volume: records.Volume,
                        copied: base.Copied) -> None:
@@ -112,7 +114,7 @@ class KeptBackend:
         self.store.clone_snapshot(
             base.StoredSnapshot(snapshot_id, f'snapshot-{snapshot_id}', _stored(origin)),
             _stored(volume), copied)
-        LOG.info('Volume created from snapshot%s', log.fields(
+        LOG.info('Volume created on backend from snapshot%s', log.fields(
             volume_id=volume.id, pool=volume.pool, snapshot_id=snapshot_id))
 
     def disk(self, volume: records.Volume, writes: bool = False) -> disks.Disk:
@@ -133,7 +135,8 @@ class KeptBackend:
     def delete(self, volume: records.Volume) -> None:
         """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
-        LOG.info('Volume deleted%s', log.fields(volume_id=volume.id, pool=volume.pool))
+        LOG.info('Volume deleted on backend%s', log.fields(
+            volume_id=volume.id, pool=volume.pool))
 
     def create_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume,
                         copied: base.Copied) -> None:
@@ -166,13 +169,14 @@ class KeptBackend:
     def manage(self, name: str, volume: records.Volume) -> None:
         """Take over what is called so as a volume; errors: `base.Manage.manage`."""
         self._managing().manage(name, _stored(volume))
-        LOG.info('Volume managed%s', log.fields(volume_id=volume.id, pool=volume.pool))
+        LOG.info('Volume managed on backend%s', log.fields(
+            volume_id=volume.id, pool=volume.pool))
 
     def manage_snapshot(self, name: str, snapshot: snapshots.Snapshot,
                         volume: records.Volume) -> None:
         """The same as a snapshot of a volume; errors: `base.Manage.manage_snapshot`."""
         self._managing().manage_snapshot(name, _stored_snapshot(snapshot, volume))
-        LOG.info('Snapshot managed%s', log.fields(snapshot_id=snapshot.id))
+        LOG.info('Snapshot managed on backend%s', log.fields(snapshot_id=snapshot.id))
 
     def _managing(self) -> base.Manage:
         if not isinstance(self.store, base.Manage):

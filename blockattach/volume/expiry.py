@@ -64,7 +64,7 @@ class Expirer:
         """One pass; returns how many attachments were ended."""
         if self._detach_seconds:
             for volume_id in detaches.lapse(self._database, self._host, self._detach_seconds):
-                LOG.warning('Announced detach not started in time, cancelling%s',
+                LOG.warning('Rolling back announced detach, not started in time%s',
                             log.fields(volume_id=volume_id))
         return self._end_abandoned() if self._limits else 0
 
@@ -116,7 +116,7 @@ class Expirer:
             LOG.info('Attachment changed concurrently, skipping expiry%s', _fields(row))
             return False
         except Exception as exc:
-            LOG.error('Failed to end expired attachment%s',
+            LOG.error('Failed to delete expired attachment%s',
                       _fields(row, reason=exc), exc_info=not errors.is_known(exc))
             return False
         return True
@@ -124,7 +124,7 @@ class Expirer:
     def _end(self, row: records.Attachment) -> None:
         caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
         ended = self._manager.abandon(caller, row, ending.event)
-        LOG.warning('Attachment expired, ending%s', _fields(row))
+        LOG.warning('Attachment expired, deleting%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, words=f'Attachment {row.id}.')
         self._manager.go_on(caller, ended)

@@ -94,7 +94,7 @@ class ImageWork:
 
     @verbs.work('volume.upload', deadline='create_seconds',
                 done=lambda self, claim, made: volume_images.uploaded(self._database, claim),
-                failed=lambda self, claim, say: volume_images.uploaded(
+                failed=lambda self, claim, say: volume_images.upload_failed(
                     self._database, claim, say),
                 message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,
                 cancel_message=messages.UPLOAD_CANCELLED)

@@ -140,7 +140,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
               why: str) -> recover.Case:
         return recover.Case(
             'attachment', f'the attachment is {row.state} and {why}',
-            'connect the host' if event is _Event.CONNECT else 'end the attachment',
+            'connect the host' if event is _Event.CONNECT else 'delete the attachment',
             lambda: self._resume(row, event), row.volume_id, row.id, row.initiator)
 
     def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> None:

@@ -101,8 +101,8 @@ class MoveWork:
                 reason=f'the process does not serve source backend {found.volume.host}')
         if backends.is_one_disk(source, found.volume, self._backend, found.there):
             raise errors.BackendRefused(
-                reason=f'the pool stores volume {found.volume.id} in the same place as '
-                       f'{found.volume.host}')
+                reason=f'the pool and {found.volume.host} use the same storage for volume '
+                       f'{found.volume.id}')
         # Of hosts that were connected once; both backends may have one target.
         source.target.unexport(found.volume.id)
         failpoints.point('volume.moving.before_create')

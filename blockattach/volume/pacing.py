@@ -48,7 +48,7 @@ class Pace:
                 looked = now
                 if not wanted():
                     raise errors.BackendUncertain(
-                        reason=f'volume {volume_id} is no longer to be created on the backend')
+                        reason=f'the copy for volume {volume_id} is no longer required')
 
         return copied
 

@@ -167,8 +167,8 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
             if not needed:
                 return secrets.Sealer(())
             raise errors.ConfigurationError(
-                reason=f'cannot open sealed credentials: the key file is missing. Restore {path}, '
-                       f'or run blockattach-manage secrets check')
+                reason=f'cannot decrypt sealed credentials: the key file is missing. Restore '
+                       f'{path}, or run blockattach-manage secrets check')
         try:
             # An extra that few need, and long to load.
             from blockattach.secrets import key_manager

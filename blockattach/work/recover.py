@@ -240,10 +240,10 @@ def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
     verb = known.get(found.claim.name)
     if verb is None or verb.cancel is None:
         raise errors.Conflict(
-            reason=f'cannot cancel {found.claim.name}: the work can only be finished')
+            reason=f'cannot cancel {found.claim.name}: work of this kind cannot be cancelled')
     if found.owner is not None and found.overdue <= 0:
         raise errors.Conflict(
-            reason=f'cannot cancel {found.claim.name}: {found.owner} is working on it')
+            reason=f'cannot cancel {found.claim.name}: {found.owner} is running the work')
     verb.cancel(database, found, messages.of_failure(
         database, found, found.request_id, verb.cancel_message))
     LOG.warning('Work cancelled%s', log.fields(work=found.claim.name,

@@ -79,7 +79,7 @@ class Cases(unittest.TestCase):
         name = self._testMethodName
         if (name in promised.PROMISED and self.cloud.extension is None
                 and not self.cloud.shows_differences):
-            self.skipTest('only blockattach promises this')
+            self.skipTest('the behavior is guaranteed by blockattach only')
 
     def volume(self, owner: client.Client | None = None, **fields: Any) -> str:
         """The id of a new volume, which is gone afterwards."""
@@ -88,7 +88,7 @@ class Cases(unittest.TestCase):
     def shared_volume(self, owner: client.Client | None = None) -> str:
         """The same for many hosts."""
         if self.cloud.multiattach_type is None:
-            self.skipTest('there is no volume type for multiattach')
+            self.skipTest('no multiattach volume type is available')
         return self._new(True, owner)
 
     def _new(self, multiattach: bool, owner: client.Client | None, **fields: Any) -> str:
@@ -99,7 +99,7 @@ class Cases(unittest.TestCase):
     def needs(self, caller: client.Client | None, what: str) -> client.Client:
         """A caller, or skip."""
         if caller is None:
-            self.skipTest(f'there is no {what}')
+            self.skipTest(f'no {what} is available')
         return caller
 
     def needs_admin(self) -> client.Client:
@@ -114,19 +114,19 @@ class Cases(unittest.TestCase):
         """Skip where this microversion is not offered."""
         offered = tuple(map(int, self.api.version.split('.')))
         if offered < tuple(map(int, version.split('.'))):
-            self.skipTest(f'microversion {version} is not offered')
+            self.skipTest(f'microversion {version} is not supported')
 
     def needs_extension(self, version: str = '1.0') -> None:
         """Skip where this version of blockattach's own API is not offered."""
         wanted = tuple(map(int, version.split('.')))
         if self.cloud.extension is None or self.cloud.extension < wanted:
-            self.skipTest(f'the extension blockattach {version} is not offered')
+            self.skipTest(f'the extension blockattach {version} is not supported')
 
     def needs_servers(self) -> None:
         """Skip where nobody can end the connection of a server."""
         if not self.cloud.asks_servers and self.cloud.service is None:
-            self.skipTest('the connection of a server is ended by a service user only, and there '
-                          'is none')
+            self.skipTest('only a service user can terminate the connection of a server, and no '
+                          'service user is available')
 
     def answered(self, answer: client.Answer, *statuses: int) -> Any:
         """The body of an answer with one of these codes."""

@@ -87,7 +87,7 @@ class Readers(base.Cases):
     def setUp(self) -> None:
         """Without one there is nothing to see."""
         super().setUp()
-        self.reader = self.needs(self.cloud.reader, 'user who may only read')
+        self.reader = self.needs(self.cloud.reader, 'read-only user')
 
     def forbids(self, answer: Any, rule: str) -> None:
         """It is forbidden, and the rule is named."""

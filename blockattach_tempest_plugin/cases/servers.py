@@ -70,8 +70,8 @@ class ServiceTokens(base.Cases):
     def used(self) -> tuple[str, str]:
         """A volume that a server uses, and its attachment; skip where a user may end it."""
         if self.cloud.asks_servers:
-            self.skipTest('a user may end the attachment of a server that does not exist: Nova '
-                          'is asked, or the rule is off')
+            self.skipTest('users can delete the attachment of a server that does not exist, '
+                          'because Nova is asked, or the detach rule is off')
         volume = self.volume()
         return volume, self.attach(volume, instance_uuid=base.server())
 
@@ -142,7 +142,7 @@ class MadeTogether(base.Cases):
         super().setUp()
         self.compute = self.needs(self.cloud.compute, 'compute API')
         if clouds.EXTENSION not in self.asked('GET', '/').headers:
-            self.skipTest('the compute API does not make several servers with a volume')
+            self.skipTest('the compute API cannot create several servers with a volume')
 
     def asked(self, method: str, path: str, body: Any = None,
               version: str = EXTENDED) -> client.Answer:

@@ -24,7 +24,7 @@ SERVICE_TYPE = 'block-storage'
 PERSONS = {
     'other': 'a user of another project without the admin role',
     'admin': 'an administrator',
-    'reader': 'a user of the same project who may only read',
+    'reader': 'a read-only user of the same project',
     'service': 'a service user, whose token is sent as X-Service-Token',
 }
 """Additional users. Cases that need a missing user are skipped with the name of the user."""
@@ -51,8 +51,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument('--only', default='', metavar='REGEX',
                       help='run only the cases whose group, name or sentence matches')
     made.add_argument('--differences', action='store_true',
-                      help='also run the cases that only blockattach promises to pass, against '
-                           'any service')
+                      help='also run the cases that only blockattach guarantees to pass, '
+                           'against any service')
     made.add_argument('--list', action='store_true', help='list the cases without running them')
     made.add_argument('--json', metavar='FILE', type=pathlib.Path,
                       help='write the result of each case to FILE as JSON')

@@ -88,7 +88,7 @@ def _absent(noun: Noun, caller: request_context.RequestContext, database: engine
 def _rows(noun: Noun) -> tuple[Operation, ...]:
     get_all, get, create, delete = noun.rules
     path, one = f'/{noun.key}', noun.what.removesuffix('s')
-    reason = f'{noun.what.capitalize()} are not offered'
+    reason = f'{noun.what.capitalize()} are not supported'
     count = {'count': answers.INTEGER} if noun.counted else {}
 
     def row(method: str, below: str, handler: Callable[..., Any], policy: str | None,

@@ -106,7 +106,7 @@ def check(database: engine.Database) -> None:
     missing = counts(database).keys() - known
     if missing:
         raise errors.ConfigurationError(
-            reason='cannot open sealed credentials: sealing keys are missing '
+            reason='cannot decrypt sealed credentials: sealing keys are missing '
                    f'({", ".join(sorted(missing))})')
 
 

@@ -84,9 +84,10 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
 
 @engine.retried
 def refused(database: engine.Database, volume_id: str, generation: int,
-            say: work.Say = work.silent) -> None:
+            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """Its pool has no room: it is what it was, with its size.
 
+    :param is_logged: False if the caller logs why the volume is not extended
     :raises StaleGeneration: a manager has taken it on
     """
     with database.writer(volume_rows.stepped(
@@ -95,7 +96,9 @@ def refused(database: engine.Database, volume_id: str, generation: int,
         work.end_unbegun(connection, extension(volume_id, generation))
         volume_rows.move(connection, database, row, _Event.EXTEND_REFUSED)
         say(connection)
-    LOG.warning('Volume extend cancelled%s', log.fields(volume_id=volume_id, pool=row.pool))
+    if is_logged:
+        LOG.warning('Failed to extend volume%s', log.fields(
+            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
 
 
 @engine.retried
@@ -150,10 +153,11 @@ def cancelled(database: engine.Database, found: records.Work,
     """
     volume = volume_queries.get_bare(database, found.resource_id)
     try:
-        refused(database, volume.id, volume.generation, say)
+        refused(database, volume.id, volume.generation, say, is_logged=False)
     except errors.StaleGeneration as exc:
         raise errors.Conflict(
             reason='cannot cancel volume.extend: the operation has started') from exc
+    LOG.warning('Volume extend cancelled%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
 
 def notify_cancelled(database: engine.Database, found: records.Work,

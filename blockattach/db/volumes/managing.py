@@ -94,9 +94,10 @@ def claim(database: engine.Database, volume_id: str, generation: int) -> int:
 
 @engine.retried
 def refused(database: engine.Database, volume_id: str, generation: int,
-            say: work.Say = work.silent) -> None:
+            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """Its pool will not do: it is in error, and what lies there is as it was.
 
+    :param is_logged: False if the caller logs why the volume is not managed
     :raises StaleGeneration: a manager has taken it on
     """
     with database.writer(volume_rows.stepped(
@@ -105,7 +106,9 @@ def refused(database: engine.Database, volume_id: str, generation: int,
         work.end_unbegun(connection, management(volume_id, generation))
         _leave(connection, database, row)
         say(connection)
-    LOG.warning('Volume manage cancelled%s', log.fields(volume_id=volume_id, pool=row.pool))
+    if is_logged:
+        LOG.warning('Failed to manage volume%s', log.fields(
+            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
 
 
 @engine.retried
@@ -171,10 +174,11 @@ def cancelled(database: engine.Database, found: records.Work,
     """
     volume = volume_queries.get_bare(database, found.resource_id)
     try:
-        refused(database, volume.id, volume.generation, say)
+        refused(database, volume.id, volume.generation, say, is_logged=False)
     except errors.StaleGeneration as exc:
         raise errors.Conflict(
             reason='cannot cancel volume.manage: the operation has started') from exc
+    LOG.warning('Volume manage cancelled%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
 
 def management(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:

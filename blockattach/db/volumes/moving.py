@@ -160,10 +160,11 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
 
 @engine.retried
 def refused(database: engine.Database, volume_id: str, generation: int | None = None,
-            say: work.Say = work.silent) -> None:
+            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """No pool takes it: it is what it was, where it was.
 
     :param generation: None: whichever it has
+    :param is_logged: False if the caller logs why the volume is not moved
     :raises StaleGeneration: a manager has taken it on
     """
     with database.writer(lambda again: volume_rows.stepped(
@@ -172,8 +173,9 @@ def refused(database: engine.Database, volume_id: str, generation: int | None = 
         work.end_unbegun(connection, act(volume_id, _verb(row), row.generation))
         _end(connection, database, row, **_shown(row, 'error'))
         say(connection)
-    LOG.warning('Volume migration or retype cancelled%s',
-                log.fields(volume_id=volume_id, pool=row.pool))
+    if is_logged:
+        LOG.warning('Failed to migrate or retype volume%s', log.fields(
+            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
 
 
 @engine.retried
@@ -196,7 +198,11 @@ def moved(database: engine.Database, held: records.Claim) -> None:
         _end(connection, database, row, **values, **claims.NONE, pool=row.claimed_pool,
              service_uuid=progress.get('service_uuid'), migration_status='success')
         claims.leave(connection, database, volume_id, row.pool)
-    log.step(LOG, 'Volume migrated', volume_id=volume_id, pool=row.claimed_pool)
+    if kind is None:
+        log.step(LOG, 'Volume migrated', volume_id=volume_id, pool=row.claimed_pool)
+    else:
+        log.step(LOG, 'Volume retyped', volume_id=volume_id, pool=row.claimed_pool,
+                 volume_type_id=kind.id)
 
 
 @engine.retried
@@ -225,10 +231,12 @@ def cancelled(database: engine.Database, found: records.Work,
     :raises Conflict: one has
     """
     try:
-        refused(database, found.resource_id, say=say)
+        refused(database, found.resource_id, say=say, is_logged=False)
     except errors.StaleGeneration as exc:
         raise errors.Conflict(
             reason=f'cannot cancel {found.claim.name}: the operation has started') from exc
+    LOG.warning('Volume migration or retype cancelled%s',
+                log.fields(volume_id=found.resource_id, work=found.claim.name))
 
 
 def act(volume_id: str, verb: str, generation: int, owner: str | None = None) -> records.Claim:

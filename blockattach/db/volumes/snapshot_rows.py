@@ -143,9 +143,12 @@ def delete_with(connection: sa.Connection, database: engine.Database, volume_id:
     for row in found:
         if project_id not in (None, row.project_id):
             # The message must not name a snapshot of another project.
-            raise errors.InvalidSnapshot(reason='A snapshot belongs to another project.')
+            raise errors.InvalidSnapshot(
+                reason=f'Volume {volume_id} cannot be deleted with its snapshots. A snapshot '
+                       'belongs to another project.')
         if not force and row.status not in snapshots.DELETABLE:
-            raise errors.InvalidSnapshot(reason=f'Snapshot {row.id} is {row.status}.')
+            raise errors.InvalidSnapshot(
+                reason=f'Snapshot {row.id} cannot be deleted in status {row.status}.')
         check_unused(connection, row.id)
     for row in found:
         work.end(connection, work_on(row.id, row.generation))
@@ -189,10 +192,13 @@ def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
     """
     at_work = work.find(connection, 'snapshot', snapshot_id)
     if at_work is not None and at_work.verb == 'manage':
-        raise errors.InvalidSnapshot(reason=f'Snapshot {snapshot_id} is being managed.')
+        raise errors.InvalidSnapshot(
+            reason=f'Snapshot {snapshot_id} is being managed. Retry when the operation has '
+                   'finished.')
     if sources.is_snapshot_copied(connection, snapshot_id):
         raise errors.InvalidSnapshot(
-            reason=f'A volume is being created from snapshot {snapshot_id}.')
+            reason=f'A volume is being created from snapshot {snapshot_id}. Retry when the '
+                   'operation has finished.')
 
 
 def work_on(snapshot_id: str, generation: int, verb: str = 'delete',

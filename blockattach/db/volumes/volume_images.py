@@ -126,9 +126,10 @@ def cloned(database: engine.Database, claim: records.Claim) -> None:
 
 @engine.retried
 def download_failed(database: engine.Database, claim: records.Claim,
-                    say: work.Say = work.silent) -> None:
+                    say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """The volume cannot have the bytes of its image: what it has is not whole.
 
+    :param is_logged: False if the caller logs why the download has ended
     :raises StaleGeneration: another process went on with it
     """
     with database.writer(volume_rows.stepped(
@@ -138,13 +139,16 @@ def download_failed(database: engine.Database, claim: records.Claim,
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.DOWNLOAD_FAILED)
         say(connection)
-    LOG.warning('Failed to download image to volume%s', log.fields(volume_id=claim.resource_id))
+    if is_logged:
+        LOG.warning('Failed to download image to volume%s',
+                    log.fields(volume_id=claim.resource_id))
 
 
 def download_cancelled(database: engine.Database, found: records.Work,
                        say: work.Say = work.silent) -> None:
     """Leave a volume as it is, in error."""
-    download_failed(database, found.claim, say)
+    download_failed(database, found.claim, say, is_logged=False)
+    LOG.warning('Image download to volume cancelled%s', log.fields(volume_id=found.resource_id))
 
 
 @engine.retried
@@ -209,9 +213,10 @@ def start_upload(database: engine.Database, volume: records.Judged, image: image
 
 @engine.retried
 def uploaded(database: engine.Database, claim: records.Claim,
-             say: work.Say = work.silent) -> None:
+             say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """The upload has ended, well or not: the volume is what it was.
 
+    :param is_logged: False if the upload failed or was cancelled, which the caller logs
     :raises StaleGeneration: another process went on with it
     """
     with database.writer(volume_rows.stepped(
@@ -220,13 +225,25 @@ def uploaded(database: engine.Database, claim: records.Claim,
         work.end(connection, claim)
         volume_rows.move(connection, database, row, _Event.UPLOADED)
         say(connection)
-    log.step(LOG, 'Volume upload to image finished', volume_id=claim.resource_id)
+    if is_logged:
+        log.step(LOG, 'Volume uploaded to image', volume_id=claim.resource_id)
+
+
+def upload_failed(database: engine.Database, claim: records.Claim,
+                  say: work.Say = work.silent) -> None:
+    """Return a volume to its former status after a failed upload.
+
+    :raises StaleGeneration: another process has taken over the upload
+    """
+    uploaded(database, claim, say, is_logged=False)
+    LOG.warning('Failed to upload volume to image%s', log.fields(volume_id=claim.resource_id))
 
 
 def upload_cancelled(database: engine.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """Let a volume be what it was; the image that it was to be stays without bytes."""
-    uploaded(database, found.claim, say)
+    uploaded(database, found.claim, say, is_logged=False)
+    LOG.warning('Volume upload to image cancelled%s', log.fields(volume_id=found.resource_id))
 
 
 def hasten(database: engine.Database, begun: Begun) -> None:

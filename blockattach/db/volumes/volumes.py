@@ -201,8 +201,11 @@ def created(database: engine.Database, volume_id: str, generation: int,
 
 @engine.retried
 def failed(database: engine.Database, volume_id: str, generation: int,
-           say: work.Say = work.silent) -> None:
-    """No pool could make it: it ends in error, its room is given back."""
+           say: work.Say = work.silent, *, is_logged: bool = True) -> None:
+    """No pool could make it: it ends in error, its room is given back.
+
+    :param is_logged: False if the caller logs why the volume is not created
+    """
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.ERROR)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
@@ -211,7 +214,8 @@ def failed(database: engine.Database, volume_id: str, generation: int,
                          service_uuid=None)
         work.end(connection, creation(volume_id, generation))
         say(connection)
-    LOG.warning('Failed to create volume%s', log.fields(volume_id=volume_id))
+    if is_logged:
+        LOG.warning('Failed to create volume%s', log.fields(volume_id=volume_id))
 
 
 @engine.retried
@@ -257,7 +261,10 @@ def start_delete(database: engine.Database, volume: records.Judged, lease_second
                            'was': volume_lifecycle.WITHOUT_WORK.get(row.own_status,
                                                                     row.own_status),
                            'snapshots': snapshots})
-    log.step(LOG, 'Deleting volume', volume_id=volume_id, pool=row.pool)
+    if own_status is _Own.GONE:
+        log.step(LOG, 'Volume deleted', volume_id=volume_id)
+    else:
+        log.step(LOG, 'Deleting volume', volume_id=volume_id, pool=row.pool)
     return Deleting(volume_id, row.generation + 1, own_status, host)
 
 
@@ -302,7 +309,8 @@ def create_cancelled(database: engine.Database, found: records.Work,
         raise errors.Conflict(
             reason=f'cannot cancel volume.create: the operation has started on {found.host}')
     volume = volume_queries.get_bare(database, found.resource_id)
-    failed(database, volume.id, volume.generation, say)
+    failed(database, volume.id, volume.generation, say, is_logged=False)
+    LOG.warning('Volume creation cancelled%s', log.fields(volume_id=volume.id))
 
 
 @engine.retried

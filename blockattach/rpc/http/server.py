@@ -47,9 +47,9 @@ Take = Callable[[incoming.HttpIncomingMessage], bool]
 class _State(enum.Enum):
     """Progress of a connection."""
 
-    UNPROVED = 'no key was proved, so a new connection may replace it'
-    IDLE = 'a request was proved'
-    WORKS = 'a message of it is worked on'
+    UNPROVED = 'unauthenticated, replaceable by a new connection'
+    IDLE = 'authenticated'
+    WORKS = 'processing a message'
 
 
 class _Received(NamedTuple):

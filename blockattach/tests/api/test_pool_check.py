@@ -65,7 +65,7 @@ class MessageTest(CheckTestCase):
                 volume_id = self.ask(**fields).body['volume']['id']
                 message, = self.messages(volume_id, self.http.as_member)
                 self.assertEqual('schedule allocate volume:Could not find any available weighted '
-                                 f'backend. {words}', message['user_message'])
+                                 f'backend. Reasons: {words}.', message['user_message'])
                 full, = self.messages(volume_id)
                 self.assertTrue(full['user_message'].startswith(
                     f'{message["user_message"]} {http.POOL}: '))

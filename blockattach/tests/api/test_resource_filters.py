@@ -187,9 +187,9 @@ class PoolsTest(OwnTableTestCase):
 class UnusableFileTest(base.ApiTestCase):
 
     def test_it_is_named(self):
-        for text, sentence in (('{', 'cannot read'), ('[]', 'must be an object of lists'),
-                               ('{"volume": "name"}', 'must be an object of lists'),
-                               ('{"volume": [1]}', 'must be an object of lists'),
+        for text, sentence in (('{', 'cannot read'), ('[]', 'must contain a JSON object'),
+                               ('{"volume": "name"}', 'must contain a JSON object'),
+                               ('{"volume": [1]}', 'must contain a JSON object'),
                                (None, 'cannot read')):
             with self.subTest(text=text), tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder) / 'filters.json'

@@ -101,8 +101,8 @@ class HeededTest(HintsTestCase):
         self.assertIn(f'Cannot determine the host of server {base.SERVER}: Nova cannot be reached',
                       self.message(lost))
         self.assertTrue(self.message(lost, self.http.as_member).endswith(
-            'weighted backend. the host of the server in scheduler hint local_to_instance is '
-            'unknown'))
+            'weighted backend. Reasons: the host of the server in scheduler hint '
+            'local_to_instance is unknown.'))
 
     def test_a_backend_that_takes_small_ones_only(self):
         def made(**fields):
@@ -119,7 +119,7 @@ class HeededTest(HintsTestCase):
         lost = made(name='db')
         self.assertIn('the filter_function of the pool rejects the volume', self.message(lost))
         self.assertTrue(self.message(lost, self.http.as_member).endswith(
-            'weighted backend. not suitable for the volume'))
+            'weighted backend. Reasons: not suitable for the volume.'))
 
 
 class WaitingTest(HintsTestCase):

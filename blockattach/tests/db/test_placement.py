@@ -240,7 +240,7 @@ class NoPoolTest(PlacementCase):
         self.assertEqual(
             [('VOLUME_VOLUME_001_003', asked.id, 'req-placement',
               'schedule allocate volume:Could not find any available weighted backend. '
-              'not enough free space',
+              'Reasons: not enough free space.',
               'full@b#p: 0 GiB left, 5 GiB required; '
               'small@b#p: 3 GiB left, 5 GiB required')],
             [(one.event_id, one.resource_id, one.request_id, one.user_message, one.detail)

@@ -311,7 +311,7 @@ class NewNounTest(Case):
         recover.cancel(self.database, known, listed[asked].id)
         self.assertIsNone(self.found(asked))
         self.assertEqual([(texts.CREATE_CANCELLED.user_message, None)], self.messages(asked))
-        with self.assertRaisesRegex(errors.Conflict, f'{ONE} is working on it'):
+        with self.assertRaisesRegex(errors.Conflict, f'{ONE} is running the work'):
             recover.cancel(self.database, known, listed[begun].id)
         with self.assertRaises(errors.Conflict):
             recover.cancel(self.database, {}, listed[begun].id)

@@ -334,7 +334,7 @@ class DatabaseTest(RowsTestCase):
         self.assertEqual('error', volume_queries.get(rows, waiting.id).status)
         self.assertTrue(work.claim(rows, volumes.deletion(
             going.id, deleting.generation, 'one/1'), deleting.host, 60))
-        self.refused('one/1 is working on it', 'work', 'cancel', found[going.id]['id'])
+        self.refused('one/1 is running the work', 'work', 'cancel', found[going.id]['id'])
         self.refused('could not be found', 'work', 'cancel', found[waiting.id]['id'])
 
     def test_what_cannot_be_read_is_a_usage(self):

@@ -156,5 +156,5 @@ class CutTest(attachment_commands.AttachmentCommandsTestCase):
              + EVENT % (5, 'end', '{"reason": "slow"}')),
             (200, EVENT % (6, 'attachment', move)))
         self.assertEqual([5, 6], positions)
-        self.assertIn('Some changes are no longer kept and were missed', said)
-        self.assertIn('too much of it was unread', said)
+        self.assertIn('Some changes were missed', said)
+        self.assertIn('too many events were unread', said)

@@ -75,7 +75,7 @@ class SecretsTest(test_manage.ManageTestCase):
             self.service.start()
         self.check(3, 'secrets', 'check')
         self.assertRegex(self.said, f'iqn.2026-01.org.example:one +{attachment_id}\n')
-        self.refused('cannot open sealed credentials', 'secrets', 'rotate', '--prepare')
+        self.refused('cannot decrypt sealed credentials', 'secrets', 'rotate', '--prepare')
         self.check(0, 'secrets', 'check', '--forget')
         self.assertIn(attachment_id, self.said)
         self.check(0, 'secrets', 'check')

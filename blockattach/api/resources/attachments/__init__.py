@@ -58,6 +58,7 @@ OPERATIONS = (
               policy=policies.DELETE, target=access.attachment, answer={_SINCE: views.SUMMARIES},
               extended=views.REMAINING_EXTENDED, parameters=views.DELETION,
               faults=answers.DETACHING,
-              summary='Delete an attachment and disconnect the host. The response lists the '
-                      'remaining attachments of the volume.'),
+              summary='Delete an attachment. The host is disconnected unless another attachment '
+                      'uses the connection. The response lists the remaining attachments of the '
+                      'volume.'),
 )

@@ -90,9 +90,10 @@ DELETION = {FIRST: {FORCE: {
                                       f'``{policies.FORCE_DELETE}`` applies.'}}}
 DRY_RUN = 'dry_run'
 CREATION = {operation.V(1, 4): {DRY_RUN: {
-    'type': 'boolean', 'description': 'Create nothing. Return the attachment that the request '
-                                      'would create, with an ID of zeros, or the error that the '
-                                      'request would return.'}}}
+    'type': 'boolean', 'description': 'Validate the request without creating an attachment. '
+                                      'Return the attachment that the request would create, with '
+                                      'an ID of zeros, or the error that the request would '
+                                      'return.'}}}
 """What the extension adds to the query strings of lists, of a delete and of a create."""
 
 _ADDED = schema.View(_MORE).keys

@@ -23,7 +23,7 @@ ROWS = (
     ('source', {'facts': pools.Facts(source_host='')}, {}, 'the volume no longer exists'),
     ('tried', {}, {}, None),
     ('tried', {'tried': ('h@b#other',)}, {}, None),
-    ('tried', {'tried': ('h@b#other', 'h@b#p')}, {}, 'in an earlier attempt'),
+    ('tried', {'tried': ('h@b#other', 'h@b#p')}, {}, 'an earlier attempt on the pool failed'),
     ('capabilities', {'extra_specs': {'tier': 'gold'}}, {'capabilities': {'tier': 'gold'}}, None),
     ('capabilities', {'extra_specs': {'tier': 'gold'}}, {'capabilities': {'tier': 'tin'}},
      'capability tier is tin'),
