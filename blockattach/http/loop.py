@@ -30,8 +30,8 @@ _TICK_SECONDS = 1.0
 _ENDING_TICK_SECONDS = 0.05
 _ANSWER_SECONDS = 120
 _LEAVE_SECONDS = 2
-_NO_ROOM = '503 Service Unavailable', 'Too many requests are being received. Repeat the request '
-'later.'
+_NO_ROOM = ('503 Service Unavailable',
+            'Too many requests are being received. Repeat the request later.')
 _TIMED_OUT = '408 Request Timeout', 'The request was not received in time.'
 _MOST_AT_ONCE = 65536
 """More than a record of TLS has: what was decrypted is never left behind in it."""
