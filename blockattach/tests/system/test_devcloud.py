@@ -236,7 +236,7 @@ class OwnServersTest(DevcloudTestCase):
         # On a machine that stands still for a while, others are silent for a moment, too.
         self.assertTrue(base.wait_for(
             lambda: (found := self.table(good=False))[killed] == ('ended', '-')
-            and found[suspended][1].startswith('silent') and {killed, suspended} == {
+            and found[suspended][1].startswith('no report') and {killed, suspended} == {
                 name for name, state in found.items() if state != WELL}, SECONDS))
         port = self.record()['ports'][killed]
         with self.subTest('another has taken its port'), socket.create_server(
