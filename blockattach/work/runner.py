@@ -52,6 +52,7 @@ class Runner:
         self._telemetry = telemetry or acts.Telemetry()
         self._guard = threading.Lock()
         self._held: set[records.Claim] = set()
+        self._ends = False
 
     def accept(self, caller: context.RequestContext, noun: str, verb: str, resource_id: str,
                generation: int) -> bool:
@@ -100,6 +101,7 @@ class Runner:
 
     def stop(self) -> None:
         """Finish what was begun; the rest is left to others."""
+        self._ends = True
         self._stopping()
         for pool in (self._pool, self._slow):
             if pool is not None:
@@ -144,6 +146,9 @@ class Runner:
         caller.deadline = None
         goes_on, more = False, None
         try:
+            if rest is not None and self._ends:
+                # A thread was freed by an act that has ended for the same reason.
+                raise verbs.Left('the process stops')
             found = self._act(caller, claim, rest)
             if isinstance(found, verbs.TakesLong) and self._slow is not None:
                 self._slow.submit(self._run, caller, claim, found.rest)
