@@ -105,8 +105,8 @@ CHANGED: Mapping[str, Remark] = {
     'status': Remark(
         'volume', 'the status was changed to match the attachments'),
     'no_longer_offered': Remark(
-        'volume', 'the volume is no longer awaiting a transfer, because the authorization key '
-        'of the transfer cannot be imported'),
+        'volume', 'the volume is no longer offered to another project, because the authorization '
+        'key of the offer cannot be imported'),
     'group_left': Remark('volume', 'the volume was removed from its group'),
     'counted': Remark('volume', 'the volume now counts towards the quota of its project'),
     'default_type': Remark('volume', 'the volume had no type and got the default type'),

@@ -83,7 +83,7 @@ class KeyFileTest(unittest.TestCase):
         running, operator = self.load(), self.load()
         old = running.seal('hunter2')
         first = running.ring()[0].id
-        self.assertIn('not yet to seal', operator.add())
+        self.assertIn('for decryption only', operator.add())
         self.assertEqual([first], [key.id for key in running.ring()][:1])
         self.assertEqual(2, len(running.ring()))
         self.assertEqual(first, running.key_of(running.seal('x')))

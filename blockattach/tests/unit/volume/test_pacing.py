@@ -66,7 +66,7 @@ class PaceTest(unittest.TestCase):
         for _ in range(15):
             copied(PIECE)
         self.assertEqual(2, len(asked))
-        with self.assertRaisesRegex(errors.BackendUncertain, 'a-volume is no longer to be'):
+        with self.assertRaisesRegex(errors.BackendUncertain, 'a-volume is no longer required'):
             for _ in range(6):
                 copied(PIECE)
         self.assertEqual(3, len(asked))
