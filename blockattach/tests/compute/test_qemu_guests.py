@@ -127,6 +127,7 @@ class GuestsTest(qemu.Backing):
         first = self.make('host-a')
         made = [self.spawned(first, '/dev/vdb', wait=False) for _ in range(_CROWD)]
         for guest in made:
+            self.console(first, guest.server_id).wait()
             write = self.write(first, guest.server_id, guest.disks[0].volume_id, b'before')
             self.assertTrue(write)
         for guest in made:
