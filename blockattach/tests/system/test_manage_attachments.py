@@ -63,7 +63,7 @@ class AttachmentsTest(test_manage.ManageTestCase):
         target.start()
         self.addCleanup(target.stop)
         self.check(VIOLATED, 'attachments', 'check')
-        self.assertIn(f'P4 every_user_is_granted (service): {attachment_id} is connected, and',
+        self.assertIn(f'P4 every_user_is_granted (service): {attachment_id} is connected but',
                       self.said)
         self.assertIn('has no grant at the target', self.said)
         self.assertIn('    repair with: blockattach-manage reconcile\n', self.said)
