@@ -216,7 +216,8 @@ class ServersTest(ServersTestCase):
         for number, tokens in enumerate(((service, None), (self.ann.auth_token, service)), 2):
             status, answer = self.say_extended(*tokens, **event)
             self.assertEqual((200, 'completed'), (status, answer['events'][0]['status']))
-            self.assertEqual(number, self.shown_sizes(data))
+            self.assertTrue(base.wait_for(
+                lambda expected=number: self.shown_sizes(data) == expected, clouds.SECONDS))
         status, answer = self.say_extended(service, **{**event, 'tag': made.id})
         self.assertEqual((207, 404), (status, answer['events'][0]['code']))
 
