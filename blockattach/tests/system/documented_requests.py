@@ -200,7 +200,8 @@ class Requests:
         """An operation and its part of the document, where several actions share one path."""
         path = row.path if row.root else f'/v3/{{project_id}}{row.path}'
         schema = schemathesis.openapi.from_dict({
-            **openapi.described(), 'paths': {path: {row.method.lower(): openapi.one(path, row)}}})
+            **openapi.described(),
+            'paths': {path: {row.method.lower(): openapi.one(path, row, versions.MAXIMUM)}}})
         schema.app = self._api
         return schema[path][row.method]
 
