@@ -140,7 +140,7 @@ ensure_venv() {
         export PBR_VERSION=${PBR_VERSION:-0.0.0}
     fi
     say "Installing Python packages into .venv (a minute or two the first time)"
-    # Most modules of these packages are never imported: those that are get compiled by that.
+    # Most modules of these packages are never imported. The others are compiled on import.
     if ! SKIP_GENERATE_AUTHORS=1 SKIP_WRITE_GIT_CHANGELOG=1 "$BLOCKATTACH_VENV/bin/python" -m pip \
             install --disable-pip-version-check --no-compile "${wanted[@]}" -e "$BLOCKATTACH_ROOT" \
             </dev/null >"$log" 2>&1; then
