@@ -19,7 +19,6 @@ import print_api
 import print_openapi
 import rst
 from blockattach.http import operation
-from blockattach.http import responses
 
 _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')
@@ -189,7 +188,7 @@ def _when(field: Field, plain: Collection[str]) -> str:
 def _failures(row: operation.Operation) -> str:
     named: dict[int, list[str]] = {}
     for error in row.faults:
-        status = responses.fault(error.__new__(error)).status
+        status = error.status
         named.setdefault(status, []).append(rst.literal(error.code))
     rows = [(str(code), print_openapi.REASONS[code], ', '.join(sorted(named.get(code, ()))))
             for code in print_api.codes(row)]

@@ -5,7 +5,6 @@ import sys
 import rst
 from blockattach.api import versions
 from blockattach.http import operation
-from blockattach.http import responses
 
 _WITHOUT_RIGHT = {True: 404, False: 403}
 
@@ -41,8 +40,7 @@ def codes(row: operation.Operation) -> tuple[int, ...]:
         found.add(404)
     if row.body is not None:
         found |= {413, 415}
-    return tuple(sorted(found | {responses.fault(error.__new__(error)).status
-                                 for error in row.faults}))
+    return tuple(sorted(found | {error.status for error in row.faults}))
 
 
 def history() -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import rst
 from blockattach import errors
-from blockattach.http import responses
 
 _INTRODUCTION = """
 Each error has a stable code that programs can rely on. The message may change.
@@ -30,11 +29,9 @@ def classes(root: type[errors.BlockattachError]) -> Iterator[type[errors.Blockat
 
 def row(error: type[errors.BlockattachError]) -> list[str]:
     """One line of the table."""
-    blank = error.__new__(error)
-    status = responses.fault(blank)
     text = ' '.join(error.text.split())
     return [rst.literal(error.code), error.__name__, rst.literal(text),
-            'final' if error.final else 'uncertain', str(status.status),
+            'final' if error.final else 'uncertain', str(error.status),
             error.retry_after or '']
 
 

@@ -25,7 +25,6 @@ from blockattach import errors
 from blockattach import identity
 from blockattach import log
 from blockattach.conf import compute as compute_conf
-from blockattach.http import responses
 from blockattach.rpc import attachments as attachments_rpc
 
 LOG = logging.getLogger(__name__)
@@ -336,7 +335,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except errors.BlockattachError as exc:
-        raise _error(responses.fault(exc).status, str(exc)) from exc
+        raise _error(exc.status, str(exc)) from exc
 
 
 def _carried(found: Any) -> Attachment:

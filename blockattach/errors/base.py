@@ -49,6 +49,10 @@ class BlockattachError(Exception):
 
     code = 'internal'
     text = 'An unexpected error occurred.'
+    status = 500
+    """HTTP status of the response."""
+    shown = False
+    """Whether the response contains the text, or only that the request failed."""
     final = True
     retry_after: str | None = None
     """Seconds after which the request may succeed; None: repeating it does not help."""
@@ -91,6 +95,8 @@ def in_words(error: BaseException) -> str:
 
 class InvalidInput(BlockattachError):
     code = 'request.invalid'
+    status = 400
+    shown = True
     text = '%(reason)s'
 
 
@@ -101,16 +107,22 @@ class InvalidFilter(InvalidInput):
 
 class NotAuthenticated(BlockattachError):
     code = 'auth.required'
+    status = 401
+    shown = True
     text = 'This request requires authentication.'
 
 
 class NotAuthorized(BlockattachError):
     code = 'policy.refused'
+    status = 403
+    shown = True
     text = "Policy doesn't allow %(rule)s to be performed."
 
 
 class NotFound(BlockattachError):
     code = 'not_found'
+    status = 404
+    shown = True
     text = 'The resource could not be found.'
 
 
@@ -120,6 +132,8 @@ class RouteNotFound(NotFound):
 
 class Conflict(BlockattachError):
     code = 'conflict'
+    status = 409
+    shown = True
     text = 'Resource conflict: %(reason)s'
 
 
@@ -144,6 +158,8 @@ class StaleGeneration(Conflict):
 
 class PreconditionFailed(BlockattachError):
     code = 'request.precondition'
+    status = 412
+    shown = True
     text = ('The resource does not match the ETag in If-Match. Nothing was changed. Read the '
             'resource again before retrying the request.')
 
@@ -156,17 +172,23 @@ class VersionInvalid(InvalidInput):
 
 class VersionNotAcceptable(BlockattachError):
     code = 'version.not_acceptable'
+    status = 406
+    shown = True
     text = ('Version %(requested)s is not supported by the API. Minimum is %(minimum)s and '
             'maximum is %(maximum)s.')
 
 
 class MediaTypeNotSupported(BlockattachError):
     code = 'request.media_type'
+    status = 415
+    shown = True
     text = 'Unsupported Content-Type'
 
 
 class QuotaExceeded(BlockattachError):
     code = 'quota.exceeded'
+    status = 413
+    shown = True
     text = '%(reason)s'
     retry_after = '0'
 
@@ -175,6 +197,8 @@ class BackendError(BlockattachError):
     """What a driver may raise; the core knows nothing finer than its two kinds."""
 
     code = 'backend.error'
+    status = 500
+    shown = True
     text = '%(reason)s'
     words = ''
     """What a user reads of it in a message: no name and no capacity."""
@@ -196,6 +220,7 @@ class BackendUncertain(BackendError):
     """The act may have happened, wholly or in part. A repeat must be safe."""
 
     code = 'backend.uncertain'
+    status = 504
     final = False
     retry_after = '1'
 
@@ -204,6 +229,8 @@ class ServiceUnreachable(BlockattachError):
     """Called without an answer: the act may have happened."""
 
     code = 'bus.unreachable'
+    status = 504
+    shown = True
     text = 'Cannot reach %(topic)s: no reply within %(seconds)s seconds'
     final = False
     retry_after = '1'
@@ -213,6 +240,8 @@ class ServiceSilent(BlockattachError):
     """Nobody was asked: it has sent no heartbeat for so long that it counts as down."""
 
     code = 'service.silent'
+    status = 502
+    shown = True
     text = 'Service %(binary)s on host %(host)s has sent no heartbeat for %(seconds)s seconds'
 
 
@@ -220,6 +249,8 @@ class DeadlinePassed(BlockattachError):
     """Final: a message that came too late, or would have, was not acted upon."""
 
     code = 'bus.deadline_passed'
+    status = 503
+    shown = True
     text = ('Cannot run %(method)s: the deadline of the caller has passed. Nothing was changed. '
             'Retry the request later.')
     retry_after = '1'
@@ -229,6 +260,8 @@ class Overloaded(BlockattachError):
     """There are more requests than can be served. Final: nothing was begun."""
 
     code = 'queue.overloaded'
+    status = 503
+    shown = True
     text = 'The service is overloaded. Nothing was changed. Retry the request later.'
     retry_after = '5'
 
@@ -253,6 +286,8 @@ class BackendBusy(Overloaded):
 
 class RequestAbandoned(BlockattachError):
     code = 'queue.abandoned'
+    status = 503
+    shown = True
     retry_after = '5'
     text = 'The client disconnected before the request was started. Nothing was changed.'
 
@@ -261,6 +296,8 @@ class IdentityUnavailable(BlockattachError):
     """Keystone did not check the token, which may be valid."""
 
     code = 'auth.unavailable'
+    status = 503
+    shown = True
     text = ('Cannot authenticate the request: the identity service does not respond. Retry the '
             'request later.')
     retry_after = '1'
@@ -270,6 +307,8 @@ class DatabaseUnavailable(BlockattachError):
     """Uncertain: this statement has done nothing; what was asked for may have begun before."""
 
     code = 'database.unavailable'
+    status = 503
+    shown = True
     text = 'Cannot reach the database. Retry the request later.'
     final = False
     retry_after = '1'
@@ -288,6 +327,8 @@ class OutcomeUnknown(BlockattachError):
     """The database was lost while it committed, and did not come back in time to be asked."""
 
     code = 'database.outcome_unknown'
+    status = 504
+    shown = True
     text = ('The outcome of the request is unknown: the connection to the database was lost '
             'during a commit. Check the state of the resource before retrying the request.')
     final = False
@@ -298,6 +339,8 @@ class NovaUnavailable(BlockattachError):
     """Asked Nova and learnt nothing. Final: whatever was to be done was not begun."""
 
     code = 'nova.unavailable'
+    status = 503
+    shown = True
     text = ('Cannot detach volume %(volume_id)s: Nova did not report whether server '
             '%(server_id)s still uses the volume (%(reason)s). Nothing was changed. Retry the '
             'request later.')
@@ -308,6 +351,8 @@ class GlanceUnavailable(BlockattachError):
     """Glance was asked and did not answer, or not as it should."""
 
     code = 'glance.unavailable'
+    status = 503
+    shown = True
     text = 'Cannot use the image service: %(reason)s. Retry the request later.'
     final = False
     retry_after = '1'
@@ -315,4 +360,5 @@ class GlanceUnavailable(BlockattachError):
 
 class ConfigurationError(BlockattachError):
     code = 'configuration'
+    status = 500
     text = '%(reason)s'

@@ -381,6 +381,7 @@ class ImageUnacceptable(BlockattachError):
     """The bytes of an image cannot be used, now and later."""
 
     code = 'image.unacceptable'
+    status = 500
     text = 'Image %(image_id)s is unacceptable: %(reason)s'
 
     @property
@@ -401,6 +402,7 @@ class ConversionFailed(BlockattachError):
     """qemu-img has failed, or met a limit."""
 
     code = 'image.conversion_failed'
+    status = 500
     text = 'Failed to convert the image: %(reason)s'
 
 
@@ -408,6 +410,7 @@ class ServerHostUnknown(BlockattachError):
     """Nobody can say where a server runs: no pool counts as near it."""
 
     code = 'nova.server_host_unknown'
+    status = 500
     text = 'Cannot determine the host of server %(server_id)s: %(reason)s'
 
 
@@ -415,4 +418,5 @@ class NoValidPool(BlockattachError):
     """Every pool was refused. ``reasons`` maps a pool's name to why."""
 
     code = 'scheduler.no_valid_pool'
+    status = 500
     text = 'No valid pool found for volume %(volume_id)s: %(summary)s'

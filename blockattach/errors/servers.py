@@ -79,6 +79,8 @@ class StorageUnavailable(BlockattachError):
     """What it was asked for may have happened."""
 
     code = 'server.storage_unavailable'
+    status = 503
+    shown = True
     text = 'Cannot reach the block storage service: %(reason)s'
     final = False
     retry_after = '5'
@@ -86,6 +88,8 @@ class StorageUnavailable(BlockattachError):
 
 class HostError(BlockattachError):
     code = 'host.error'
+    status = 500
+    shown = True
     text = 'Operation on the host failed: %(reason)s'
 
 

@@ -1,11 +1,10 @@
-"""Answers: what a handler returned as bytes, and THE table from an error to its answer. No handler
-translates errors.
+"""Responses: what a handler returned as bytes, and errors as their classes define
+(`blockattach.errors`). No handler translates errors.
 """
 import datetime
 import logging
 from collections.abc import Mapping
 from typing import Any
-from typing import NamedTuple
 
 import orjson
 import webob
@@ -25,47 +24,6 @@ _BODILESS = (204, 304)
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
-class Fault(NamedTuple):
-    """How an error is answered; ``shown``: its text goes to the client."""
-
-    status: int
-    shown: bool = True
-
-
-TABLE: dict[type[Exception], Fault] = {
-    errors.InvalidInput: Fault(400),
-    errors.NotAuthenticated: Fault(401),
-    errors.NotAuthorized: Fault(403),
-    errors.NotFound: Fault(404),
-    errors.VersionNotAcceptable: Fault(406),
-    errors.Conflict: Fault(409),
-    errors.PreconditionFailed: Fault(412),
-    errors.MediaTypeNotSupported: Fault(415),
-    errors.QuotaExceeded: Fault(413),
-    errors.BackendError: Fault(500),
-    # It may have happened: a repeated request finds or finishes it.
-    errors.BackendUncertain: Fault(504),
-    errors.ServiceUnreachable: Fault(504),
-    errors.ServiceSilent: Fault(502),
-    errors.DeadlinePassed: Fault(503),
-    errors.Overloaded: Fault(503),
-    errors.RequestAbandoned: Fault(503),
-    errors.IdentityUnavailable: Fault(503),
-    errors.DatabaseUnavailable: Fault(503),
-    errors.OutcomeUnknown: Fault(504),
-    errors.NovaUnavailable: Fault(503),
-    errors.GlanceUnavailable: Fault(503),
-    errors.HostError: Fault(500),
-    errors.StorageUnavailable: Fault(503),
-    errors.NoValidPool: Fault(500, shown=False),
-    errors.ServerHostUnknown: Fault(500, shown=False),
-    errors.ImageUnacceptable: Fault(500, shown=False),
-    errors.ConversionFailed: Fault(500, shown=False),
-    errors.ConfigurationError: Fault(500, shown=False),
-    errors.BlockattachError: Fault(500, shown=False),
-    Exception: Fault(500, shown=False),
-}
-
 KEYS = {
     400: 'badRequest',
     401: 'unauthorized',
@@ -80,11 +38,6 @@ KEYS = {
 }
 OTHER_KEY = 'computeFault'
 """For every other status: what Nova called its faults, and clients still read."""
-
-
-def fault(error: Exception) -> Fault:
-    """The row of the nearest ancestor that has one."""
-    return next(TABLE[ancestor] for ancestor in type(error).__mro__ if ancestor in TABLE)
 
 
 def dumps(value: Any) -> bytes:
@@ -126,14 +79,12 @@ def failure(status: int, message: str, retry_after: str | None = None) -> webob.
 
 def error(raised: Exception) -> webob.Response:
     """The answer to an error; an unexpected one is logged in full and not disclosed."""
-    row = fault(raised)
-    if not row.shown:
+    if not isinstance(raised, errors.BlockattachError) or not raised.shown:
         LOG.error('Failed to handle request: unexpected error', exc_info=raised)
-        return failure(row.status, UNEXPECTED)
-    if row.status >= 500:
-        LOG.warning('Request failed%s',
-                    fields(code=getattr(raised, 'code', ''), reason=raised))
-    return failure(row.status, str(raised), getattr(raised, 'retry_after', None))
+        return failure(500, UNEXPECTED)
+    if raised.status >= 500:
+        LOG.warning('Request failed%s', fields(code=raised.code, reason=raised))
+    return failure(raised.status, str(raised), raised.retry_after)
 
 
 def _response(status: int, body: bytes, headers: Mapping[str, str]) -> webob.Response:
