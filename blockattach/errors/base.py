@@ -6,6 +6,7 @@
     │   └── VersionInvalid           the microversion cannot be read
     ├── NotAuthenticated, NotAuthorized   no identity; policy denies it
     ├── NotFound
+    │   ├── ProjectNotFound
     │   └── RouteNotFound            also: an operation below its microversion
     ├── Conflict
     │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
@@ -25,6 +26,7 @@
     │   └── BackendBusy              too many wait for one slow backend
     ├── RequestAbandoned             the client has hung up: nothing was begun
     ├── IdentityUnavailable          Keystone does not answer: nothing was begun
+    │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
     ├── DatabaseUnavailable          rows cannot be read or written now (uncertain)
     │   └── DatabaseNotWritable      its disk is full, or it is read-only
     ├── OutcomeUnknown               lost the database while it committed (uncertain)
@@ -124,6 +126,11 @@ class NotFound(BlockattachError):
     status = 404
     shown = True
     text = 'The resource could not be found.'
+
+
+class ProjectNotFound(NotFound):
+    code = 'project.not_found'
+    text = 'Project with id %(project_id)s not found.'
 
 
 class RouteNotFound(NotFound):
@@ -301,6 +308,12 @@ class IdentityUnavailable(BlockattachError):
     text = ('Cannot authenticate the request: the identity service does not respond. Retry the '
             'request later.')
     retry_after = '1'
+
+
+class LimitsUnavailable(IdentityUnavailable):
+    code = 'quota.limits_unavailable'
+    text = ('Cannot read the quota limits of the project from the identity service. Nothing was '
+            'changed. Retry the request later.')
 
 
 class DatabaseUnavailable(BlockattachError):

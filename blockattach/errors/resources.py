@@ -17,7 +17,7 @@
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
-    │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound, ProjectNotFound
+    │   ├── VolumeTypeAccessNotFound, DefaultTypeNotFound
     │   ├── QosSpecsNotFound, QosSpecsKeyNotFound
     │   ├── VolumeMetadataNotFound, ImageMetadataNotFound, ImageNotFound
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
@@ -40,8 +40,6 @@
     │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   too many
     │   ├── VolumeSizeExceedsAvailableQuota   too many GiB
     │   └── VolumeSizeExceedsLimit   no volume may be so large
-    ├── IdentityUnavailable
-    │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
     ├── ImageUnacceptable            its bytes are not what they should be
     │   ├── ImageSignatureWrong      they are not what was signed
     │   └── ImageTooLarge            there is no room for them
@@ -51,7 +49,6 @@
 """
 from blockattach.errors.base import BlockattachError
 from blockattach.errors.base import Conflict
-from blockattach.errors.base import IdentityUnavailable
 from blockattach.errors.base import InvalidInput
 from blockattach.errors.base import NotFound
 from blockattach.errors.base import QuotaExceeded
@@ -180,11 +177,6 @@ class VolumeTypeAccessNotFound(NotFound):
 class DefaultTypeNotFound(NotFound):
     code = 'default_type.not_found'
     text = 'Default type for project %(project_id)s not found.'
-
-
-class ProjectNotFound(NotFound):
-    code = 'project.not_found'
-    text = 'Project with id %(project_id)s not found.'
 
 
 class VolumeTypeEncryptionNotFound(NotFound):
@@ -369,12 +361,6 @@ class VolumeSizeExceedsLimit(QuotaExceeded):
     code = 'quota.volume_size'
     text = ('VolumeSizeExceedsLimit: Requested volume size %(size)sG is larger than maximum '
             'allowed limit %(limit)sG.')
-
-
-class LimitsUnavailable(IdentityUnavailable):
-    code = 'quota.limits_unavailable'
-    text = ('Cannot read the quota limits of the project from the identity service. Nothing was '
-            'changed. Retry the request later.')
 
 
 class ImageUnacceptable(BlockattachError):
