@@ -23,6 +23,7 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.policy import files as policy_files
 from blockattach.policy import rules
 from blockattach.rpc import history
+from blockattach.rpc import pinning
 from blockattach.rpc import rabbit
 from blockattach.wiring import configuration
 from blockattach.wiring import databases
@@ -56,7 +57,7 @@ def pin(at: database_checks.Installation) -> Result:
     """Whether ``[rpc] release`` goes with the releases that run."""
     named = rpc_conf.settings(at.conf).release
     try:
-        spoken = history.pinned(named)
+        spoken = pinning.find_release(named, history.RELEASES)
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}.')
     behind = at.expanded and at.behind()

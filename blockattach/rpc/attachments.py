@@ -1,9 +1,9 @@
 """What a consumer such as Nova can ask for over the bus: `AttachmentsInterface`, and its client.
 
 It is the API's ``/attachments``, with its policy, verbs and errors (`blockattach.errors`); a
-consumer needs no more of this package than this module, `transport` and `contract`::
+consumer needs no more of this package than this module and `contract`::
 
-    bus = transport.open_bus(conf)
+    bus = attachments.open_bus(conf)
     client = attachments.AttachmentsClient(bus)
     caller = attachments.caller(project_id, user_id, roles=['member'])
     made = client.create(caller, volume_id, instance_uuid, connector)
@@ -19,10 +19,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from oslo_config import cfg
+
 from blockattach import context
+from blockattach.conf import rpc as rpc_conf
 from blockattach.objects import attachment
 from blockattach.rpc import calling
 from blockattach.rpc import contract
+from blockattach.rpc import history
 from blockattach.rpc import transport
 
 SERVICE_ROLE = 'service'
@@ -106,6 +110,16 @@ class AttachmentsInterface(contract.Interface):
         :raises BackendRefused: the attachment is unchanged
         :raises BackendUncertain: the attachment is being deleted
         """
+
+
+def open_bus(conf: cfg.ConfigOpts) -> transport.Bus:
+    """Return the bus as configured (``transport_url``, ``[rpc]``), for a process that only calls.
+
+    :raises ConfigurationError: an option is invalid
+    """
+    conf.register_opts(rpc_conf.OPTS, group=rpc_conf.GROUP)
+    return transport.Bus(transport.build_transport(conf), rpc_conf.settings(conf),
+                         history.RELEASES)
 
 
 class AttachmentsClient(AttachmentsInterface):

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from collections.abc import Sequence
 
 import oslo_messaging
 from oslo_config import cfg
@@ -28,7 +29,7 @@ from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
 from blockattach.rpc import calling
 from blockattach.rpc import contract
-from blockattach.rpc import history
+from blockattach.rpc import pinning
 from blockattach.rpc import rabbit
 from blockattach.rpc import serializing
 from blockattach.rpc import serving
@@ -128,14 +129,14 @@ class Bus:
     """A transport with the settings of ``[rpc]``."""
 
     def __init__(self, transport: oslo_messaging.Transport, settings: rpc_conf.RpcSettings,
-                 clock: clocks.Clock | None = None,
-                 releases: tuple[history.Release, ...] = history.RELEASES,
+                 releases: Sequence[pinning.Release], clock: clocks.Clock | None = None,
                  telemetry: acts.Telemetry | None = None,
                  second: oslo_messaging.Transport | None = None,
                  direct: oslo_messaging.Transport | None = None,
                  while_waiting: Callable[[], contextlib.AbstractContextManager[None]]
                  = contextlib.nullcontext) -> None:
         """
+        :param releases: all releases, oldest first
         :param second: servers listen there too
         :param direct: calls go there first, and servers listen there too
         :param while_waiting: surrounds each wait for an answer
@@ -145,7 +146,7 @@ class Bus:
         self._direct = direct
         self._listening = {'': transport, '.second': second, '.direct': direct}
         self._settings = settings
-        self._release = history.pinned(settings.release, releases)
+        self._release = pinning.find_release(settings.release, releases)
         self._known = frozenset(releases[-1].interfaces)
         self._clock = clock or clocks.Clock()
         self._telemetry = telemetry or acts.Telemetry(clock)
@@ -229,12 +230,3 @@ class Bus:
                 server: str | None = None) -> oslo_messaging.Target:
         return oslo_messaging.Target(topic=f'{self._settings.topic_prefix}-{interface.TOPIC}',
                                      server=server)
-
-
-def open_bus(conf: cfg.ConfigOpts) -> Bus:
-    """The bus as configured (``transport_url``, ``[rpc]``), for a process that only calls.
-
-    :raises ConfigurationError: a setting is wrong
-    """
-    conf.register_opts(rpc_conf.OPTS, group=rpc_conf.GROUP)
-    return Bus(build_transport(conf), rpc_conf.settings(conf))

@@ -261,7 +261,8 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
     admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
-        bus = transport.Bus(bus_transport, rpc, time, telemetry=observed.telemetry,
+        bus = transport.Bus(bus_transport, rpc, history.RELEASES, time,
+                            telemetry=observed.telemetry,
                             second=second, direct=direct, while_waiting=admission.released)
     return assemble(conf, process, database, bus, broker, clock=time, observed=observed,
                     admission=admission, site=site)

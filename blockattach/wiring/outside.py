@@ -14,6 +14,7 @@ from blockattach.conf import health as health_conf
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.health import monitor
+from blockattach.rpc import history
 from blockattach.rpc import rabbit
 from blockattach.rpc import transport
 from blockattach.telemetry import acts
@@ -57,7 +58,8 @@ def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
     observed = observation.Observation(process, conf, time)
     opened, broker = open_bus(conf, True, 'DEFAULT', 'transport_url')
     with locations.named(conf, rpc_conf.GROUP, 'release'):
-        bus = transport.Bus(opened, rpc_conf.settings(conf), time, telemetry=observed.telemetry)
+        bus = transport.Bus(opened, rpc_conf.settings(conf), history.RELEASES, time,
+                            telemetry=observed.telemetry)
     threads = waiting.Threads()
     reloads = configuration.Reloads(conf)
     watching = monitor.Monitor(process, health_conf.settings(conf, process), time, threads.begin)

@@ -16,6 +16,7 @@ from blockattach.db.volumes import volumes
 from blockattach.domain import binaries
 from blockattach.domain import volume_lifecycle
 from blockattach.objects import placement as placement_objects
+from blockattach.rpc import history
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import transport
 from blockattach.scheduler import endpoint
@@ -45,7 +46,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         conf([], project='blockattach', default_config_files=[])
         self.bus = transport.Bus(
             transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
-            rpc_conf.RpcSettings())
+            rpc_conf.RpcSettings(), history.RELEASES)
         self.addCleanup(self.bus.close)
         self.service = self.build()
         make.pool(self.database, 'one@b#p', 10)

@@ -11,7 +11,6 @@ import sys
 from oslo_config import cfg
 
 from blockattach.rpc import attachments
-from blockattach.rpc import transport
 
 CONNECTOR = {'initiator': 'iqn.2026-01.org.example:consumer', 'host': 'consumer',
              'ip': '127.0.0.1'}
@@ -35,7 +34,7 @@ def main():
     project_id, user_id, volume_id, instance_uuid = sys.argv[3:]
     conf = cfg.ConfigOpts()
     conf(sys.argv[1:3], project='consumer')
-    bus = transport.open_bus(conf)
+    bus = attachments.open_bus(conf)
     client = attachments.AttachmentsClient(bus)
     user = attachments.caller(project_id, user_id, ['member', 'reader'])
     reserved = client.create(user, volume_id, instance_uuid)

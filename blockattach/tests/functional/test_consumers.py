@@ -9,6 +9,7 @@ from blockattach.conf import rpc as rpc_conf
 from blockattach.control import endpoint
 from blockattach.rpc import attachments
 from blockattach.rpc import contract
+from blockattach.rpc import history
 from blockattach.rpc import transport
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
@@ -35,7 +36,7 @@ class ConsumersTestCase(base.StackTestCase):
         conf = cfg.ConfigOpts()
         conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
         bus = transport.Bus(transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
-                            rpc_conf.RpcSettings())
+                            rpc_conf.RpcSettings(), history.RELEASES)
         self.addCleanup(bus.close)
         services = self.http.services
         served = bus.server(endpoint.AttachmentsEndpoint(

@@ -34,6 +34,7 @@ from blockattach.policy import enforcer
 from blockattach.policy import rules as policy_rules
 from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import contract
+from blockattach.rpc import history
 from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import transport
@@ -73,7 +74,7 @@ class DuplicatesTest(instances.WorldTestCase):
         conf([], project='blockattach', default_config_files=[], default_config_dirs=[])
         self.bus = transport.Bus(
             transport.build_transport(conf, f'inproc://{uuid.uuid4().hex}/'),
-            rpc_conf.RpcSettings())
+            rpc_conf.RpcSettings(), history.RELEASES)
         self.addCleanup(self.bus.close)
         policy_options.set_defaults(conf)
         # A scheduler's first look takes up everything.

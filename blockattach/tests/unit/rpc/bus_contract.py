@@ -6,6 +6,7 @@ import queue
 import threading
 import unittest
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -16,6 +17,8 @@ from oslo_context import context as oslo_context
 from blockattach import context
 from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
+from blockattach.rpc import history
+from blockattach.rpc import pinning
 from blockattach.rpc import serving
 from blockattach.rpc import transport
 from blockattach.tests.unit.rpc import probe
@@ -64,12 +67,14 @@ class BusTestCase(Base):
         """What every topic of the test begins with."""
         return f'test-{uuid.uuid4().hex}'
 
-    def make_bus(self, url: str | None = None, **more: Any) -> transport.Bus:
+    def make_bus(self, url: str | None = None,
+                 releases: Sequence[pinning.Release] = history.RELEASES,
+                 **more: Any) -> transport.Bus:
         """A bus of its own, closed after the test."""
         conf = private_conf()
         self.adapt(conf)
         bus = transport.Bus(transport.build_transport(conf, url or self.url), self.settings,
-                            **more)
+                            releases, **more)
         self.addCleanup(bus.close)
         return bus
 

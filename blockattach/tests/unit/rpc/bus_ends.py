@@ -7,14 +7,14 @@ from typing import Any
 
 from blockattach import context
 from blockattach.rpc import ends
-from blockattach.rpc import history
+from blockattach.rpc import pinning
 from blockattach.rpc import transport
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
 ROWS = {end.name: end for end in ends.ENDS}
 FIELD = re.compile(r'%\(\w+\)s')
-RELEASES = (history.Release('1', {'probe': '1.0'}, {}), history.Release('2', {'probe': '1.1'}, {}))
+RELEASES = (pinning.Release('1', {'probe': '1.0'}, {}), pinning.Release('2', {'probe': '1.1'}, {}))
 
 
 class SilentEndpoint(probe.ProbeEndpoint):

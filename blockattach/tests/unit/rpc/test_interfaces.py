@@ -15,6 +15,7 @@ from blockattach import errors
 from blockattach.conf import rpc as rpc_conf
 from blockattach.domain import pools
 from blockattach.objects import placement
+from blockattach.rpc import history
 from blockattach.rpc import scheduler
 from blockattach.rpc import transport
 from blockattach.rpc import volume
@@ -125,7 +126,7 @@ class InterfacesTest(unittest.TestCase):
         self.ctxt = context.admin_context()
         self.channel = transport.build_transport(bus_contract.private_conf(),
                                                  f'inproc://{uuid.uuid4().hex}/')
-        self.bus = transport.Bus(self.channel, rpc_conf.RpcSettings())
+        self.bus = transport.Bus(self.channel, rpc_conf.RpcSettings(), history.RELEASES)
         self.addCleanup(self.bus.close)
 
     def serve(self, endpoint: Any, host: str) -> None:
@@ -275,7 +276,7 @@ class AbsentBrokerTest(unittest.TestCase):
         bus = transport.Bus(
             transport.build_transport(bus_contract.private_conf(),
                                       'rabbit://guest:guest@127.0.0.1:1/'),
-            rpc_conf.RpcSettings(send_retries=0))
+            rpc_conf.RpcSettings(send_retries=0), history.RELEASES)
         client = volume.VolumeClients(bus).on('h@b')
         ctxt = context.admin_context()
         for act in (lambda: client.start_work(ctxt, 'volume', 'delete', 'v', 1),

@@ -19,6 +19,7 @@ from blockattach.objects import base
 from blockattach.rpc import attachments
 from blockattach.rpc import contract
 from blockattach.rpc import history
+from blockattach.rpc import pinning
 from blockattach.rpc import processes
 from blockattach.rpc import scheduler
 from blockattach.rpc import transport
@@ -31,8 +32,8 @@ INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
               scheduler.SchedulerInterface, volume.VolumeInterface)
 
 # The probes' own history: release 2 added a method, a field, and an interface.
-OLD = history.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
-NEW = history.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
+OLD = pinning.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
+NEW = pinning.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
 
 
 class OldThing(base.BlockattachObject):
@@ -88,12 +89,11 @@ class BusTestCase(unittest.TestCase):
         self.ctxt = context.admin_context()
         self.url = f'inproc://{uuid.uuid4().hex}/'
 
-    def bus(self, releases: tuple[history.Release, ...] = history.RELEASES,
+    def bus(self, releases: tuple[pinning.Release, ...] = history.RELEASES,
             pin: str = '', **settings: Any) -> transport.Bus:
         """A process; ``releases`` are those that it knows, ``pin`` the one that it speaks."""
         channel = transport.build_transport(bus_contract.private_conf(), self.url)
-        made = transport.Bus(channel, rpc_conf.RpcSettings(release=pin, **settings),
-                             releases=releases)
+        made = transport.Bus(channel, rpc_conf.RpcSettings(release=pin, **settings), releases)
         self.addCleanup(made.close)
         return made
 
@@ -241,8 +241,8 @@ class HistoryTest(BusTestCase):
         return True
 
     def test_without_a_pin_the_newest_is_spoken(self) -> None:
-        for name in history.NEWEST:
-            self.assertIs(history.RELEASES[-1], history.pinned(name))
+        for name in pinning.NEWEST:
+            self.assertIs(history.RELEASES[-1], pinning.find_release(name, history.RELEASES))
 
     def test_an_unknown_pin_names_the_known(self) -> None:
         with self.assertRaises(errors.ConfigurationError) as caught:
