@@ -21,12 +21,12 @@ from blockattach.cmd import upgrade_database_checks as database_checks
 from blockattach.conf import options as all_options
 from blockattach.conf import rpc as rpc_conf
 from blockattach.policy import files as policy_files
-from blockattach.policy import rules
 from blockattach.rpc import history
 from blockattach.rpc import pinning
 from blockattach.rpc import rabbit
 from blockattach.wiring import configuration
 from blockattach.wiring import databases
+from blockattach.wiring import rules
 
 Code = upgradecheck.Code
 Result = upgradecheck.Result

@@ -19,7 +19,7 @@ from blockattach.db.attachments import attachments
 from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
-from blockattach.rpc import notifications
+from blockattach.rpc import attachment_notices
 from blockattach.rpc import volume as volume_rpc
 from blockattach.telemetry import acts
 
@@ -32,7 +32,8 @@ _State = attachment_lifecycle.State
 class BackendCalls:
     """Moves rows, each move first committed and then notified; connects and disconnects."""
 
-    def __init__(self, database: engine.Database, notify: notifications.AttachmentNotifications,
+    def __init__(self, database: engine.Database,
+                 notify: attachment_notices.AttachmentNotifications,
                  volume_services: volume_rpc.VolumeClients, seconds: float,
                  telemetry: acts.Telemetry, admission: controller.AdmissionController) -> None:
         """

@@ -1,12 +1,9 @@
-"""THE list of rules, read by the enforcer and by oslo.policy's generators; and the table of verbs
-that compare the authorized project again.
+"""The nouns of block storage that have rules, and the table of verbs that compare the authorized
+project again.
 """
 from collections.abc import Mapping
 
-from oslo_policy import policy
-
 from blockattach.policy import attachments
-from blockattach.policy import base
 from blockattach.policy import clusters
 from blockattach.policy import default_types
 from blockattach.policy import managing
@@ -14,7 +11,6 @@ from blockattach.policy import messages
 from blockattach.policy import not_offered
 from blockattach.policy import qos_specs
 from blockattach.policy import quotas
-from blockattach.policy import servers
 from blockattach.policy import services
 from blockattach.policy import snapshots
 from blockattach.policy import transfers
@@ -22,7 +18,7 @@ from blockattach.policy import volume_types
 from blockattach.policy import volumes
 
 NOUNS = (attachments, clusters, default_types, managing, messages, not_offered, qos_specs, quotas,
-         servers, services, snapshots, transfers, volume_types, volumes)
+         services, snapshots, transfers, volume_types, volumes)
 
 VOLUME, SNAPSHOT, BOTH = 'volume', 'snapshot', 'volume and snapshot'
 JUDGED_VERBS: Mapping[str, str] = {
@@ -64,9 +60,3 @@ transaction has written.
 
 The names are those of failpoints: ``db.<verb>.before`` is between authorization and transaction.
 """
-
-
-def list_rules() -> list[policy.RuleDefault]:
-    """Every rule, base rules first."""
-    return [*base.RULES, *(rule.default for noun in NOUNS for rule in vars(noun).values()
-                           if isinstance(rule, base.Rule))]

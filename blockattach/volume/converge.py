@@ -21,7 +21,7 @@ from blockattach.db.attachments import attachments
 from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
-from blockattach.rpc import notifications
+from blockattach.rpc import attachment_notices
 from blockattach.volume import backends
 from blockattach.volume import lease
 
@@ -55,7 +55,7 @@ class Converger:
     """Brings the target of one backend to what the rows want, pair by pair."""
 
     def __init__(self, database: engine.Database, backend: backends.KeptBackend,
-                 leases: lease.Leases, notify: notifications.AttachmentNotifications,
+                 leases: lease.Leases, notify: attachment_notices.AttachmentNotifications,
                  pool: futures.Executor) -> None:
         """
         :param pool: threads in which pairs that were enqueued are converged

@@ -33,7 +33,6 @@ from blockattach.http import dispatch
 from blockattach.http import health
 from blockattach.http import queueing
 from blockattach.policy import enforcer
-from blockattach.policy import rules as policy_rules
 from blockattach.rpc import processes
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
@@ -41,6 +40,7 @@ from blockattach.wiring import authentication
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
 from blockattach.wiring import image_control
+from blockattach.wiring import rules as policy_rules
 
 Wsgi = Callable[..., Any]
 

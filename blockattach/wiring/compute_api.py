@@ -33,7 +33,6 @@ from blockattach.http import health
 from blockattach.http import middleware
 from blockattach.http import server
 from blockattach.policy import enforcer
-from blockattach.policy import rules as policy_rules
 from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import notifications
 from blockattach.rpc import serving
@@ -43,6 +42,7 @@ from blockattach.wiring import authentication
 from blockattach.wiring import compute_store
 from blockattach.wiring import outside
 from blockattach.wiring import processes
+from blockattach.wiring import rules as policy_rules
 
 _FLAVOR = re.compile(r'((?P<id>[\w.-]{1,255}):)?(?P<name>[^:]+):(?P<vcpus>\d+):'
                      r'(?P<memory>\d+):(?P<disk>\d+)', re.ASCII)

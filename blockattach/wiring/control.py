@@ -17,10 +17,10 @@ from blockattach.control import endpoint
 from blockattach.control import repeats
 from blockattach.db.attachments import attachment_queries
 from blockattach.policy import enforcer
-from blockattach.policy import rules as policy_rules
 from blockattach.rpc import serving
 from blockattach.rpc import volume as volume_rpc
 from blockattach.wiring import dependencies
+from blockattach.wiring import rules as policy_rules
 
 if TYPE_CHECKING:
     from blockattach.nova import client as nova_client

@@ -33,6 +33,7 @@ from blockattach.db.schema import migrate
 from blockattach.db.schema import online_migrations
 from blockattach.db.volumes import volume_queries
 from blockattach.health import monitor
+from blockattach.rpc import attachment_notices
 from blockattach.rpc import history
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
@@ -66,7 +67,7 @@ class Dependencies:
     observation: observation.Observation
     admission: controller.AdmissionController
     notifier: notifications.Notifications
-    attachment_notifications: notifications.AttachmentNotifications
+    attachment_notifications: attachment_notices.AttachmentNotifications
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
     backends: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -303,7 +304,7 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus:
         service=service, database=database, bus=bus, probe=broker,
         monitor=watching, reloads=reloads, observation=observed, admission=admission,
         notifier=notifier,
-        attachment_notifications=notifications.AttachmentNotifications(
+        attachment_notifications=attachment_notices.AttachmentNotifications(
             notifier, functools.partial(volume_queries.get_even_deleted, database),
             functools.partial(attachment_queries.of_volume, database)),
         clock=clock, threads=threads, outgoing=outgoing, site=site)

@@ -31,7 +31,6 @@ from blockattach.domain import pools
 from blockattach.domain import volume_lifecycle
 from blockattach.objects import placement as placement_objects
 from blockattach.policy import enforcer
-from blockattach.policy import rules as policy_rules
 from blockattach.rpc import attachments as attachments_rpc
 from blockattach.rpc import contract
 from blockattach.rpc import history
@@ -41,6 +40,7 @@ from blockattach.rpc import transport
 from blockattach.rpc import volume as volume_rpc
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
+from blockattach.wiring import rules as policy_rules
 
 _Event = attachment_lifecycle.Event
 _State = attachment_lifecycle.State

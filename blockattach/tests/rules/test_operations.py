@@ -5,7 +5,7 @@ import jsonschema
 
 from blockattach.api import routes
 from blockattach.api import versions
-from blockattach.policy import rules
+from blockattach.wiring import rules
 
 # What needs no token or no rule by the first word of its path, and why.
 PUBLIC = {

@@ -15,9 +15,9 @@ from blockattach.http import schema
 from blockattach.http.operation import V
 from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
-from blockattach.policy import rules as policy_rules
 from blockattach.telemetry import acts
 from blockattach.tests.fixtures import promises
+from blockattach.wiring import rules as policy_rules
 
 PROJECT = '9d1f3c3ae2b54b0a8a2f1c1f1f1f1f1f'
 OTHER = '00000000000000000000000000000bad'

@@ -13,12 +13,12 @@ from blockattach import context
 from blockattach import errors
 from blockattach.policy import attachments
 from blockattach.policy import enforcer
-from blockattach.policy import rules
-from blockattach.policy import rules as policy_rules
 from blockattach.policy import services
 from blockattach.policy import volumes
 from blockattach.tests.fixtures import clock
 from blockattach.tests.rules import sources
+from blockattach.wiring import rules
+from blockattach.wiring import rules as policy_rules
 
 MINE = 'p'
 THEIRS = 'q'

@@ -4,7 +4,7 @@ import unittest
 from oslo_policy import policy
 
 from blockattach.policy import base
-from blockattach.policy import rules
+from blockattach.wiring import rules
 
 
 class RulesTest(unittest.TestCase):

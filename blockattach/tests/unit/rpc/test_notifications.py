@@ -11,6 +11,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.domain import attachment_lifecycle as lifecycle
 from blockattach.domain import records
+from blockattach.rpc import attachment_notices
 from blockattach.rpc import notifications
 from blockattach.rpc import transport
 from blockattach.tests.unit import samples
@@ -172,14 +173,14 @@ class AttachmentNotificationsTest(unittest.TestCase):
         return self.volume
 
     def attachments(self, driver: tuple[str, ...] = ('messagingv2',)
-                    ) -> notifications.AttachmentNotifications:
+                    ) -> attachment_notices.AttachmentNotifications:
         self.conf.set_override('driver', list(driver), group='oslo_messaging_notifications')
         notifier = notifications.build(self.conf, 'volume.h', self.url)
         self.addCleanup(notifier.close)
-        return notifications.AttachmentNotifications(notifier, self.read_volume,
+        return attachment_notices.AttachmentNotifications(notifier, self.read_volume,
                                                      lambda volume_id: self.rows)
 
-    def ended(self, notifier: notifications.AttachmentNotifications) -> None:
+    def ended(self, notifier: attachment_notices.AttachmentNotifications) -> None:
         """The last move of an attachment."""
         notifier.moved(self.ctxt, samples.attachment(state=S.DISCONNECTING),
                        samples.attachment(state=S.GONE, detached_at=samples.NOW))
@@ -267,6 +268,6 @@ class AttachmentNotificationsTest(unittest.TestCase):
         def gone(volume_id: str) -> records.Volume:
             raise errors.VolumeNotFound(volume_id=volume_id)
         self.read_volume = gone  # type: ignore[method-assign]
-        with self.assertLogs('blockattach.rpc.notifications', 'WARNING') as logged:
+        with self.assertLogs('blockattach.rpc.attachment_notices', 'WARNING') as logged:
             self.ended(self.attachments())
         self.assertIn('volume.detach.end', logged.output[0])
