@@ -16,7 +16,7 @@ from webob import etag
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.domain import records
 from blockattach.http import operation
 from blockattach.http import responses
@@ -47,7 +47,7 @@ class Noun:
 
     path: str
     target: operation.Target
-    change: Callable[[engine.Database, records.Judged, Change], Pairs]
+    change: Callable[[storage_db.Database, records.Judged, Change], Pairs]
     absent: Callable[[str, str], errors.NotFound]
     get: str
     create: str

@@ -18,7 +18,7 @@ from blockattach.control import reconciling
 from blockattach.control import reservations
 from blockattach.control import snapshots
 from blockattach.control import volumes
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.policy import enforcer
 
 
@@ -26,7 +26,7 @@ from blockattach.policy import enforcer
 class ApiServices:
     """Reads go to the database, writes to a control verb, questions of right to the policy."""
 
-    database: engine.Database
+    database: storage_db.Database
     policy: enforcer.Enforcer
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl

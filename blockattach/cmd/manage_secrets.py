@@ -6,8 +6,8 @@ from blockattach import errors
 from blockattach.cmd import manage_db
 from blockattach.conf import core
 from blockattach.conf import service
+from blockattach.db import storage_db
 from blockattach.db.attachments import key_rotation
-from blockattach.db.engine import engine
 from blockattach.db.services import services
 from blockattach.wiring import dependencies
 
@@ -51,7 +51,7 @@ def rotate(conf: cfg.ConfigOpts) -> None:
             print(line)
 
 
-def _refuse_other_hosts(conf: cfg.ConfigOpts, database: engine.Database) -> None:
+def _refuse_other_hosts(conf: cfg.ConfigOpts, database: storage_db.Database) -> None:
     """They may have key files of their own, and would not find the new key there."""
     settings = service.settings(conf)
     others = {one.host.partition('@')[0]
@@ -64,7 +64,7 @@ def _refuse_other_hosts(conf: cfg.ConfigOpts, database: engine.Database) -> None
                    '--finish, and copy the key file to each host after each step')
 
 
-def _print_keys(database: engine.Database) -> None:
+def _print_keys(database: storage_db.Database) -> None:
     counts = key_rotation.counts(database)
     ours = [key.id for key in database.sealer.ring()]
     others = sorted(str(key_id or 'unknown') for key_id in counts.keys() - set(ours))

@@ -3,7 +3,7 @@ from oslo_config import cfg
 
 from blockattach.cmd import manage_db
 from blockattach.conf import service
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import pools
 from blockattach.db.services import services
 from blockattach.domain import binaries
@@ -32,7 +32,7 @@ def remove(conf: cfg.ConfigOpts) -> None:
            service.settings(conf).service_down_time)
 
 
-def forget(database: engine.Database, binary: str, host: str, down_after: float) -> None:
+def forget(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
     """Forget a service, and its pools unless others keep them too.
 
     The pools first: if it is cut off, a repeat finds the service and removes the rest.

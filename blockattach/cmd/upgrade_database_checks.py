@@ -10,8 +10,8 @@ from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
 from blockattach.conf import core as core_conf
+from blockattach.db import storage_db
 from blockattach.db.attachments import key_rotation
-from blockattach.db.engine import engine
 from blockattach.db.schema import migrate
 from blockattach.db.schema import online_migrations
 from blockattach.db.services import services as db_services
@@ -37,7 +37,7 @@ class Installation(upgradecheck.UpgradeCommands):
         self.engine = dependencies.open_engine(conf)
         self.found = migrate.version(self.engine)
         self.expected = migrate.expected()
-        self.database = engine.Database(self.engine, secrets.Sealer([]), clock.Clock())
+        self.database = storage_db.Database(self.engine, secrets.Sealer([]), clock.Clock())
 
     @property
     def expanded(self) -> bool:
@@ -138,7 +138,7 @@ def keys(at: Installation) -> Result:
                       ) if key_rotation.counts(at.database) else ok()
     sealer = dependencies.open_sealer(at.conf, at.core, at.engine)
     try:
-        key_rotation.check(engine.Database(at.engine, sealer, at.database.clock))
+        key_rotation.check(storage_db.Database(at.engine, sealer, at.database.clock))
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}. See blockattach-manage secrets check.')
     return ok()

@@ -14,9 +14,9 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.admission import controller
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
-from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import attachment_notices
@@ -32,7 +32,7 @@ _State = attachment_lifecycle.State
 class BackendCalls:
     """Moves rows, each move first committed and then notified; connects and disconnects."""
 
-    def __init__(self, database: engine.Database,
+    def __init__(self, database: storage_db.Database,
                  notify: attachment_notices.AttachmentNotifications,
                  volume_services: volume_rpc.VolumeClients, seconds: float,
                  telemetry: acts.Telemetry, admission: controller.AdmissionController) -> None:

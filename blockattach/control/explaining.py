@@ -2,9 +2,9 @@
 from blockattach import context
 from blockattach import errors
 from blockattach.control import backend_calls
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachments
 from blockattach.db.attachments import dry_runs
-from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import connection
 from blockattach.domain import explanation
@@ -15,7 +15,7 @@ from blockattach.rpc import volume as volume_rpc
 class ExplainControl:
     """Reads only: from the database, and from the managers of volumes."""
 
-    def __init__(self, database: engine.Database,
+    def __init__(self, database: storage_db.Database,
                  volume_services: volume_rpc.VolumeClients) -> None:
         self._database = database
         self._volume_services = volume_services

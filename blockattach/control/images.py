@@ -13,7 +13,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.conf import images as images_conf
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import volume_images
 from blockattach.domain import images
 from blockattach.domain import records
@@ -29,7 +29,7 @@ LOG = oslo_log.getLogger(__name__)
 class ImageControl:
     """The caller has been checked already."""
 
-    def __init__(self, database: engine.Database, glance: 'client.UserImages | None',
+    def __init__(self, database: storage_db.Database, glance: 'client.UserImages | None',
                  settings: images_conf.ImageSettings, volume_services: volume_rpc.VolumeClients,
                  seconds: float, telemetry: acts.Telemetry) -> None:
         """

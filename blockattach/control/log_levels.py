@@ -8,7 +8,7 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.rpc import processes
@@ -44,7 +44,7 @@ class LogControl:
     Another API has no server on the bus: it is asked by a request to itself.
     """
 
-    def __init__(self, database: engine.Database,
+    def __init__(self, database: storage_db.Database,
                  client: Callable[[str, str], processes.ProcessInterface], host: str,
                  down_after: float) -> None:
         """

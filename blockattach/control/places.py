@@ -2,7 +2,7 @@
 from typing import NamedTuple
 
 from blockattach import errors
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import pools as stored_pools
 from blockattach.db.services import services
 from blockattach.domain import binaries
@@ -18,7 +18,7 @@ class Place(NamedTuple):
     name: str
 
 
-def pool(database: engine.Database, place: Place, down_after: float) -> pools.Pool:
+def pool(database: storage_db.Database, place: Place, down_after: float) -> pools.Pool:
     """The pool that is named, or the first one of the backend.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
@@ -31,7 +31,7 @@ def pool(database: engine.Database, place: Place, down_after: float) -> pools.Po
     raise _not_found(place)
 
 
-def backend(database: engine.Database, place: Place, down_after: float) -> str:
+def backend(database: storage_db.Database, place: Place, down_after: float) -> str:
     """The name of a backend whose manager is up and in use.
 
     :raises InvalidInput: there is none

@@ -14,7 +14,7 @@ from blockattach import log
 from blockattach.conf import api as api_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import messages
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import pools as stored_pools
 from blockattach.db.services import services
 from blockattach.domain import binaries
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 class PoolCheck:
     """One per process; safe to use from several threads."""
 
-    def __init__(self, database: engine.Database, filters: Sequence[str],
+    def __init__(self, database: storage_db.Database, filters: Sequence[str],
                  check: api_conf.CapabilityCheck, service: service_conf.ServiceSettings,
                  clock: clock.Clock) -> None:
         """Apply the scheduler's filters.

@@ -5,7 +5,7 @@ from typing import Any
 
 from blockattach import context
 from blockattach import errors
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.rpc import volume as volume_rpc
@@ -14,7 +14,7 @@ from blockattach.rpc import volume as volume_rpc
 class ReconcileControl:
     """The caller has been checked already."""
 
-    def __init__(self, database: engine.Database, volume_services: volume_rpc.VolumeClients,
+    def __init__(self, database: storage_db.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
         """
         :param down_after: seconds without a heartbeat after which a service counts as down

@@ -8,8 +8,8 @@ from typing import TypeVar
 from blockattach import errors
 from blockattach import idempotency
 from blockattach.db import idempotency as idempotency_keys
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
-from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
@@ -38,7 +38,7 @@ class Undone(Exception):
 class Repeats:
     """Makes something for a request, or finds what the request made before."""
 
-    def __init__(self, database: engine.Database, kept_seconds: float,
+    def __init__(self, database: storage_db.Database, kept_seconds: float,
                  wait_seconds: float) -> None:
         """
         :param kept_seconds: how long a key is remembered

@@ -4,7 +4,7 @@ import logging
 from blockattach import context
 from blockattach import errors
 from blockattach import log
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import pools
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
@@ -19,7 +19,7 @@ _CAPABILITY = 'host_reservations'
 class ReservationControl:
     """Reads host reservations."""
 
-    def __init__(self, database: engine.Database, volume_services: volume_rpc.VolumeClients,
+    def __init__(self, database: storage_db.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
         """
         :param down_after: seconds after which a pool that is silent is not asked

@@ -9,8 +9,8 @@ from blockattach import log
 from blockattach.conf import control as control_conf
 from blockattach.control import pool_check
 from blockattach.control import repeats
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.domain import records
 from blockattach.rpc import scheduler as scheduler_rpc
 from blockattach.rpc import volume as volume_rpc
@@ -23,7 +23,7 @@ LOG = oslo_log.getLogger(__name__)
 class VolumeParts:
     """One for each process."""
 
-    database: engine.Database
+    database: storage_db.Database
     scheduler: scheduler_rpc.SchedulerInterface
     volume_services: volume_rpc.VolumeClients
     settings: control_conf.ControlSettings

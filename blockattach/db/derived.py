@@ -9,6 +9,7 @@ from oslo_log import log as oslo_log
 
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.attachments import grants
 from blockattach.db.engine import clock
@@ -35,7 +36,7 @@ _VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 
 
 @engine.retried
-def volume_status(database: engine.Database, volume_id: str) -> None:
+def volume_status(database: storage_db.Database, volume_id: str) -> None:
     """Derive anew, under the volume's lock: ranks and slots of its rows, credentials, its status.
 
     A row that is worked on without a deadline gets one that has passed, so that it is resumed; its
@@ -73,7 +74,7 @@ def volume_status(database: engine.Database, volume_id: str) -> None:
                 log.fields(volume_id=volume_id))
 
 
-def _derive_work(connection: sa.Connection, database: engine.Database, row: Any,
+def _derive_work(connection: sa.Connection, database: storage_db.Database, row: Any,
                  at_work: bool) -> None:
     claim = records.Claim('volume', row.id, _VERBS.get(row.own_status, 'create'), row.generation,
                           None)
@@ -104,7 +105,7 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
 
 
 @engine.retried
-def counts(database: engine.Database) -> None:
+def counts(database: storage_db.Database) -> None:
     """Count anew what pools have given away."""
     given = (sa.select(sa.func.coalesce(sa.func.sum(size), 0)).where(
         pool == _pools.c.name, volume_rows.LIVE).scalar_subquery() for pool, size in claims.GIVEN)

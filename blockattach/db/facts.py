@@ -4,8 +4,8 @@ import datetime
 import sqlalchemy as sa
 
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
-from blockattach.db.engine import engine
 from blockattach.db.volumes import sources
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain.invariants import observed
@@ -53,7 +53,7 @@ _SNAPSHOTS = sa.select(
 _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
 
 
-def read(database: engine.Database) -> observed.Facts:
+def read(database: storage_db.Database) -> observed.Facts:
     """All that the rows say now; nothing of the targets."""
     with database.reader() as connection:
         now = connection.execute(sa.select(clock.now())).scalar_one()

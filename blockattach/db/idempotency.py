@@ -9,6 +9,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach import idempotency
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
@@ -22,7 +23,7 @@ _FORGET = statements.Statement(lambda dialect: _keys.delete().where(
                       _keys.c.resource_id == statements.value('instead_of'))))
 
 
-def find(database: engine.Database, request: idempotency.Request) -> str | None:
+def find(database: storage_db.Database, request: idempotency.Request) -> str | None:
     """The id that this request made before; None: it has made nothing.
 
     :raises IdempotencyKeyReused: the name was given to another body
@@ -36,8 +37,9 @@ def find(database: engine.Database, request: idempotency.Request) -> str | None:
     return str(row.resource_id)
 
 
-def remember(connection: sa.Connection, database: engine.Database, request: idempotency.Request,
-             resource_id: str, seconds: float, instead_of: str | None = None) -> None:
+def remember(connection: sa.Connection, database: storage_db.Database,
+             request: idempotency.Request, resource_id: str, seconds: float,
+             instead_of: str | None = None) -> None:
     """Write down what a request makes, in the transaction that makes it.
 
     :param instead_of: what it made before, which failed
@@ -55,7 +57,7 @@ def remember(connection: sa.Connection, database: engine.Database, request: idem
 
 
 @engine.retried
-def purge(database: engine.Database) -> int:
+def purge(database: storage_db.Database) -> int:
     """Remove expired keys; returns how many."""
     with database.writer() as connection:
         return connection.execute(_keys.delete().where(_keys.c.expires_at <= clock.now())).rowcount

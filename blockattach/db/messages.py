@@ -11,6 +11,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
@@ -30,7 +31,7 @@ SORT_COLUMNS = {
 
 
 @engine.retried
-def create(database: engine.Database, project_id: str, request_id: str | None,
+def create(database: storage_db.Database, project_id: str, request_id: str | None,
            text: domain_messages.Text, resource_id: str, detail: str = '', *,
            words: str = '', once: bool = False) -> None:
     """Write a message down for a project.
@@ -53,7 +54,7 @@ def create(database: engine.Database, project_id: str, request_id: str | None,
                 updated_at=database.clock.utcnow(), **said))
 
 
-def of_failure(database: engine.Database, found: records.Work | None, request_id: str | None,
+def of_failure(database: storage_db.Database, found: records.Work | None, request_id: str | None,
                text: domain_messages.Text | None, reason: Exception | None = None) -> work.Say:
     """Writes down why work has failed, in the transaction that ends it.
 
@@ -74,7 +75,7 @@ def _said(text: domain_messages.Text, detail: str, words: str) -> dict[str, str 
             'detail': detail or None}
 
 
-def _insert(connection: sa.Connection, database: engine.Database, message_id: str,
+def _insert(connection: sa.Connection, database: storage_db.Database, message_id: str,
             project_id: str, request_id: str | None, text: domain_messages.Text,
             resource_id: str, said: Mapping[str, str | None]) -> None:
     now = database.clock.utcnow()
@@ -84,7 +85,7 @@ def _insert(connection: sa.Connection, database: engine.Database, message_id: st
         created_at=now, expires_at=now + datetime.timedelta(seconds=SECONDS_TO_LIVE), **said))
 
 
-def no_valid_pool(database: engine.Database, project_id: str, request_id: str | None,
+def no_valid_pool(database: storage_db.Database, project_id: str, request_id: str | None,
                   volume_id: str, reasons: Mapping[str, str], detail: str,
                   text: domain_messages.Text = domain_messages.NO_VALID_POOL) -> None:
     """Write the only message that no pool will do for a volume, or for the work on it.
@@ -100,7 +101,7 @@ def is_there(name: sa.BindParameter[str]) -> sa.Exists:
     return sa.exists().where(_rows.c.id == name)
 
 
-def get(database: engine.Database, message_id: str) -> records.Message:
+def get(database: storage_db.Database, message_id: str) -> records.Message:
     """One message.
 
     :raises MessageNotFound: there is none
@@ -113,7 +114,7 @@ def get(database: engine.Database, message_id: str) -> records.Message:
     return _record(row)
 
 
-def list_page(database: engine.Database, project_id: str | None, equal: Mapping[str, Any],
+def list_page(database: storage_db.Database, project_id: str | None, equal: Mapping[str, Any],
               page: paging.Page, like: Mapping[str, str] | None = None) -> list[records.Message]:
     """One page of a project's messages (None: every project's).
 
@@ -134,14 +135,14 @@ def list_page(database: engine.Database, project_id: str | None, equal: Mapping[
 
 
 @engine.retried
-def delete(database: engine.Database, message_id: str) -> None:
+def delete(database: storage_db.Database, message_id: str) -> None:
     """Forget a message. One that is not there is a success."""
     with database.writer() as connection:
         connection.execute(_rows.delete().where(_rows.c.id == message_id))
 
 
 @engine.retried
-def purge(database: engine.Database) -> int:
+def purge(database: storage_db.Database) -> int:
     """Remove expired messages; returns how many."""
     with database.writer() as connection:
         return connection.execute(

@@ -19,6 +19,7 @@ from oslo_log import log as oslo_log
 
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 
@@ -42,7 +43,7 @@ def tables() -> list[sa.Table]:
             if 'deleted' in table.c or 'expires_at' in table.c]
 
 
-def purge(database: engine.Database, older_than: datetime.timedelta, most: int | None = None,
+def purge(database: storage_db.Database, older_than: datetime.timedelta, most: int | None = None,
           dry_run: bool = False, batch: int = BATCH) -> list[Purged]:
     """Remove rows that were deleted longer ago than this.
 
@@ -69,7 +70,7 @@ def purge(database: engine.Database, older_than: datetime.timedelta, most: int |
     return found
 
 
-def _past(database: engine.Database, table: sa.Table, older_than: datetime.timedelta,
+def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.timedelta,
           counting: bool) -> sa.ColumnElement[bool]:
     """Rows that were deleted so long ago, and to which no row of another table refers.
 
@@ -96,7 +97,7 @@ def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
                 yield other, key
 
 
-def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
+def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnElement[bool],
              remaining: int, batch: int) -> Iterator[int]:
     """The number of rows that each transaction has removed."""
     [key] = table.primary_key.columns
@@ -110,7 +111,7 @@ def _batches(database: engine.Database, table: sa.Table, which: sa.ColumnElement
         remaining -= len(chosen)
 
 
-def _parts(database: engine.Database,
+def _parts(database: storage_db.Database,
            key: sa.Column[Any]) -> Iterator[sa.ColumnElement[bool]]:
     """Conditions that cut a table into pieces of about so many rows, by its key."""
     after: sa.ColumnElement[bool] = sa.true()
@@ -124,13 +125,13 @@ def _parts(database: engine.Database,
         after = key > last[0]
 
 
-def _scalars(database: engine.Database, query: sa.Select[Any]) -> list[Any]:
+def _scalars(database: storage_db.Database, query: sa.Select[Any]) -> list[Any]:
     with database.reader() as connection:
         return list(connection.scalars(query))
 
 
 @engine.retried
-def _remove(database: engine.Database, table: sa.Table, which: sa.ColumnElement[bool],
+def _remove(database: storage_db.Database, table: sa.Table, which: sa.ColumnElement[bool],
             chosen: list[Any]) -> int:
     [key] = table.primary_key.columns
     with database.writer() as connection:

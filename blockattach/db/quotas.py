@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.domain import quotas
@@ -65,7 +66,7 @@ class Limits:
     by_key: Mapping[str, int]
 
 
-def limits(database: engine.Database, project_id: str) -> Limits:
+def limits(database: storage_db.Database, project_id: str) -> Limits:
     """What a project may have now; read before the transaction that is going to check it."""
     elsewhere = _elsewhere(database, project_id)
     if elsewhere is not None:
@@ -74,7 +75,7 @@ def limits(database: engine.Database, project_id: str) -> Limits:
         return Limits(project_id, _stored(database, _rows(connection, project_id, _NO_USE)))
 
 
-def attachment_limits(database: engine.Database, project_id: str, own: int | None,
+def attachment_limits(database: storage_db.Database, project_id: str, own: int | None,
                       of_class: int | None) -> Limits:
     """The same, of what was read with a volume: `attachment_limit_of`."""
     if database.limit_source is not None:
@@ -95,7 +96,7 @@ def attachment_limit_of(project_id: sa.ColumnElement[str]) -> tuple[sa.ColumnEle
                 _classes.c.resource == quotas.ATTACHMENTS).scalar_subquery().label('class_limit'))
 
 
-def check(connection: sa.Connection, database: engine.Database, of: Limits,
+def check(connection: sa.Connection, database: storage_db.Database, of: Limits,
           asked: quotas.Asked) -> None:
     """Refuse more than a project may have, before it is written. The caller is `engine.retried`.
 
@@ -108,7 +109,7 @@ def check(connection: sa.Connection, database: engine.Database, of: Limits,
         count(connection, database, of, asked)
 
 
-def check_attachment(connection: sa.Connection, database: engine.Database, of: Limits) -> None:
+def check_attachment(connection: sa.Connection, database: storage_db.Database, of: Limits) -> None:
     """`check` of one attachment more, which the transaction has written: the lock of the project
     lets one transaction after the other count what they have written.
 
@@ -119,7 +120,7 @@ def check_attachment(connection: sa.Connection, database: engine.Database, of: L
         count(connection, database, of, asked, written=True)
 
 
-def check_snapshot(connection: sa.Connection, database: engine.Database, of: Limits,
+def check_snapshot(connection: sa.Connection, database: storage_db.Database, of: Limits,
                    volume: Any) -> None:
     """`check` of one snapshot more of a volume, whose row is locked.
 
@@ -130,7 +131,7 @@ def check_snapshot(connection: sa.Connection, database: engine.Database, of: Lim
         count_gigabytes=not database.quota.no_snapshot_gb_quota))
 
 
-def check_growth(connection: sa.Connection, database: engine.Database, of: Limits, volume: Any,
+def check_growth(connection: sa.Connection, database: storage_db.Database, of: Limits, volume: Any,
                  size_gb: int) -> None:
     """`check` of a volume, whose row is locked, that gets larger.
 
@@ -140,7 +141,7 @@ def check_growth(connection: sa.Connection, database: engine.Database, of: Limit
         volume.volume_type_id, size_gb, size_gb - volume.size_gb))
 
 
-def check_retype(connection: sa.Connection, database: engine.Database, of: Limits, volume: Any,
+def check_retype(connection: sa.Connection, database: storage_db.Database, of: Limits, volume: Any,
                  type_id: str) -> None:
     """`check` of a volume, whose row is locked, that gets another type.
 
@@ -149,7 +150,7 @@ def check_retype(connection: sa.Connection, database: engine.Database, of: Limit
     check(connection, database, of, quotas.retype(type_id, volume.size_gb))
 
 
-def lock_if_near(connection: sa.Connection, database: engine.Database, of: Limits,
+def lock_if_near(connection: sa.Connection, database: storage_db.Database, of: Limits,
                  asked: quotas.Asked) -> bool:
     """Lock a project, unless what is asked for is far from all of its limits; whether that was
     necessary, and the project is to be counted.
@@ -164,8 +165,8 @@ def lock_if_near(connection: sa.Connection, database: engine.Database, of: Limit
     return True
 
 
-def count(connection: sa.Connection, database: engine.Database, of: Limits, asked: quotas.Asked,
-          written: bool = False) -> None:
+def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
+          asked: quotas.Asked, written: bool = False) -> None:
     """Refuse more than a project may have that is locked.
 
     :param written: the transaction has written already what is asked for
@@ -199,7 +200,7 @@ def lock(connection: sa.Connection, project_id: str) -> None:
         raise db_exception.RetryRequest(exc) from exc
 
 
-def show(database: engine.Database, project_id: str, usage: bool = True,
+def show(database: storage_db.Database, project_id: str, usage: bool = True,
          caller: str | None = None) -> quotas.QuotaSet:
     """What a project may have, and what it has.
 
@@ -219,13 +220,13 @@ def show(database: engine.Database, project_id: str, usage: bool = True,
         frozenset(name for name, key in keys.items() if key in own))
 
 
-def defaults(database: engine.Database, caller: str | None = None) -> dict[str, int]:
+def defaults(database: storage_db.Database, caller: str | None = None) -> dict[str, int]:
     """What a project may have that was given no limits, by name. ``caller``: as `show`."""
     # No project has an empty id.
     return dict(show(database, '', usage=False, caller=caller).limits)
 
 
-def show_class(database: engine.Database, class_name: str) -> dict[str, int]:
+def show_class(database: storage_db.Database, class_name: str) -> dict[str, int]:
     """The limits of a class, by name; what it does not say, the default class does."""
     with database.reader() as connection:
         keys = quotas.names(_type_names(connection))
@@ -235,14 +236,14 @@ def show_class(database: engine.Database, class_name: str) -> dict[str, int]:
     return _named(keys, {**_configured(database), **found[DEFAULT_CLASS], **found[class_name]})
 
 
-def keys_by_name(database: engine.Database) -> dict[str, str]:
+def keys_by_name(database: storage_db.Database) -> dict[str, str]:
     """Under which key each limit is kept, by the name under which it is shown."""
     with database.reader() as connection:
         return quotas.names(_type_names(connection))
 
 
 @engine.retried
-def change(database: engine.Database, project_id: str, by_key: Mapping[str, int]) -> None:
+def change(database: storage_db.Database, project_id: str, by_key: Mapping[str, int]) -> None:
     """Give a project limits of its own; they may be less than it has."""
     with database.writer() as connection:
         lock(connection, project_id)
@@ -250,7 +251,7 @@ def change(database: engine.Database, project_id: str, by_key: Mapping[str, int]
 
 
 @engine.retried
-def reset(database: engine.Database, project_id: str) -> None:
+def reset(database: storage_db.Database, project_id: str) -> None:
     """Give a project the default limits again."""
     with database.writer() as connection:
         lock(connection, project_id)
@@ -259,7 +260,8 @@ def reset(database: engine.Database, project_id: str) -> None:
 
 
 @engine.retried
-def change_class(database: engine.Database, class_name: str, by_key: Mapping[str, int]) -> None:
+def change_class(database: storage_db.Database, class_name: str,
+                 by_key: Mapping[str, int]) -> None:
     """Change limits of a class."""
     try:
         with database.writer() as connection:
@@ -291,18 +293,19 @@ def _replace(connection: sa.Connection, table: sa.Table, owner: Mapping[str, str
             {**owner, 'resource': key, 'hard_limit': limit} for key, limit in by_key.items()])
 
 
-def _is_far(database: engine.Database, project_id: str, key: str, added: int, limit: int) -> bool:
+def _is_far(database: storage_db.Database, project_id: str, key: str, added: int,
+            limit: int) -> bool:
     """Whether so much may be added without a count."""
     grain = quotas.RESOURCES[quotas.split(key)[0]].grain
     used, uncounted = database.counted.get((project_id, key), (0, iter(())))
     return added <= grain and used + MARGIN * grain < limit and next(uncounted, False)
 
 
-def _configured(database: engine.Database) -> dict[str, int]:
+def _configured(database: storage_db.Database) -> dict[str, int]:
     return {row.name: getattr(database.quota, row.option) for row in quotas.RESOURCES.values()}
 
 
-def _stored(database: engine.Database, rows: Iterable[Any]) -> dict[str, int]:
+def _stored(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, int]:
     """The limits by key; of volume types, those that somebody has set."""
     found = _configured(database)
     for part in (_CLASS, _OWN) if database.quota.use_default_quota_class else (_OWN,):
@@ -310,7 +313,7 @@ def _stored(database: engine.Database, rows: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def _elsewhere(database: engine.Database, project_id: str) -> dict[str, int] | None:
+def _elsewhere(database: storage_db.Database, project_id: str) -> dict[str, int] | None:
     """The limits by key where they are kept elsewhere; None: they are here."""
     if database.limit_source is None:
         return None
@@ -320,7 +323,7 @@ def _elsewhere(database: engine.Database, project_id: str) -> dict[str, int] | N
         keys[name]: limit for name, limit in found.items() if name in keys}}
 
 
-def _used(database: engine.Database, rows: Iterable[Any]) -> dict[str, quotas.Used]:
+def _used(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, quotas.Used]:
     found: dict[str, quotas.Used] = {}
 
     def add(resource: str, type_id: str, in_use: int, reserved: int = 0) -> None:

@@ -10,6 +10,7 @@ from blockattach import log
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.db.volumes import volume_rows
@@ -38,7 +39,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 
 
 @engine.retried
-def create(database: engine.Database, volume: records.Judged, name: str | None,
+def create(database: storage_db.Database, volume: records.Judged, name: str | None,
            no_snapshots: bool, sealed: str) -> transfers.Transfer:
     """Offer a volume.
 
@@ -65,7 +66,7 @@ def create(database: engine.Database, volume: records.Judged, name: str | None,
     return transfers.Transfer(**values)
 
 
-def get(database: engine.Database, transfer_id: str) -> transfers.Transfer:
+def get(database: storage_db.Database, transfer_id: str) -> transfers.Transfer:
     """One transfer.
 
     :raises TransferNotFound: there is none
@@ -78,7 +79,7 @@ def get(database: engine.Database, transfer_id: str) -> transfers.Transfer:
     return rows.record(transfers.Transfer, row)
 
 
-def list_page(database: engine.Database, project_id: str | None, equal: Mapping[str, str],
+def list_page(database: storage_db.Database, project_id: str | None, equal: Mapping[str, str],
               page: paging.Page) -> list[transfers.Transfer]:
     """One page of what a project offers (None: every project).
 
@@ -96,7 +97,7 @@ def list_page(database: engine.Database, project_id: str | None, equal: Mapping[
 
 
 @engine.retried
-def withdraw(database: engine.Database, of: transfers.Transfer) -> None:
+def withdraw(database: storage_db.Database, of: transfers.Transfer) -> None:
     """Take the offer back: the volume is its project's alone again.
 
     :raises TransferNotFound: it was accepted or deleted meanwhile
@@ -108,7 +109,7 @@ def withdraw(database: engine.Database, of: transfers.Transfer) -> None:
 
 
 @engine.retried
-def accept(database: engine.Database, of: transfers.Transfer, project_id: str,
+def accept(database: storage_db.Database, of: transfers.Transfer, project_id: str,
            user_id: str) -> None:
     """Give the volume to another project, and its snapshots with it unless they were kept.
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
@@ -80,7 +81,7 @@ def silent(connection: sa.Connection) -> None:
     """No user reads of it."""
 
 
-def begin(connection: sa.Connection, database: engine.Database, claim: records.Claim,
+def begin(connection: sa.Connection, database: storage_db.Database, claim: records.Claim,
           seconds: float | datetime.datetime, host: str | None = None, **values: Any) -> None:
     """Write down work that shall be done, within the transaction that moves its resource.
 
@@ -96,7 +97,7 @@ def begin(connection: sa.Connection, database: engine.Database, claim: records.C
         'created_at': database.clock.utcnow()})
 
 
-def replace(connection: sa.Connection, database: engine.Database, claim: records.Claim,
+def replace(connection: sa.Connection, database: storage_db.Database, claim: records.Claim,
             seconds: float | datetime.datetime, host: str | None, **values: Any) -> None:
     """Write work down in the place of earlier work on the same resource, within a transaction."""
     _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
@@ -170,7 +171,7 @@ def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Clai
 
 
 @engine.retried
-def claim(database: engine.Database, wanted: records.Claim, host: str | None,
+def claim(database: storage_db.Database, wanted: records.Claim, host: str | None,
           seconds: float) -> bool:
     """Take work on by a message, which names the generation; False: it has moved on since, or
     another process instance has it. A repeat by the same one is taken on again.
@@ -180,7 +181,7 @@ def claim(database: engine.Database, wanted: records.Claim, host: str | None,
 
 
 @engine.retried
-def take(database: engine.Database, found: records.Work, owner: str,
+def take(database: storage_db.Database, found: records.Work, owner: str,
          seconds: float) -> records.Claim | None:
     """Go on with work that was found; None: it has changed since.
 
@@ -202,14 +203,14 @@ def take(database: engine.Database, found: records.Work, owner: str,
 
 
 @engine.retried
-def renew(database: engine.Database, held: records.Claim, seconds: float) -> bool:
+def renew(database: storage_db.Database, held: records.Claim, seconds: float) -> bool:
     """Put the deadline off while the work runs; False: it was lost."""
     with database.writer() as connection:
         return _RENEW.change(connection, **held._asdict(), seconds=seconds) == 1
 
 
 @engine.retried
-def note(database: engine.Database, held: records.Claim, **facts: Any) -> None:
+def note(database: storage_db.Database, held: records.Claim, **facts: Any) -> None:
     """Remember how far the work has come, within its progress.
 
     :raises StaleGeneration: it was lost
@@ -222,7 +223,7 @@ def note(database: engine.Database, held: records.Claim, **facts: Any) -> None:
 
 
 @engine.retried
-def interrupt(database: engine.Database, held: records.Claim, error: str) -> None:
+def interrupt(database: storage_db.Database, held: records.Claim, error: str) -> None:
     """An attempt has ended without saying what it has done: no process is at it, and the next one
     is made at the deadline.
     """
@@ -231,7 +232,7 @@ def interrupt(database: engine.Database, held: records.Claim, error: str) -> Non
 
 
 @engine.retried
-def hand_over(database: engine.Database, owner: str) -> int:
+def hand_over(database: storage_db.Database, owner: str) -> int:
     """Let others go on at once with all that a process instance has; returns how many acts."""
     with database.writer() as connection:
         return connection.execute(_work.update().where(_work.c.owner == owner).values(
@@ -239,21 +240,21 @@ def hand_over(database: engine.Database, owner: str) -> int:
 
 
 @engine.retried
-def hasten(database: engine.Database, waiting: records.Claim) -> None:
+def hasten(database: storage_db.Database, waiting: records.Claim) -> None:
     """No message was sent of new work: it is found by the next look, not at its deadline."""
     with database.writer() as connection:
         _update(connection, waiting._replace(owner=None), deadline=clock.now(PASSED))
 
 
 @engine.retried
-def forget(database: engine.Database, claim: records.Claim, say: Say = silent) -> None:
+def forget(database: storage_db.Database, claim: records.Claim, say: Say = silent) -> None:
     """End work that no resource depends on; that of another owner stays."""
     with database.writer() as connection:
         _end(connection, claim)
         say(connection)
 
 
-def due(database: engine.Database, host: str | None, owner: str | None = None,
+def due(database: storage_db.Database, host: str | None, owner: str | None = None,
         shared: bool = False) -> list[records.Work]:
     """Work of one ``host@backend`` (None: of schedulers) whose deadline has passed.
 
@@ -270,7 +271,7 @@ def due(database: engine.Database, host: str | None, owner: str | None = None,
     return _read(database, _work.select().where(_work.c.host == host, is_due))
 
 
-def get(database: engine.Database, work_id: str) -> records.Work:
+def get(database: storage_db.Database, work_id: str) -> records.Work:
     """One row of `work`.
 
     :raises WorkNotFound: there is none: it has ended, or there never was one
@@ -281,14 +282,14 @@ def get(database: engine.Database, work_id: str) -> records.Work:
     return found[0]
 
 
-def of_resource(database: engine.Database, noun: str, resource_id: str) -> records.Work | None:
+def of_resource(database: storage_db.Database, noun: str, resource_id: str) -> records.Work | None:
     """The work on one resource."""
     found = _read(database, _work.select().where(
         _work.c.noun == noun, _work.c.resource_id == resource_id))
     return found[0] if found else None
 
 
-def list_all(database: engine.Database, host: str | None = None) -> list[records.Work]:
+def list_all(database: storage_db.Database, host: str | None = None) -> list[records.Work]:
     """All that is under way, attachments included; the oldest first.
 
     :param host: only that of one ``host@backend``
@@ -306,7 +307,7 @@ def list_all(database: engine.Database, host: str | None = None) -> list[records
     return sorted(found, key=lambda one: (one.created_at, one.id))
 
 
-def overview(database: engine.Database) -> Overview:
+def overview(database: storage_db.Database) -> Overview:
     """The present state. Counts come from an index; the rest reads only rows with a deadline."""
     counts = sa.select(_attachments.c.state, sa.func.count()).where(
         models.live(_attachments)).group_by(_attachments.c.state)
@@ -344,7 +345,7 @@ def _stale(claim: records.Claim) -> errors.StaleGeneration:
                                   generation=claim.generation)
 
 
-def _read(database: engine.Database, query: sa.Select[Any]) -> list[records.Work]:
+def _read(database: storage_db.Database, query: sa.Select[Any]) -> list[records.Work]:
     with database.reader() as connection:
         found = connection.execute(
             query.add_columns(clock.now().label('now')).order_by(_work.c.created_at, _work.c.id),

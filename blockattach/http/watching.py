@@ -21,9 +21,9 @@ from oslo_db import exception as db_exception
 from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.conf import watch as watch_conf
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import history
-from blockattach.db.engine import engine
 from blockattach.domain import records
 from blockattach.http import loop
 from blockattach.http import streams
@@ -98,7 +98,7 @@ class _Stream:
 class Hub:
     """All streams of a process. Nothing is read while there are none."""
 
-    def __init__(self, database: engine.Database, settings: watch_conf.WatchSettings,
+    def __init__(self, database: storage_db.Database, settings: watch_conf.WatchSettings,
                  render: Callable[[records.AttachmentEvent], bytes],
                  clock: clocks.Clock) -> None:
         """

@@ -10,10 +10,10 @@ from typing import Any
 from blockattach import context
 from blockattach import errors
 from blockattach.db import messages
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import grants
 from blockattach.db.attachments import pairs
-from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
@@ -21,7 +21,7 @@ from blockattach.policy import attachments as policies
 from blockattach.policy import enforcer
 
 
-def volume(caller: context.RequestContext, database: engine.Database,
+def volume(caller: context.RequestContext, database: storage_db.Database,
            volume_id: str) -> records.Volume:
     """A volume of the caller's project, or of any for an administrator.
 
@@ -33,7 +33,7 @@ def volume(caller: context.RequestContext, database: engine.Database,
     return found
 
 
-def volume_to_attach(caller: context.RequestContext, database: engine.Database, volume_id: str,
+def volume_to_attach(caller: context.RequestContext, database: storage_db.Database, volume_id: str,
                      instance_uuid: str | None,
                      connector: Mapping[str, Any] | None) -> pairs.Precondition:
     """A volume with the precondition of a new attachment.
@@ -59,7 +59,7 @@ def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
     return policies.MULTIATTACH_BOOTABLE
 
 
-def attachment(caller: context.RequestContext, database: engine.Database,
+def attachment(caller: context.RequestContext, database: storage_db.Database,
                attachment_id: str) -> records.Attachment:
     """An attachment of the caller's project, or of any for an administrator.
 
@@ -68,7 +68,7 @@ def attachment(caller: context.RequestContext, database: engine.Database,
     return _shown(caller, attachment_queries.get(database, attachment_id))
 
 
-def attachment_even_gone(caller: context.RequestContext, database: engine.Database,
+def attachment_even_gone(caller: context.RequestContext, database: storage_db.Database,
                          attachment_id: str) -> records.Attachment:
     """The same, live or gone, as long as its row is kept.
 
@@ -77,7 +77,7 @@ def attachment_even_gone(caller: context.RequestContext, database: engine.Databa
     return _shown(caller, attachment_queries.get_even_deleted(database, attachment_id))
 
 
-def message(caller: context.RequestContext, database: engine.Database,
+def message(caller: context.RequestContext, database: storage_db.Database,
             message_id: str) -> records.Message:
     """A message of the caller's project, or of any for an administrator.
 
@@ -89,7 +89,7 @@ def message(caller: context.RequestContext, database: engine.Database,
     return found
 
 
-def volume_type(caller: context.RequestContext, database: engine.Database,
+def volume_type(caller: context.RequestContext, database: storage_db.Database,
                 type_id: str) -> records.VolumeType:
     """A type by its id.
 
@@ -101,7 +101,7 @@ def volume_type(caller: context.RequestContext, database: engine.Database,
     return found
 
 
-def find_volume_type(caller: context.RequestContext, database: engine.Database,
+def find_volume_type(caller: context.RequestContext, database: storage_db.Database,
                      id_or_name: str) -> records.VolumeType:
     """A type by its id, else by its name.
 
@@ -117,7 +117,7 @@ def find_volume_type(caller: context.RequestContext, database: engine.Database,
     raise errors.VolumeTypeNameNotFound(name=id_or_name)
 
 
-def find_default_volume_type(caller: context.RequestContext, database: engine.Database,
+def find_default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                              name: str) -> records.VolumeType:
     """The type of a volume that names none: the default of the caller's project, else the one
     that is configured, which every caller may use.
@@ -131,7 +131,7 @@ def find_default_volume_type(caller: context.RequestContext, database: engine.Da
     return found
 
 
-def default_volume_type(caller: context.RequestContext, database: engine.Database,
+def default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                         name: str) -> records.VolumeType:
     """The same for a volume that is going to be made.
 
@@ -147,7 +147,7 @@ def default_volume_type(caller: context.RequestContext, database: engine.Databas
 
 
 def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
-                     database: engine.Database, attachments: Sequence[records.Attachment],
+                     database: storage_db.Database, attachments: Sequence[records.Attachment],
                      ) -> dict[str, dict[str, Any] | None]:
     """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
     may see; these were read with the rows, and each is opened once."""
@@ -164,7 +164,7 @@ def sees_credential(policy: enforcer.Enforcer, caller: context.RequestContext,
             and policy.allowed(caller, policies.SECRETS, attachment.project_id))
 
 
-def connection_info(database: engine.Database, attachment: records.Attachment,
+def connection_info(database: storage_db.Database, attachment: records.Attachment,
                     with_credential: bool) -> dict[str, Any] | None:
     """How its host reaches the volume, where it is decided whether the caller sees how it proves
     itself."""
@@ -184,7 +184,7 @@ def _shown(caller: context.RequestContext, found: records.Attachment) -> records
     return found
 
 
-def _type_visible(caller: context.RequestContext, database: engine.Database,
+def _type_visible(caller: context.RequestContext, database: storage_db.Database,
                   kind: records.VolumeType) -> bool:
     """A private type is there for administrators, and for projects that have access to it."""
     return (kind.is_public or bool(caller.is_admin)

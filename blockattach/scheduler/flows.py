@@ -22,7 +22,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.conf import scheduler as scheduler_conf
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import placing_facts
 from blockattach.domain import placement
 from blockattach.domain import pools
@@ -63,7 +63,7 @@ class _AnotherPool(retry.Retry):
 class PlacingFlow:
     """Places the work that one request is about; its methods are the steps."""
 
-    def __init__(self, database: engine.Database, chooser: pipeline.PoolChooser,
+    def __init__(self, database: storage_db.Database, chooser: pipeline.PoolChooser,
                  managers: volume_rpc.VolumeClients,
                  settings: scheduler_conf.SchedulerSettings, caller: context.RequestContext,
                  request: pools.VolumeRequest) -> None:
@@ -130,7 +130,7 @@ class PlacingFlow:
         raise self._refusal(reasons)
 
     def _stay(self, pool: pools.Pool,
-              stay: Callable[[engine.Database, str, int], int]) -> _Claim:
+              stay: Callable[[storage_db.Database, str, int], int]) -> _Claim:
         """The pool that has the volume already will do."""
         try:
             return _Claim(pool, stay(self._database, self._request.volume_id,

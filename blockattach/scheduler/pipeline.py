@@ -17,7 +17,7 @@ from oslo_log import log as oslo_log
 from blockattach import clock
 from blockattach import errors
 from blockattach import log
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import pools as stored_pools
 from blockattach.db.services import services
 from blockattach.db.volumes import placing_facts
@@ -108,7 +108,7 @@ def _normalised(measures: Sequence[float], multiplier: float) -> list[float]:
 class PoolChooser:
     """Chooses among the pools as the database knows them now."""
 
-    def __init__(self, database: engine.Database, filters: Mapping[str, placement.Filter],
+    def __init__(self, database: storage_db.Database, filters: Mapping[str, placement.Filter],
                  weighers: Sequence[Weighing], down_after: float, clock: clock.Clock,
                  telemetry: acts.Telemetry | None = None,
                  host_of: Callable[[str, str], str] | None = None) -> None:

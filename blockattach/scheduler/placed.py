@@ -7,7 +7,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import extending
 from blockattach.db.volumes import managing
 from blockattach.db.volumes import moving
@@ -30,14 +30,14 @@ class Placed(NamedTuple):
         manager is needed. None: it never stays there
     """
 
-    claim: Callable[[engine.Database, pools.VolumeRequest, pools.Pool], int | None]
-    give_back: Callable[[engine.Database, str, int, float], int] | None
-    refuse: Callable[[engine.Database, str, int], None]
+    claim: Callable[[storage_db.Database, pools.VolumeRequest, pools.Pool], int | None]
+    give_back: Callable[[storage_db.Database, str, int, float], int] | None
+    refuse: Callable[[storage_db.Database, str, int], None]
     message: messages.Text
-    stay: Callable[[engine.Database, str, int], int] | None = None
+    stay: Callable[[storage_db.Database, str, int], int] | None = None
 
 
-def _claim_move(database: engine.Database, request: pools.VolumeRequest,
+def _claim_move(database: storage_db.Database, request: pools.VolumeRequest,
                 pool: pools.Pool) -> int | None:
     return moving.claim(database, request.volume_id, request.generation, pool.name,
                         pool.service_uuid)

@@ -7,7 +7,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.db import messages
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import placement as domain_placement
 from blockattach.domain import pools
@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 class Placement:
     """What a scheduler does with a request."""
 
-    def __init__(self, database: engine.Database,
+    def __init__(self, database: storage_db.Database,
                  run: Callable[[context.RequestContext, pools.VolumeRequest], None]) -> None:
         """
         :param run: the flow of one volume, `blockattach.scheduler.flows.PlacingFlow.run`

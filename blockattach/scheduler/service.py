@@ -9,7 +9,7 @@ from blockattach import periodic
 from blockattach.conf import scheduler as scheduler_conf
 from blockattach.conf import service as service_conf
 from blockattach.db import expired
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 from blockattach.rpc import serving
 from blockattach.scheduler import waiting
@@ -24,7 +24,7 @@ class SchedulerService:
     """One scheduler process, or its part of a process that holds several services."""
 
     def __init__(self, server: serving.Server, waiting: waiting.WaitingVolumes,
-                 database: engine.Database, presence: services.Presence,
+                 database: storage_db.Database, presence: services.Presence,
                  service_settings: service_conf.ServiceSettings,
                  scheduler_settings: scheduler_conf.SchedulerSettings,
                  clock: clock.Clock, beside: threads.Threads | None = None) -> None:

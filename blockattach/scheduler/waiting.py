@@ -2,7 +2,7 @@
 import functools
 
 from blockattach import context
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 from blockattach.db.volumes import moving
 from blockattach.db.volumes import placing_facts
@@ -21,7 +21,7 @@ _PORTABLE = frozenset({'volume.create', 'volume.migrate', 'volume.retype'})
 class WaitingVolumes:
     """What a scheduler looks for from time to time. Several may: one of them claims it."""
 
-    def __init__(self, database: engine.Database, placement: placement.Placement,
+    def __init__(self, database: storage_db.Database, placement: placement.Placement,
                  down_after: float, placing_seconds: float, owner: str) -> None:
         """
         :param owner: names the process instance

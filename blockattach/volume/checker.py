@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from blockattach import clock as clocks
 from blockattach import errors
 from blockattach.db import facts
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
 from blockattach.drivers import base
@@ -26,7 +26,7 @@ class Checker:
     :ivar silent: which of the targets did not answer `lasting`, and why
     """
 
-    def __init__(self, database: engine.Database,
+    def __init__(self, database: storage_db.Database,
                  targets: Mapping[str, base.ExportTarget] | None = None,
                  clock: clocks.Clock | None = None) -> None:
         """

@@ -17,8 +17,8 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.db import messages
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachments
-from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import records
 from blockattach.rpc import attachment_notices
@@ -54,7 +54,7 @@ def stale(intent: Intent) -> errors.StaleGeneration:
 class Converger:
     """Brings the target of one backend to what the rows want, pair by pair."""
 
-    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
+    def __init__(self, database: storage_db.Database, backend: backends.KeptBackend,
                  leases: lease.Leases, notify: attachment_notices.AttachmentNotifications,
                  pool: futures.Executor) -> None:
         """

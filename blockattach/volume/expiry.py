@@ -13,9 +13,9 @@ from blockattach import context
 from blockattach import errors
 from blockattach import log
 from blockattach.db import messages
+from blockattach.db import storage_db
 from blockattach.db.attachments import detaches
 from blockattach.db.attachments import waits
-from blockattach.db.engine import engine
 from blockattach.domain import attachment_lifecycle
 from blockattach.domain import expiry_rule
 from blockattach.domain import records
@@ -40,7 +40,7 @@ _MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
 class Expirer:
     """One backend's attachments that wait."""
 
-    def __init__(self, database: engine.Database, manager: managers.VolumeManager,
+    def __init__(self, database: storage_db.Database, manager: managers.VolumeManager,
                  limits: waits.Limits, ask: Ask | None,
                  telemetry: acts.Telemetry | None = None, *,
                  nova: expiry_rule.Nova = expiry_rule.Nova.NONE,

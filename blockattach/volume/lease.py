@@ -15,10 +15,10 @@ from blockattach import clock as clocks
 from blockattach import context
 from blockattach import errors
 from blockattach import log
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import grants
 from blockattach.db.attachments import leases
-from blockattach.db.engine import engine
 from blockattach.telemetry import threads
 
 LOG = oslo_log.getLogger(__name__)
@@ -85,7 +85,7 @@ class Lease:
 class Leases:
     """Those of one process instance."""
 
-    def __init__(self, database: engine.Database, address: str, owner: str, seconds: float,
+    def __init__(self, database: storage_db.Database, address: str, owner: str, seconds: float,
                  cluster: bool = False, clock: clocks.Clock | None = None,
                  waiting: threads.Threads | None = None) -> None:
         """

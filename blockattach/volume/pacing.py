@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from blockattach import clock as clocks
 from blockattach import errors
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import records
 from blockattach.drivers import base
@@ -52,7 +52,7 @@ class Pace:
 
         return copied
 
-    def of_claim(self, database: engine.Database, claim: records.Claim) -> base.Copied:
+    def of_claim(self, database: storage_db.Database, claim: records.Claim) -> base.Copied:
         """The same for work on a volume, which is wanted as long as its owner has it."""
         return self.of(claim.resource_id, functools.partial(
             volume_queries.is_claimed, database, claim))

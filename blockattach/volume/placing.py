@@ -1,13 +1,13 @@
 """A volume that could not be made here is placed anew."""
 from blockattach import context
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import placing_facts
 from blockattach.domain import records
 from blockattach.objects import placement
 from blockattach.rpc import scheduler as scheduler_rpc
 
 
-def place_again(database: engine.Database, scheduler: scheduler_rpc.SchedulerInterface,
+def place_again(database: storage_db.Database, scheduler: scheduler_rpc.SchedulerInterface,
                 caller: context.RequestContext, claim: records.Claim) -> None:
     """Ask a scheduler for another pool, unless one has gone on by itself.
 

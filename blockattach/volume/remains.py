@@ -6,8 +6,8 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.db.volumes import claims
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volumes as db_volumes
@@ -25,7 +25,7 @@ _Own = volume_lifecycle.OwnStatus
 class Remains:
     """On the pools of one backend."""
 
-    def __init__(self, database: engine.Database, backend: backends.KeptBackend,
+    def __init__(self, database: storage_db.Database, backend: backends.KeptBackend,
                  leases: lease.Leases, pace: pacing.Pace, retry_seconds: float) -> None:
         """
         :param retry_seconds: when to try again what cannot be removed

@@ -13,9 +13,9 @@ from oslo_log import log as oslo_log
 
 from blockattach import errors
 from blockattach import log
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import grants
-from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import connection
 from blockattach.volume import converge
@@ -29,7 +29,7 @@ WOULD = 'would be done'
 class TargetTruth:
     """One backend's target against its rows. What is as it should be is never touched."""
 
-    def __init__(self, database: engine.Database, host: str, converger: converge.Converger,
+    def __init__(self, database: storage_db.Database, host: str, converger: converge.Converger,
                  repairer: recover.Repairer) -> None:
         self._database = database
         self._host = host

@@ -9,8 +9,8 @@ from blockattach import context
 from blockattach import failpoints
 from blockattach import log
 from blockattach.db import messages as db_messages
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.db.volumes import extending
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import messages
@@ -26,7 +26,8 @@ Notify = Callable[[Sequence[str], str], Mapping[str, str]]
 class ServerNotices:
     """Work of its own, so that a notification that a dead process owes is made by the next one."""
 
-    def __init__(self, database: engine.Database, notify: Notify | None, seconds: float) -> None:
+    def __init__(self, database: storage_db.Database, notify: Notify | None,
+                 seconds: float) -> None:
         """
         :param notify: None: no server uses the volumes of this service
         :param seconds: how long a notification is left alone whose process is silent

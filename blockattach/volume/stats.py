@@ -9,7 +9,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach import metrics
 from blockattach import units
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import pools
 from blockattach.domain import pools as domain_pools
 from blockattach.objects import placement
@@ -25,7 +25,7 @@ _PROVISIONED = 'provisioned_capacity_gb'
 class PoolReporter:
     """What one backend's pools offer, measured and stored."""
 
-    def __init__(self, database: engine.Database, backend: backends.KeptBackend, host: str,
+    def __init__(self, database: storage_db.Database, backend: backends.KeptBackend, host: str,
                  availability_zone: str,
                  scheduler: scheduler_rpc.SchedulerInterface,
                  waiting: threads.Threads | None = None) -> None:

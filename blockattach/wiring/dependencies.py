@@ -24,10 +24,9 @@ from blockattach.conf import options
 from blockattach.conf import quota as quota_conf
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import key_rotation
-from blockattach.db.attachments import leases
-from blockattach.db.engine import engine
 from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
 from blockattach.db.schema import online_migrations
@@ -59,7 +58,7 @@ class Dependencies:
     core: core_conf.CoreSettings
     control: control_conf.ControlSettings
     service: service_conf.ServiceSettings
-    database: engine.Database
+    database: storage_db.Database
     bus: transport.Bus
     probe: transport.BrokerProbe
     monitor: monitor.Monitor
@@ -123,7 +122,7 @@ def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
 
 def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,
                   telemetry: acts.Telemetry | None = None,
-                  check_sealed: bool = True) -> engine.Database:
+                  check_sealed: bool = True) -> storage_db.Database:
     """A database with our tables, and with credentials that we can open; first, a state folder.
 
     :param time: None: a clock of its own
@@ -142,10 +141,10 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
         else:
             migrate.check(db_engine)
         sealer = open_sealer(conf, core, db_engine, check_sealed)
-        database = engine.Database(db_engine, sealer, time or clock.Clock(),
+        database = storage_db.Database(db_engine, sealer, time or clock.Clock(),
                                    quota_conf.settings(conf), telemetry,
                                    opening.open_readers(_settings(conf)),
-                                   conf.database.attachment_history_days, leases.probe_write)
+                                   conf.database.attachment_history_days)
         if check_sealed:
             _check_sealed(conf, core, database)
         if upgrade and migrate.version(db_engine) != migrate.expected():
@@ -180,7 +179,7 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
 
 
 def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
-                  database: engine.Database) -> None:
+                  database: storage_db.Database) -> None:
     """Make sure that what is stored can be opened.
 
     :raises ConfigurationError: it cannot
@@ -208,12 +207,12 @@ def _key_option(core: core_conf.CoreSettings) -> str:
     return 'seal_key_ids' if core.seal_key_ids else 'seal_key_file'
 
 
-def contract_hindrances(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
+def contract_hindrances(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
     """What stands against a contraction of the schema now, a sentence each."""
     return online_migrations.hindrances(database, *older(conf))
 
 
-def finish_upgrade(conf: cfg.ConfigOpts, database: engine.Database) -> list[str]:
+def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
     """After an expansion, what is done step by step where an older release is at work.
 
     :returns: what stands against it, a sentence each; then nothing was done
@@ -269,7 +268,7 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
                     admission=admission, site=site)
 
 
-def assemble(conf: cfg.ConfigOpts, process: str, database: engine.Database, bus: transport.Bus,
+def assemble(conf: cfg.ConfigOpts, process: str, database: storage_db.Database, bus: transport.Bus,
              broker: transport.BrokerProbe, *, clock: clock.Clock,
              observed: observation.Observation, admission: controller.AdmissionController,
              threads: waiting.Threads | None = None,

@@ -10,8 +10,8 @@ from blockattach import errors
 from blockattach.conf import core as core_conf
 from blockattach.conf import service as service_conf
 from blockattach.conf import volume as volume_conf
+from blockattach.db import storage_db
 from blockattach.db.attachments import leases
-from blockattach.db.engine import engine
 from blockattach.drivers import loading
 from blockattach.volume import checker
 from blockattach.volume import repair
@@ -66,7 +66,7 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
         yield OneShots(backends, unseen)
 
 
-def build_checker(conf: cfg.ConfigOpts, database: engine.Database) -> Checking:
+def build_checker(conf: cfg.ConfigOpts, database: storage_db.Database) -> Checking:
     """Over the database, and the targets of the backends configured here.
 
     :raises ConfigurationError: a backend is not configured rightly

@@ -3,8 +3,8 @@ from concurrent import futures
 
 from blockattach import errors
 from blockattach import metrics
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.telemetry import readings
 from blockattach.wiring import observation
 
@@ -12,7 +12,7 @@ _OVERVIEW_SECONDS = 2.0
 """A scrape gets the other metrics if the database takes longer."""
 
 
-def watch(database: engine.Database, observed: observation.Observation) -> None:
+def watch(database: storage_db.Database, observed: observation.Observation) -> None:
     """Add the readings of the database."""
     overview = _Overview(database)
     found = observed.telemetry.readings
@@ -24,7 +24,7 @@ def watch(database: engine.Database, observed: observation.Observation) -> None:
 class _Overview:
     """What the rows say, if the database says it soon; one question at a time."""
 
-    def __init__(self, database: engine.Database) -> None:
+    def __init__(self, database: storage_db.Database) -> None:
         self._database = database
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix='overview')
         self._asked: futures.Future[work.Overview] | None = None
@@ -50,6 +50,6 @@ class _Overview:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _connections(database: engine.Database) -> dict[metrics.Metric, readings.Reading]:
+def _connections(database: storage_db.Database) -> dict[metrics.Metric, readings.Reading]:
     busy, idle = database.connections()
     return {metrics.CONNECTIONS: {('busy',): busy, ('idle',): idle}}

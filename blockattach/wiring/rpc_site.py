@@ -19,7 +19,7 @@ from blockattach.conf import embedded
 from blockattach.conf import locations
 from blockattach.conf import rpc as rpc_conf
 from blockattach.conf import service as service_conf
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import rpc_endpoints
 from blockattach.rpc import transport
 from blockattach.rpc.http import endpoints
@@ -32,7 +32,7 @@ LOG = oslo_log.getLogger(__name__)
 class ServiceEndpoints:
     """The directory in the database. What this process has registered sends heartbeats."""
 
-    def __init__(self, database: engine.Database, settings: service_conf.ServiceSettings,
+    def __init__(self, database: storage_db.Database, settings: service_conf.ServiceSettings,
                  clock: clocks.Clock) -> None:
         self._database = database
         self._down_after = settings.service_down_time
@@ -93,7 +93,7 @@ class ServiceEndpoints:
 class OpenSite:
     """A site of this process alone has, under an URL of its own, until it is closed."""
 
-    def __init__(self, conf: cfg.ConfigOpts, database: engine.Database,
+    def __init__(self, conf: cfg.ConfigOpts, database: storage_db.Database,
                  clock: clocks.Clock) -> None:
         """
         :raises ConfigurationError: an address or the keys cannot be used

@@ -21,8 +21,8 @@ from blockattach import errors
 from blockattach import log
 from blockattach import metrics
 from blockattach.db import messages
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import runner
@@ -70,7 +70,7 @@ class Source(NamedTuple):
     settle_seconds: float = 0
 
 
-def of_work(database: engine.Database, running: runner.Runner,
+def of_work(database: storage_db.Database, running: runner.Runner,
             unserved: Callable[[], Sequence[str]] = tuple,
             portable: Container[str] = ()) -> Source:
     """The table of work, as far as the runner's ``host@backend`` or schedulers do it.
@@ -228,7 +228,7 @@ class Repairer:
         return outcome
 
 
-def cancel(database: engine.Database, known: Mapping[str, verbs.Verb],
+def cancel(database: storage_db.Database, known: Mapping[str, verbs.Verb],
            work_id: str) -> records.Work:
     """End work that no process has, without doing it; returns what it was.
 

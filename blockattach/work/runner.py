@@ -11,8 +11,8 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import log
 from blockattach.db import messages
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.domain import records
 from blockattach.telemetry import acts
 from blockattach.work import verbs
@@ -23,7 +23,7 @@ LOG = oslo_log.getLogger(__name__)
 class Runner:
     """The work of one process instance for one ``host@backend``, or as a scheduler."""
 
-    def __init__(self, database: engine.Database, actors: Iterable[object], host: str | None,
+    def __init__(self, database: storage_db.Database, actors: Iterable[object], host: str | None,
                  owner: str, seconds: Callable[[str], float],
                  pool: futures.Executor | None = None,
                  afterwards: Callable[[], None] = lambda: None,

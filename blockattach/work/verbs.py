@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 from typing import TypeVar
 
+from blockattach.db import storage_db
 from blockattach.db import work as work_rows
-from blockattach.db.engine import engine
 from blockattach.domain import messages
 from blockattach.domain import records
 
@@ -83,7 +83,7 @@ class Verb:
     message: messages.Text | None = None
     then: Callable[..., None] | None = None
     undo: Callable[..., None] | None = None
-    cancel: Callable[[engine.Database, records.Work, work_rows.Say], object] | None = None
+    cancel: Callable[[storage_db.Database, records.Work, work_rows.Say], object] | None = None
     cancel_message: messages.Text | None = None
 
 

@@ -7,7 +7,7 @@ from blockattach import context
 from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import services as api_services
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.types import default_types
 from blockattach.domain import records
 from blockattach.http import auth
@@ -47,7 +47,7 @@ class _Project(NamedTuple):
     project_id: str
 
 
-def _project(_: context.RequestContext, _database: engine.Database,
+def _project(_: context.RequestContext, _database: storage_db.Database,
              project_id: str) -> _Project:
     if not auth.is_id(project_id):
         raise errors.ProjectNotFound(project_id=project_id)

@@ -11,7 +11,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.http import operation
 from blockattach.http import schema
 from blockattach.http.operation import Operation
@@ -79,7 +79,7 @@ def _refuse(noun: Noun, services: api_services.ApiServices, call: operation.Call
     raise errors.NotOffered(what=noun.what)
 
 
-def _absent(noun: Noun, caller: request_context.RequestContext, database: engine.Database,
+def _absent(noun: Noun, caller: request_context.RequestContext, database: storage_db.Database,
             one_id: str) -> NoReturn:
     """Say that it is not there, whatever its id, before anybody asks who may."""
     raise errors.NoneOffered(kind=noun.kind, id=one_id)

@@ -6,7 +6,7 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.types import qos_specs
 from blockattach.domain import qos
 from blockattach.domain import records
@@ -82,7 +82,7 @@ def disassociate_all(services: api_services.ApiServices, call: operation.Call) -
     qos_specs.disassociate(services.database, call.target.id)
 
 
-def _target(_: object, database: engine.Database,
+def _target(_: object, database: storage_db.Database,
             qos_specs_id: str) -> records.QosSpecs:
     return qos_specs.get(database, qos_specs_id)
 

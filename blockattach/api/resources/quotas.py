@@ -11,7 +11,7 @@ from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.db import quotas
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.domain import quotas as domain
 from blockattach.http import operation
 from blockattach.http import schema
@@ -186,7 +186,7 @@ def _check_name(name: str) -> None:
             f'The name has {len(name)} characters, more than {_LONGEST_NAME}.')
 
 
-def _owner(_: object, database: engine.Database, project_id: str) -> Owner:
+def _owner(_: object, database: storage_db.Database, project_id: str) -> Owner:
     _check_name(project_id)
     return Owner(project_id)
 

@@ -6,8 +6,8 @@ from blockattach import errors
 from blockattach.api import answers
 from blockattach.api import listing
 from blockattach.api import services as api_services
+from blockattach.db import storage_db
 from blockattach.db import transfers
-from blockattach.db.engine import engine
 from blockattach.domain import transfers as domain
 from blockattach.http import operation
 from blockattach.http import schema
@@ -71,7 +71,7 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     transfers.withdraw(services.database, call.target)
 
 
-def _target(caller: request_context.RequestContext, database: engine.Database,
+def _target(caller: request_context.RequestContext, database: storage_db.Database,
             transfer_id: str) -> domain.Transfer:
     found = transfers.get(database, transfer_id)
     if not access.is_visible(caller, found.project_id):

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.attachments import leases
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import clock
-from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.db.engine import statements
 from blockattach.db.services import services
@@ -55,7 +55,7 @@ class Filters:
     like: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def get(database: engine.Database, attachment_id: str) -> records.Attachment:
+def get(database: storage_db.Database, attachment_id: str) -> records.Attachment:
     """One live attachment, with the facts that decide its moves.
 
     :raises AttachmentNotFound: there is none
@@ -63,7 +63,7 @@ def get(database: engine.Database, attachment_id: str) -> records.Attachment:
     return pairs.read(database, attachment_id)
 
 
-def get_even_deleted(database: engine.Database, attachment_id: str) -> records.Attachment:
+def get_even_deleted(database: storage_db.Database, attachment_id: str) -> records.Attachment:
     """An attachment, live or deleted, with the credential of its connection.
 
     :raises AttachmentNotFound: there never was one
@@ -76,7 +76,7 @@ def get_even_deleted(database: engine.Database, attachment_id: str) -> records.A
     return rows.attachment(row, sealed=pairs.sealed(row))
 
 
-def list_page(database: engine.Database, filters: Filters, page: paging.Page,
+def list_page(database: storage_db.Database, filters: Filters, page: paging.Page,
               sealed: bool = False) -> list[records.Attachment]:
     """One page of live attachments in one query; one more with a marker.
 
@@ -91,7 +91,7 @@ def list_page(database: engine.Database, filters: Filters, page: paging.Page,
     return [rows.attachment(row, sealed=pairs.sealed(row) if sealed else None) for row in found]
 
 
-def of_volume(database: engine.Database, volume_id: str,
+def of_volume(database: storage_db.Database, volume_id: str,
               with_legacy: bool = False) -> list[records.Attachment]:
     """All live attachments of a volume, oldest first, with the credentials of their connections.
 
@@ -102,7 +102,7 @@ def of_volume(database: engine.Database, volume_id: str,
             if with_legacy or not row.legacy_reservation]
 
 
-def counts(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, int]:
+def counts(database: storage_db.Database, volume_ids: Iterable[str]) -> dict[str, int]:
     """Live attachments by volume, without legacy reservations; a volume with none is absent.
 
     One query for a page of a list.
@@ -118,7 +118,7 @@ def counts(database: engine.Database, volume_ids: Iterable[str]) -> dict[str, in
         return {row.volume_id: row.number for row in connection.execute(query)}
 
 
-def shared_connections(database: engine.Database,
+def shared_connections(database: storage_db.Database,
                        attachment_ids: Iterable[str]) -> dict[str, records.Pair]:
     """By attachment its pair (volume and initiator), the others that share its connection oldest
     first; of those that have a connector.
@@ -148,7 +148,7 @@ def shared_connections(database: engine.Database,
     return found
 
 
-def of_pair(database: engine.Database, volume_id: str, initiator: str,
+def of_pair(database: storage_db.Database, volume_id: str, initiator: str,
             except_for: str | None = None) -> records.Pair:
     """A pair with its live attachments, oldest first.
 
@@ -168,7 +168,7 @@ def of_pair(database: engine.Database, volume_id: str, initiator: str,
         for row in found if row.id != except_for], any(row.adopted for row in found))
 
 
-def interrupted(database: engine.Database, host: str, owner: str | None = None,
+def interrupted(database: storage_db.Database, host: str, owner: str | None = None,
                 shared: bool = False) -> list[records.Attachment]:
     """Rows of one ``host@backend`` that the service works on and whose deadline has passed.
 
@@ -188,7 +188,7 @@ def interrupted(database: engine.Database, host: str, owner: str | None = None,
         return [rows.attachment(row) for row in connection.execute(query)]
 
 
-def of_deleted_volumes(database: engine.Database, host: str, owner: str | None = None,
+def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | None = None,
                        shared: bool = False) -> list[records.Attachment]:
     """Live attachments of deleted volumes, of one ``host@backend``, whose deadline has passed.
 
@@ -202,7 +202,7 @@ def of_deleted_volumes(database: engine.Database, host: str, owner: str | None =
             _on(host).where(_volumes.c.deleted == sa.true(), due))]
 
 
-def volumes_in_use(database: engine.Database, host: str) -> list[str]:
+def volumes_in_use(database: storage_db.Database, host: str) -> list[str]:
     """The volumes of one ``host@backend`` that have live attachments with a connector."""
     query = sa.select(_volumes.c.id).where(
         _LIVE_VOLUMES, services.on_host(host),
@@ -212,7 +212,7 @@ def volumes_in_use(database: engine.Database, host: str) -> list[str]:
         return list(connection.execute(query).scalars())
 
 
-def at_work(database: engine.Database, host: str) -> set[tuple[str, str]]:
+def at_work(database: storage_db.Database, host: str) -> set[tuple[str, str]]:
     """The pairs of volume and initiator on one ``host@backend`` that are being worked on."""
     query = _on(host, _rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).where(
         _rows.c.state.in_(_TRANSITIONAL), _rows.c.deadline >= clock.now())

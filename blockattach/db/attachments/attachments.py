@@ -26,6 +26,7 @@ from blockattach import log
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_values
 from blockattach.db.attachments import grants
 from blockattach.db.attachments import pairs
@@ -104,7 +105,7 @@ class _Conflict(Exception):
 
 
 @engine.retried
-def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
+def reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
             within: Callable[[sa.Connection, str], None] | None = None,
             caller: Caller = None) -> records.Attachment:
     """Hold the volume for a new attachment, or refuse it.
@@ -125,7 +126,7 @@ def reserve(database: engine.Database, wish: Wish, lease_seconds: float,
 
 
 @engine.retried
-def move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
+def move(database: storage_db.Database, volume_id: str, attachment_id: str, event: _Event,
          facts: Facts = _NO_FACTS, generation: int | None = None,
          within: Callable[[sa.Connection], None] | None = None,
          expected: records.Attachment | None = None,
@@ -167,7 +168,7 @@ def _retry(expected: _Expected | None,
     raise AssertionError
 
 
-def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
+def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
              within: Callable[[sa.Connection, str], None] | None,
              caller: Caller,
              expected: pairs.Precondition | None, lock: bool) -> records.Attachment:
@@ -200,7 +201,7 @@ def _reserve(database: engine.Database, wish: Wish, lease_seconds: float,
     return rows.made_attachment(change.values, sealed)
 
 
-def _insert(connection: sa.Connection, database: engine.Database, read: pairs.Precondition,
+def _insert(connection: sa.Connection, database: storage_db.Database, read: pairs.Precondition,
             change: attachment_values.Change, lock: bool) -> records.SealedCredential | None:
     """Write a new row, after its volume, and the grant of its initiator; what that holds.
 
@@ -228,7 +229,7 @@ def _insert(connection: sa.Connection, database: engine.Database, read: pairs.Pr
     return sealed
 
 
-def _move(database: engine.Database, volume_id: str, attachment_id: str, event: _Event,
+def _move(database: storage_db.Database, volume_id: str, attachment_id: str, event: _Event,
           facts: Facts, generation: int | None, within: Callable[[sa.Connection], None] | None,
           caller: Caller, expected: records.Attachment | None, lock: bool) -> Moved:
     values: dict[str, Any] = {'id': attachment_id}
@@ -266,7 +267,7 @@ def _move(database: engine.Database, volume_id: str, attachment_id: str, event: 
     return Moved(old, new, change.derived.status, change.derived.attach_status)
 
 
-def _plan(database: engine.Database, event: _Event, old: records.Attachment,
+def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
           new: records.Attachment, change: attachment_values.Change) -> _Writing:
     """What is to be written, as far as it follows from what was read."""
     made, also = None, []
@@ -288,7 +289,7 @@ def _plan(database: engine.Database, event: _Event, old: records.Attachment,
     return _Writing(not alone, also + _recording(database, change), made, initiator, unneeded)
 
 
-def _write(connection: sa.Connection, database: engine.Database, old: records.Attachment,
+def _write(connection: sa.Connection, database: storage_db.Database, old: records.Attachment,
            new: records.Attachment, change: attachment_values.Change,
            writing: _Writing) -> records.Attachment:
     """Write the change, and add or drop grants.
@@ -314,7 +315,7 @@ def _write(connection: sa.Connection, database: engine.Database, old: records.At
     return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
 
 
-def _recording(database: engine.Database, change: attachment_values.Change,
+def _recording(database: storage_db.Database, change: attachment_values.Change,
                ) -> list[statements.Step]:
     """Write down what happened, where that is kept."""
     return [statements.inserting(models.attachment_events, change.event)

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.services import services
@@ -16,7 +17,7 @@ from blockattach.domain import records
 _volumes = models.volumes
 
 
-def announced(database: engine.Database, volume_id: str) -> int:
+def announced(database: storage_db.Database, volume_id: str) -> int:
     """How many detaches of a live volume are announced and have not begun."""
     with database.reader() as connection:
         return connection.execute(sa.select(_volumes.c.detach_announced).where(
@@ -24,7 +25,7 @@ def announced(database: engine.Database, volume_id: str) -> int:
 
 
 @engine.retried
-def announce(database: engine.Database, volume: records.Judged) -> None:
+def announce(database: storage_db.Database, volume: records.Judged) -> None:
     """Announce that one more attachment is about to be detached.
 
     :raises VolumeNotFound: the volume is gone, or of another project
@@ -43,7 +44,7 @@ def announce(database: engine.Database, volume: records.Judged) -> None:
 
 
 @engine.retried
-def cancel(database: engine.Database, volume: records.Judged) -> None:
+def cancel(database: storage_db.Database, volume: records.Judged) -> None:
     """Take back one announced detach. Without an announced detach, nothing changes.
 
     :raises VolumeNotFound: the volume is gone, or of another project
@@ -55,7 +56,7 @@ def cancel(database: engine.Database, volume: records.Judged) -> None:
                                row.detach_announced - 1)
 
 
-def lapse(database: engine.Database, host: str, seconds: float) -> list[str]:
+def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]:
     """Take all announcements back on volumes of one ``host@backend`` of which the last is so old.
 
     :returns: the ids of the volumes
@@ -67,7 +68,7 @@ def lapse(database: engine.Database, host: str, seconds: float) -> list[str]:
 
 
 @engine.retried
-def _lapse(database: engine.Database, volume_id: str, seconds: float) -> bool:
+def _lapse(database: storage_db.Database, volume_id: str, seconds: float) -> bool:
     """False: there is no old announcement any more."""
     with database.writer() as connection:
         row = connection.execute(_volumes.select().where(

@@ -1,6 +1,7 @@
 """What a new attachment would be, without making it."""
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_values
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import engine
@@ -12,7 +13,7 @@ NO_ID = '00000000-0000-0000-0000-000000000000'
 
 
 @engine.retried
-def reserve(database: engine.Database, wish: attachment_values.Wish) -> records.Attachment:
+def reserve(database: storage_db.Database, wish: attachment_values.Wish) -> records.Attachment:
     """What `attachments.reserve` would make now, or why it would refuse, with its errors; nothing
     is held, and so it may be refused later.
     """

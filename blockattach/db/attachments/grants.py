@@ -17,9 +17,9 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.attachments import leases
 from blockattach.db.attachments import pairs
-from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import attachment_lifecycle
@@ -54,8 +54,8 @@ class Known(NamedTuple):
     taken: set[str]
 
 
-def ensure(connection: sa.Connection, database: engine.Database, volume_id: str, initiator: str,
-           known: Known | None = None) -> records.SealedCredential:
+def ensure(connection: sa.Connection, database: storage_db.Database, volume_id: str,
+           initiator: str, known: Known | None = None) -> records.SealedCredential:
     """Make the grant of a pair unless it is there; the caller has written the volume.
 
     Only the sole grant of a volume has no alias: the target may still have another one without
@@ -73,7 +73,7 @@ def ensure(connection: sa.Connection, database: engine.Database, volume_id: str,
     return credential_of(made)
 
 
-def new(database: engine.Database, volume_id: str, initiator: str,
+def new(database: storage_db.Database, volume_id: str, initiator: str,
         taken: set[str]) -> dict[str, Any]:
     """The columns of a new grant, whose key is to be checked by `check_sealed_by`.
 
@@ -88,7 +88,7 @@ def new(database: engine.Database, volume_id: str, initiator: str,
         'created_at': database.clock.utcnow()}
 
 
-def adopted(database: engine.Database, volume_id: str,
+def adopted(database: storage_db.Database, volume_id: str,
             credentials: Mapping[str, connections.Credential]) -> list[dict[str, Any]]:
     """The columns of the grants that a volume was taken over with, as `new`.
 
@@ -108,7 +108,7 @@ def credential_of(made: Mapping[str, Any]) -> records.SealedCredential:
     return records.SealedCredential(made['username'], made['sealed_password'])
 
 
-def check_sealed_by(database: engine.Database, key_id: str) -> None:
+def check_sealed_by(database: storage_db.Database, key_id: str) -> None:
     """Check, after a row was written and before the commit, that its key is still the one that
     seals.
 
@@ -174,12 +174,14 @@ def dropping_sole(volume_id: str, initiator: str) -> statements.Step:
     return statements.Step(_DROP_SOLE, {'volume_id': volume_id, 'initiator': initiator})
 
 
-def opened(database: engine.Database, sealed: records.SealedCredential) -> connections.Credential:
+def opened(database: storage_db.Database,
+           sealed: records.SealedCredential) -> connections.Credential:
     """A credential that was read with something else."""
     return connections.Credential(sealed.username, database.sealer.unseal(sealed.password))
 
 
-def wanted(database: engine.Database, volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
+def wanted(database: storage_db.Database,
+           volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
     """The desired grants of volumes, each with the widest mode of its attachments.
 
     In slices that every database takes as a list.
@@ -218,7 +220,7 @@ class DesiredState:
     leased_by: str | None = None
 
 
-def desired_state(database: engine.Database, volume_id: str, initiator: str,
+def desired_state(database: storage_db.Database, volume_id: str, initiator: str,
                   also: str | None = None) -> DesiredState:
     """What the live rows of the pair want now: one statement, two while a row is given another
     connector.
@@ -277,7 +279,7 @@ _ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(
     _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
 
 
-def _grant(database: engine.Database, volume_id: str, initiator: str, row: sa.Row[Any],
+def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: sa.Row[Any],
            modes: Iterable[str | None],
            connectors: Iterable[Mapping[str, Any] | None]) -> connections.Grant:
     """What the target shall grant an initiator.

@@ -12,6 +12,7 @@ from oslo_db import exception as db_exception
 
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.domain import records
@@ -40,7 +41,7 @@ _NOT_NUMBERED = statements.Statement(lambda dialect: sa.select(_events.c.id).whe
     _events.c.position.is_(None)).order_by(_events.c.id).limit(_PART))
 
 
-def of_attachment(database: engine.Database, attachment_id: str, after: int = 0,
+def of_attachment(database: storage_db.Database, attachment_id: str, after: int = 0,
                   most: int = _PART) -> list[records.AttachmentEvent]:
     """What happened to an attachment, live or gone, the oldest first.
 
@@ -51,7 +52,7 @@ def of_attachment(database: engine.Database, attachment_id: str, after: int = 0,
         database, attachment_id=attachment_id, after=after, most=most)]
 
 
-def of_volume(database: engine.Database, volume_id: str, project_id: str | None, after: int,
+def of_volume(database: storage_db.Database, volume_id: str, project_id: str | None, after: int,
               most: int) -> list[records.AttachmentEvent]:
     """Return the history of the attachments of a volume, live or deleted, oldest first.
 
@@ -72,24 +73,24 @@ def of_volume(database: engine.Database, volume_id: str, project_id: str | None,
         return [rows.attachment_event(row) for row in connection.execute(query.limit(most))]
 
 
-def last_of_attachment(database: engine.Database,
+def last_of_attachment(database: storage_db.Database,
                        attachment_id: str) -> records.AttachmentEvent | None:
     """What happened to an attachment last; None: nothing is kept."""
     row = _LAST_OF_ATTACHMENT.first(database, attachment_id=attachment_id)
     return None if row is None else rows.attachment_event(row)
 
 
-def positions(database: engine.Database) -> tuple[int, int]:
+def positions(database: storage_db.Database) -> tuple[int, int]:
     """The first and the last one that is kept; 0: there is none."""
     return _FIRST.rows(database)[0].position or 0, _LAST.rows(database)[0].position or 0
 
 
-def after(database: engine.Database, position: int) -> list[records.AttachmentEvent]:
+def after(database: storage_db.Database, position: int) -> list[records.AttachmentEvent]:
     """The next ones in the one order, up to a thousand."""
     return [rows.attachment_event(row) for row in _AFTER.rows(database, position=position)]
 
 
-def number(database: engine.Database) -> int:
+def number(database: storage_db.Database) -> int:
     """Give each row that has none the next position; returns how many got one, up to a thousand.
 
     Where another process does the same at this moment it may be 0, though there are some.
@@ -103,7 +104,7 @@ def number(database: engine.Database) -> int:
 
 
 @engine.retried
-def _number(database: engine.Database) -> int:
+def _number(database: storage_db.Database) -> int:
     with database.writer() as connection:
         last = _LAST.rows(connection)[0].position or 0
         numbered = [{'which': row.id, 'next': last + place}
@@ -116,7 +117,7 @@ def _number(database: engine.Database) -> int:
 
 
 @engine.retried
-def purge(database: engine.Database) -> int:
+def purge(database: storage_db.Database) -> int:
     """Remove what is older than it is configured; returns how many. The last position stays: the
     next one follows from it.
     """

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_rows
@@ -33,7 +34,7 @@ def _are_former() -> sa.ColumnElement[bool]:
     return sa.and_(pairs.LIVE, sa.or_(*map(_is_former, _NAMES)))
 
 
-def remaining(database: engine.Database) -> int:
+def remaining(database: storage_db.Database) -> int:
     """Return the number of live attachments and grants whose name is not in lower case."""
     with database.reader() as connection:
         return sum(connection.execute(sa.select(sa.func.count()).select_from(table).where(
@@ -41,7 +42,7 @@ def remaining(database: engine.Database) -> int:
                 (_rows, _are_former()), (_grants, _is_former(_grants.c.initiator))))
 
 
-def migrate(database: engine.Database, most: int) -> tuple[int, int]:
+def migrate(database: storage_db.Database, most: int) -> tuple[int, int]:
     """Migrate the volumes with such rows until ``most`` rows are done.
 
     Two cases are skipped until another run. One is a volume with an attachment that is being
@@ -63,7 +64,7 @@ def migrate(database: engine.Database, most: int) -> tuple[int, int]:
 
 
 @engine.retried
-def _migrate_volume(database: engine.Database, volume_id: str) -> tuple[int, int]:
+def _migrate_volume(database: storage_db.Database, volume_id: str) -> tuple[int, int]:
     with database.writer() as connection:
         volume_rows.await_others(connection, volume_id)
         rows = connection.execute(sa.select(_rows.c.state, *_NAMES).where(

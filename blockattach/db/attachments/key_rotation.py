@@ -16,6 +16,7 @@ from blockattach import errors
 from blockattach import failpoints
 from blockattach import secrets
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.attachments import grants
 from blockattach.db.engine import engine
 from blockattach.domain import connection as connections
@@ -35,7 +36,7 @@ class Lost(NamedTuple):
     attachment_ids: tuple[str, ...]
 
 
-def rotate(database: engine.Database) -> list[str]:
+def rotate(database: storage_db.Database) -> list[str]:
     """All steps, after the end of one that was cut off; a line for the operator of each.
 
     :raises ConfigurationError: these keys are not ours to write
@@ -51,7 +52,7 @@ def rotate(database: engine.Database) -> list[str]:
     return [*progress, *(step(database) for step in (prepare, promote, reseal, finish))]
 
 
-def prepare(database: engine.Database) -> str:
+def prepare(database: storage_db.Database) -> str:
     """Add a key, which only opens.
 
     :raises ConfigurationError: there is one already
@@ -62,7 +63,7 @@ def prepare(database: engine.Database) -> str:
     return database.sealer.add()
 
 
-def promote(database: engine.Database) -> str:
+def promote(database: storage_db.Database) -> str:
     """Let the added key seal.
 
     :raises ConfigurationError: there is none, or it has sealed before
@@ -78,13 +79,13 @@ def promote(database: engine.Database) -> str:
     return sealer.promote()
 
 
-def reseal(database: engine.Database) -> str:
+def reseal(database: storage_db.Database) -> str:
     """Seal by it what other keys have sealed."""
     done = sum(resealed(database))
     return f'{done} credentials resealed with key {database.sealer.ring()[0].id}.'
 
 
-def finish(database: engine.Database) -> str:
+def finish(database: storage_db.Database) -> str:
     """Forget all keys but the one that seals.
 
     :raises ConfigurationError: a credential needs another one
@@ -97,7 +98,7 @@ def finish(database: engine.Database) -> str:
     return database.sealer.keep_first()
 
 
-def check(database: engine.Database) -> None:
+def check(database: storage_db.Database) -> None:
     """Make sure that we have every key that sealed anything, by an index.
 
     :raises ConfigurationError: we have not
@@ -116,14 +117,14 @@ def are_there(connections: sa.Engine) -> bool:
         return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
 
 
-def counts(database: engine.Database) -> dict[str, int]:
+def counts(database: storage_db.Database) -> dict[str, int]:
     """How many credentials each key has sealed, by its id."""
     query = sa.select(_grants.c.key_id, sa.func.count()).group_by(_grants.c.key_id)
     with database.reader() as connection:
         return {row.key_id: row[1] for row in connection.execute(query)}
 
 
-def resealed(database: engine.Database, most: int = BATCH) -> Iterator[int]:
+def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
     """Seal what other keys have sealed with the one that seals now: how many of each batch.
 
     What cannot be opened is left alone. What changes meanwhile is left to the next batch.
@@ -144,7 +145,7 @@ def resealed(database: engine.Database, most: int = BATCH) -> Iterator[int]:
 
 
 @engine.retried
-def _reseal(database: engine.Database, rows: list[tuple[sa.Row[Any], secrets.Sealed]]) -> int:
+def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets.Sealed]]) -> int:
     """Write rows sealed so, if they are still as they were read; returns how many."""
     done = 0
     with database.writer() as connection:
@@ -157,7 +158,7 @@ def _reseal(database: engine.Database, rows: list[tuple[sa.Row[Any], secrets.Sea
 
 
 @engine.retried
-def _awaiting(database: engine.Database) -> int:
+def _awaiting(database: storage_db.Database) -> int:
     """How many credentials are not sealed by the key that seals now. It waits for running
     transactions, and blocks writers until it has counted.
     """
@@ -170,7 +171,7 @@ def _awaiting(database: engine.Database) -> int:
             sa.select(_grants.c.key_id).where(other).with_for_update(read=True)).all())
 
 
-def lost(database: engine.Database, page: int = _PAGE) -> Iterator[Lost]:
+def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
     """Those that cannot be opened; tries each, a page at a time."""
     volume_id, initiator = _grants.c.volume_id, _grants.c.initiator
     after = '', ''
@@ -193,7 +194,7 @@ def lost(database: engine.Database, page: int = _PAGE) -> Iterator[Lost]:
 
 
 @engine.retried
-def renew(database: engine.Database, pair: Lost) -> None:
+def renew(database: storage_db.Database, pair: Lost) -> None:
     """Replace a credential that is still lost by a new one.
 
     Sessions go on. Target and host get the new one when the attachment is connected again.

@@ -11,7 +11,6 @@ its own: of two that begin at the same moment at least one sees the other. A lea
 deadline has passed and another process has taken it. What an earlier process instance of a service
 holds is the next one's at once.
 """
-import uuid
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from oslo_db import exception as db_exception
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.services import services
@@ -48,7 +48,7 @@ class Lease(NamedTuple):
 
 
 @engine.retried
-def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
+def take(database: storage_db.Database, wanted: Lease, seconds: float) -> bool:
     """Have it from now on, for so many seconds at most; False: another process has it.
 
     The usual case, that it is free, is one statement. What excludes it is looked for afterwards
@@ -68,7 +68,7 @@ def take(database: engine.Database, wanted: Lease, seconds: float) -> bool:
 
 
 @engine.retried
-def give_back(database: engine.Database, held: Lease) -> None:
+def give_back(database: storage_db.Database, held: Lease) -> None:
     """Let others have it; one that is lost already stays with its new holder."""
     with database.writer() as connection:
         connection.execute(_own(held))
@@ -86,15 +86,7 @@ def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
     return within
 
 
-def probe_write(connection: sa.Connection) -> None:
-    """Insert a lease that no initiator can hold, and delete it; see `engine.WriteProbe`."""
-    volume_id = str(uuid.uuid4())
-    connection.execute(_leases.insert().values(
-        volume_id=volume_id, initiator='', owner='', deadline=clock.now()))
-    connection.execute(_leases.delete().where(_leases.c.volume_id == volume_id))
-
-
-def is_excluded(database: engine.Database, held: Lease) -> bool:
+def is_excluded(database: storage_db.Database, held: Lease) -> bool:
     """Whether another service acts on a pair of the volume, or for a pair on the volume."""
     others = _leases.c.initiator == WHOLE
     return _any(database, sa.select(_leases.c.volume_id).where(
@@ -103,7 +95,7 @@ def is_excluded(database: engine.Database, held: Lease) -> bool:
 
 
 @engine.retried
-def forget(database: engine.Database) -> int:
+def forget(database: storage_db.Database) -> int:
     """Remove leases whose deadlines passed long ago; returns how many."""
     old = _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS)
     with database.reader() as connection:
@@ -132,14 +124,14 @@ def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | Non
     ).order_by(_leases.c.initiator.desc()).limit(1).correlate(_volumes).scalar_subquery()
 
 
-def is_taken(database: engine.Database, volume_id: str, initiator: str) -> bool:
+def is_taken(database: storage_db.Database, volume_id: str, initiator: str) -> bool:
     """Whether anybody has the lease of the pair or of the volume."""
     return _any(database, sa.select(_leases.c.volume_id).where(
         _leases.c.volume_id == volume_id, _on(initiator), _valid()))
 
 
 @engine.retried
-def leave(database: engine.Database, host: str, owner: str) -> int:
+def leave(database: storage_db.Database, host: str, owner: str) -> int:
     """End the leases of a process that ends: what it was at is overdue, the next look goes on.
 
     :param host: the ``host@backend`` that it serves
@@ -178,6 +170,6 @@ def _of(one: Lease) -> sa.ColumnElement[bool]:
                    _leases.c.initiator == one.initiator)
 
 
-def _any(database: engine.Database, query: sa.Select) -> bool:
+def _any(database: storage_db.Database, query: sa.Select) -> bool:
     with database.reader() as connection:
         return connection.execute(query.limit(1)).first() is not None

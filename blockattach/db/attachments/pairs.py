@@ -16,7 +16,7 @@ from blockattach import errors
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import connection as connections
@@ -101,7 +101,7 @@ def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
     return records.SealedCredential(row.username, row.sealed_password)
 
 
-def read(on: sa.Connection | engine.Database, attachment_id: str) -> records.Attachment:
+def read(on: sa.Connection | storage_db.Database, attachment_id: str) -> records.Attachment:
     """A live attachment with its volume's facts, and with the credential of its connection.
 
     :raises AttachmentNotFound: there is none
@@ -112,7 +112,7 @@ def read(on: sa.Connection | engine.Database, attachment_id: str) -> records.Att
     return rows.attachment(row, facts(row), sealed(row))
 
 
-def are_others_connected(database: engine.Database, row: records.Attachment) -> bool:
+def are_others_connected(database: storage_db.Database, row: records.Attachment) -> bool:
     """Whether another attachment of its plain volume has a connection."""
     return _CONNECTED.first(database, volume_id=row.volume_id, but_for=row.id) is not None
 
@@ -158,7 +158,7 @@ class Precondition:
                 or self.credential is not None)
 
 
-def precondition(database: engine.Database, volume_id: str, instance_uuid: str | None,
+def precondition(database: storage_db.Database, volume_id: str, instance_uuid: str | None,
                  connector: Mapping[str, Any] | None) -> Precondition:
     """The precondition of an attachment of this instance and this connector's initiator.
 
@@ -175,7 +175,7 @@ def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid
     return _precondition(connection, volume_id, instance_uuid, connector)
 
 
-def _precondition(on: sa.Connection | engine.Database, volume_id: str,
+def _precondition(on: sa.Connection | storage_db.Database, volume_id: str,
                   instance_uuid: str | None,
                   connector: Mapping[str, Any] | None) -> Precondition:
     initiator = (connector or {}).get('initiator')

@@ -11,6 +11,7 @@ from oslo_db import exception as db_exception
 
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.attachments import pairs
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
@@ -27,7 +28,7 @@ Limits = Mapping[attachment_lifecycle.State, float]
 """How many seconds an attachment may wait in a state; one that is not named has no limit."""
 
 
-def note(database: engine.Database, host: str, limits: Limits, most: int) -> int:
+def note(database: storage_db.Database, host: str, limits: Limits, most: int) -> int:
     """Note those of one ``host@backend`` that wait and are not noted yet; returns how many.
 
     :param most: how many at one time
@@ -42,7 +43,7 @@ def note(database: engine.Database, host: str, limits: Limits, most: int) -> int
     return sum(_begin(database, one.id, one.generation) for one in found)
 
 
-def overdue(database: engine.Database, host: str, limits: Limits, most: int,
+def overdue(database: storage_db.Database, host: str, limits: Limits, most: int,
             ) -> list[records.Attachment]:
     """Those of one ``host@backend`` that have waited for too long, the longest first."""
     query = (
@@ -58,7 +59,7 @@ def overdue(database: engine.Database, host: str, limits: Limits, most: int,
 
 
 @engine.retried
-def take(database: engine.Database, row: records.Attachment, limits: Limits) -> bool:
+def take(database: storage_db.Database, row: records.Attachment, limits: Limits) -> bool:
     """Claim one: its wait begins anew. False: another process did, or it has moved."""
     with database.writer() as connection:
         return connection.execute(_waits.update().where(
@@ -67,7 +68,7 @@ def take(database: engine.Database, row: records.Attachment, limits: Limits) -> 
 
 
 @engine.retried
-def put_off(database: engine.Database, row: records.Attachment, limits: Limits,
+def put_off(database: storage_db.Database, row: records.Attachment, limits: Limits,
             seconds: float) -> None:
     """No decision was possible: check it again after so many seconds."""
     with database.writer() as connection:
@@ -79,7 +80,7 @@ def _of(row: records.Attachment) -> tuple[sa.ColumnElement[bool], ...]:
     return _waits.c.attachment_id == row.id, _waits.c.generation == row.generation
 
 
-def forget(database: engine.Database, limits: Limits, most: int) -> int:
+def forget(database: storage_db.Database, limits: Limits, most: int) -> int:
     """Forget waits that have ended; returns how many. They are found when they would be too long.
 
     :param most: how many at one time
@@ -93,7 +94,7 @@ def forget(database: engine.Database, limits: Limits, most: int) -> int:
 
 
 @engine.retried
-def _remove(database: engine.Database, attachment_ids: list[str], limits: Limits) -> int:
+def _remove(database: storage_db.Database, attachment_ids: list[str], limits: Limits) -> int:
     """Unless they have begun anew."""
     with database.writer() as connection:
         return connection.execute(_waits.delete().where(
@@ -101,7 +102,7 @@ def _remove(database: engine.Database, attachment_ids: list[str], limits: Limits
 
 
 @engine.retried
-def _begin(database: engine.Database, attachment_id: str, generation: int) -> bool:
+def _begin(database: storage_db.Database, attachment_id: str, generation: int) -> bool:
     """False: another process was faster, or an earlier try was."""
     # Not an update first: one that finds nothing would lock the gap that others insert into.
     try:

@@ -24,9 +24,6 @@ from oslo_log import log as oslo_log
 from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
-from blockattach import secrets
-from blockattach.conf import database as database_conf
-from blockattach.conf import quota as quota_conf
 from blockattach.db.engine import sqlite
 from blockattach.db.engine import statements
 from blockattach.db.engine import write_refusals
@@ -61,31 +58,20 @@ _R = TypeVar('_R')
 
 
 class Database:
-    """What every query needs: connections, a clock for records, the sealer for credentials."""
+    """Connections, and a clock for the times in rows."""
 
-    def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
-                 quota: quota_conf.QuotaSettings = quota_conf.NONE,
+    def __init__(self, engine: sa.Engine, clock: clock.Clock,
                  telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None,
-                 history_days: int = database_conf.HISTORY_DAYS,
                  write_probe: WriteProbe | None = None) -> None:
         """
-        :param quota: what a project may have that was given no limits of its own
         :param readers: what `opening.open_readers` has opened; None: readers use the writers' pool
-        :param history_days: for how long it is kept what happened to attachments; 0: it is not
         :param write_probe: shows `wrong` whether a database that refused to write accepts writes
         """
         self.engine = engine
         self._readers = readers or engine
         self.telemetry = telemetry or acts.Telemetry(clock)
-        self.sealer = sealer
         self.clock = clock
-        self.quota = quota
-        self.history_days = history_days
-        self.limit_source: Callable[[str], Mapping[str, int]] | None = None
-        """What a project may have, by name, where that is kept elsewhere; None: it is here."""
-        self.counted: dict[tuple[str, str], tuple[int, Iterator[bool]]] = {}
-        """What projects had when `blockattach.db.quotas` counted it, and what may follow."""
         # A statement by itself leaves a transaction open on the writers' connections to a server.
         self._is_by_itself = readers is not None or engine.dialect.name == 'sqlite'
         self._writers = engine.execution_options(**{WRITER: True})

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import derived
 from blockattach.db import models
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.importing import catalogue
 from blockattach.db.importing import checks
 from blockattach.db.importing import report
@@ -27,7 +27,7 @@ _HERE = {'snapshots': 'snapshots', 'attachments': 'volume_attachment'}
 class Importer:
     """From one Cinder database into the database of this service."""
 
-    def __init__(self, database: engine.Database, cinder: source.Source,
+    def __init__(self, database: storage_db.Database, cinder: source.Source,
                  choices: importing.Choices, default_type: str) -> None:
         """
         :param default_type: the name of the type of volumes that have none

@@ -9,6 +9,7 @@ from oslo_db import exception as oslo_db_exception
 
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.attachments import grants
 from blockattach.db.engine import engine
 from blockattach.db.importing import report
@@ -61,7 +62,7 @@ def taken_names(connection: sa.Connection, found: Sequence[Mapping[str, Any]],
 
 
 @engine.retried
-def catalogue(database: engine.Database, found: Mapping[str, Sequence[Mapping[str, Any]]],
+def catalogue(database: storage_db.Database, found: Mapping[str, Sequence[Mapping[str, Any]]],
               into: report.Report) -> None:
     """Types, QoS specs, limits: all of them at once."""
     with database.writer() as connection:
@@ -82,7 +83,7 @@ def catalogue(database: engine.Database, found: Mapping[str, Sequence[Mapping[st
     _count(into, counts)
 
 
-def write(database: engine.Database, batch: Sequence[volumes.Draft],
+def write(database: storage_db.Database, batch: Sequence[volumes.Draft],
           into: report.Report) -> None:
     """Write volumes in one transaction, or one by one if the database refuses any of them.
 
@@ -106,7 +107,7 @@ def write(database: engine.Database, batch: Sequence[volumes.Draft],
 
 
 @engine.retried
-def drafts(database: engine.Database, found: Sequence[volumes.Draft],
+def drafts(database: storage_db.Database, found: Sequence[volumes.Draft],
            into: report.Report) -> None:
     """Volumes with all that hangs on them; of one that is here already nothing is written."""
     with database.writer() as connection:

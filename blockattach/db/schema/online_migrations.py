@@ -11,8 +11,8 @@ from typing import NamedTuple
 from oslo_log import log as oslo_log
 
 from blockattach import log
+from blockattach.db import storage_db
 from blockattach.db.attachments import initiator_names
-from blockattach.db.engine import engine
 from blockattach.db.services import services
 
 LOG = oslo_log.getLogger(__name__)
@@ -32,8 +32,8 @@ class Migration(NamedTuple):
 
     name: str
     text: str
-    remaining: Callable[[engine.Database], int]
-    act: Callable[[engine.Database, int], Progress]
+    remaining: Callable[[storage_db.Database], int]
+    act: Callable[[storage_db.Database, int], Progress]
 
 
 # In the order in which they are done. One goes when the contraction that relies on it is a release
@@ -55,7 +55,7 @@ class Result(NamedTuple):
     failure: Exception | None
 
 
-def run(database: engine.Database, most: int | None = None,
+def run(database: storage_db.Database, most: int | None = None,
         migrations: tuple[Migration, ...] = MIGRATIONS) -> list[Result]:
     """Do them, one after the other; one that fails does not stop the others.
 
@@ -70,14 +70,14 @@ def run(database: engine.Database, most: int | None = None,
     return results
 
 
-def remaining(database: engine.Database,
+def remaining(database: storage_db.Database,
               migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
     """How many rows still need each of them; finished ones are left out."""
     found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}
 
 
-def hindrances(database: engine.Database, down_after: float,
+def hindrances(database: storage_db.Database, down_after: float,
                older: Collection[str]) -> list[str]:
     """What stands against a contraction, a sentence each.
 
@@ -89,14 +89,14 @@ def hindrances(database: engine.Database, down_after: float,
             for name, number in remaining(database).items()] + behind(database, down_after, older)
 
 
-def behind(database: engine.Database, down_after: float, older: Collection[str]) -> list[str]:
+def behind(database: storage_db.Database, down_after: float, older: Collection[str]) -> list[str]:
     """Services of older releases that prevent it: one sentence, or none."""
     names = services.of_releases(database, down_after, older)
     return ([f'services of an older release are running: {", ".join(names)}'] if names
             else [])
 
 
-def _run_one(database: engine.Database, migration: Migration, most: int | None) -> Result:
+def _run_one(database: storage_db.Database, migration: Migration, most: int | None) -> Result:
     found = done = 0
     failure = None
     try:

@@ -8,6 +8,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.domain import clusters
@@ -17,7 +18,7 @@ LOG = logging.getLogger(__name__)
 _services = models.services
 
 
-def list_all(database: engine.Database, down_after: float, name: str | None = None,
+def list_all(database: storage_db.Database, down_after: float, name: str | None = None,
              binary: str | None = None) -> list[clusters.Cluster]:
     """Every cluster by name, or those of a name or of a binary.
 
@@ -42,7 +43,8 @@ def list_all(database: engine.Database, down_after: float, name: str | None = No
         return [rows.record(clusters.Cluster, found) for found in connection.execute(query)]
 
 
-def get(database: engine.Database, down_after: float, name: str, binary: str) -> clusters.Cluster:
+def get(database: storage_db.Database, down_after: float, name: str,
+        binary: str) -> clusters.Cluster:
     """One cluster by its name.
 
     :raises ClusterNotFound: no service is a member of it
@@ -54,7 +56,7 @@ def get(database: engine.Database, down_after: float, name: str, binary: str) ->
 
 
 @engine.retried
-def set_disabled(database: engine.Database, name: str, binary: str, disabled: bool,
+def set_disabled(database: storage_db.Database, name: str, binary: str, disabled: bool,
                  reason: str | None = None) -> None:
     """Take all members of a cluster out of use, or into use again, which forgets the reason.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from blockattach.db import models
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 
 
@@ -22,7 +22,7 @@ class Use(NamedTuple):
         return Use(*map(sum, zip(self, other, strict=True)))
 
 
-def by_project(database: engine.Database, backend: str) -> dict[str, Use]:
+def by_project(database: storage_db.Database, backend: str) -> dict[str, Use]:
     """The use of a backend by the projects that have something there.
 
     :param backend: what the names of its pools begin with

@@ -10,6 +10,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
@@ -26,8 +27,8 @@ _MISSED_REPORTS = 3
 
 
 @engine.retried
-def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Mapping[str, Any]]],
-           availability_zone: str) -> None:
+def report(database: storage_db.Database, host: str,
+           reports: Iterable[tuple[str, Mapping[str, Any]]], availability_zone: str) -> None:
     """Store what one ``host@backend`` says of all its pools; ``allocated_gb`` is not touched.
 
     A pool of this host that is not among them is forgotten, unless volumes are on it.
@@ -47,7 +48,7 @@ def report(database: engine.Database, host: str, reports: Iterable[tuple[str, Ma
 
 
 @engine.retried
-def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
+def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
     """Store what pools say that have reported before; False: one has not, and nothing is stored.
 
     It must report what it has provisioned, which is used instead of the allocated room.
@@ -62,13 +63,13 @@ def refresh(database: engine.Database, reports: Mapping[str, Mapping[str, Any]])
 
 
 @engine.retried
-def forget(database: engine.Database, host: str) -> None:
+def forget(database: storage_db.Database, host: str) -> None:
     """Forget the pools of a ``host@backend`` that is gone for good, unless volumes are on them."""
     with database.writer() as connection:
         _forget(connection, _allocated(connection, host))
 
 
-def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
+def list_all(database: storage_db.Database, down_after: float) -> list[pools.Pool]:
     """Every pool by name. ``up``: its report is recent, and a service of it is up, enabled and not
     frozen.
 
@@ -77,7 +78,7 @@ def list_all(database: engine.Database, down_after: float) -> list[pools.Pool]:
     return [_record(row) for row in _ALL.rows(database, **_since(down_after))]
 
 
-def living(database: engine.Database, down_after: float) -> frozenset[str]:
+def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
     """The backends that can be used, whether they are in use or not: a service of it is up, and a
     recent report does not say that it is down.
 
@@ -93,7 +94,7 @@ def living(database: engine.Database, down_after: float) -> frozenset[str]:
                          if pools.says_up(rows.from_json(row.capabilities)))
 
 
-def get(database: engine.Database, name: str, down_after: float) -> pools.Pool:
+def get(database: storage_db.Database, name: str, down_after: float) -> pools.Pool:
     """One pool by its whole name.
 
     :raises PoolNotFound: none of that name has ever reported

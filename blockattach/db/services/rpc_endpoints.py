@@ -5,6 +5,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 
@@ -26,7 +27,7 @@ class RpcEndpoint(NamedTuple):
 
 
 @engine.retried
-def register(database: engine.Database, topic: str, server: str, endpoint: RpcEndpoint,
+def register(database: storage_db.Database, topic: str, server: str, endpoint: RpcEndpoint,
              down_after: float) -> None:
     """A server listens there from now on. May be repeated.
 
@@ -48,14 +49,14 @@ def register(database: engine.Database, topic: str, server: str, endpoint: RpcEn
 
 
 @engine.retried
-def withdraw(database: engine.Database, instances: Collection[str]) -> None:
+def withdraw(database: storage_db.Database, instances: Collection[str]) -> None:
     """They listen no more."""
     with database.writer() as connection:
         connection.execute(_endpoints.delete().where(_endpoints.c.instance.in_(instances)))
 
 
 @engine.retried
-def heartbeat(database: engine.Database, instances: Collection[str]) -> bool:
+def heartbeat(database: storage_db.Database, instances: Collection[str]) -> bool:
     """Send a heartbeat of some; False: one of them is not known, and must be registered again."""
     with database.writer() as connection:
         return connection.execute(
@@ -63,7 +64,7 @@ def heartbeat(database: engine.Database, instances: Collection[str]) -> bool:
             .values(reported_at=clock.now())).rowcount == len(instances)
 
 
-def find(database: engine.Database, topic: str, server: str | None,
+def find(database: storage_db.Database, topic: str, server: str | None,
          down_after: float) -> list[RpcEndpoint]:
     """Who listens on a topic, or on it under this name, in the order of their coming.
 

@@ -14,6 +14,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
@@ -29,7 +30,7 @@ INSTANCE = '/'
 
 
 @engine.retried
-def register(database: engine.Database, binary: str, host: str, availability_zone: str,
+def register(database: storage_db.Database, binary: str, host: str, availability_zone: str,
              process_instance: str, release: str | None = None, cluster: str | None = None,
              reconciled: records.Reconciled | None = None) -> records.Service:
     """Register a service as up, by its name; it keeps its uuid and whether it is disabled.
@@ -61,7 +62,7 @@ def register(database: engine.Database, binary: str, host: str, availability_zon
 
 
 @engine.retried
-def heartbeat(database: engine.Database, service_id: int, process_instance: str | None = None,
+def heartbeat(database: storage_db.Database, service_id: int, process_instance: str | None = None,
               reconciled: records.Reconciled | None = None) -> bool:
     """Send a heartbeat; False when the service was removed and must register again.
 
@@ -85,7 +86,7 @@ def heartbeat(database: engine.Database, service_id: int, process_instance: str 
         return False
 
 
-def list_all(database: engine.Database, down_after: float, host: str | None = None,
+def list_all(database: storage_db.Database, down_after: float, host: str | None = None,
              binary: str | None = None) -> list[records.Service]:
     """Every service, or those of one host (with its backends) or of one name.
 
@@ -100,7 +101,7 @@ def list_all(database: engine.Database, down_after: float, host: str | None = No
     return _read(database, query)
 
 
-def all_up(database: engine.Database, binary: str, down_after: float) -> bool:
+def all_up(database: storage_db.Database, binary: str, down_after: float) -> bool:
     """Whether every enabled service of this name sends heartbeats; of a cluster, one does."""
     up: dict[str, bool] = {}
     for one in list_all(database, down_after, binary=binary):
@@ -108,19 +109,19 @@ def all_up(database: engine.Database, binary: str, down_after: float) -> bool:
     return all(up.values())
 
 
-def silent(database: engine.Database, binary: str, down_after: float) -> list[str]:
+def silent(database: storage_db.Database, binary: str, down_after: float) -> list[str]:
     """The backends none of whose services sends heartbeats."""
     found = list_all(database, down_after, binary=binary)
     living = {service.backend for service in found if service.up}
     return sorted({service.backend for service in found} - living)
 
 
-def silent_managers(database: engine.Database, down_after: float) -> list[str]:
+def silent_managers(database: storage_db.Database, down_after: float) -> list[str]:
     """The same of volume managers."""
     return silent(database, binaries.VOLUME, down_after)
 
 
-def of_releases(database: engine.Database, down_after: float,
+def of_releases(database: storage_db.Database, down_after: float,
                 releases: Collection[str]) -> list[str]:
     """The services of some releases that send heartbeats, by name."""
     query = sa.select(_services).where(
@@ -130,7 +131,7 @@ def of_releases(database: engine.Database, down_after: float,
                 for row in connection.execute(query.order_by(_services.c.id))]
 
 
-def keeping(database: engine.Database, binary: str, backend: str,
+def keeping(database: storage_db.Database, binary: str, backend: str,
             down_after: float) -> list[records.Service]:
     """The services that keep one backend, those that send heartbeats first."""
     up = _services.c.reported_at >= clock.now(-down_after)
@@ -169,7 +170,7 @@ _FROZEN = statements.Statement(lambda dialect: sa.select(_services.c.id).where(
     keeps(statements.value('backend', _services.c.host.type))).limit(1))
 
 
-def get_by_host(database: engine.Database, binary: str, host: str,
+def get_by_host(database: storage_db.Database, binary: str, host: str,
                 down_after: float) -> records.Service:
     """One service by its name.
 
@@ -182,7 +183,7 @@ def get_by_host(database: engine.Database, binary: str, host: str,
 
 
 @engine.retried
-def set_disabled(database: engine.Database, binary: str, host: str, disabled: bool,
+def set_disabled(database: storage_db.Database, binary: str, host: str, disabled: bool,
                  reason: str | None = None) -> None:
     """Take a service out of use, or back into use, which forgets the reason.
 
@@ -194,7 +195,7 @@ def set_disabled(database: engine.Database, binary: str, host: str, disabled: bo
 
 
 @engine.retried
-def set_frozen(database: engine.Database, host: str, frozen: bool) -> None:
+def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
     """Freeze a backend, or thaw it; whether its service is disabled is another matter.
 
     :param host: ``host@backend``; or ``cluster@backend``, for all that keep it
@@ -206,7 +207,7 @@ def set_frozen(database: engine.Database, host: str, frozen: bool) -> None:
 
 
 @engine.retried
-def remove(database: engine.Database, binary: str, host: str, down_after: float) -> None:
+def remove(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
     """Forget a service that will not come back.
 
     :raises ServiceNotFound: there is none
@@ -239,7 +240,7 @@ def _as_its_cluster(connection: sa.Connection, binary: str,
     return {'disabled': True, 'disabled_reason': others[0].disabled_reason}
 
 
-def _change(database: engine.Database, binary: str, host: str,
+def _change(database: storage_db.Database, binary: str, host: str,
             which: sa.ColumnElement[bool], **values: Any) -> None:
     with database.writer() as connection:
         done = connection.execute(
@@ -249,7 +250,7 @@ def _change(database: engine.Database, binary: str, host: str,
             raise errors.ServiceNotFound(binary=binary, host=host)
 
 
-def _read(database: engine.Database, query: sa.Select[Any]) -> list[records.Service]:
+def _read(database: storage_db.Database, query: sa.Select[Any]) -> list[records.Service]:
     with database.reader() as connection:
         return [_record(row, row.up) for row in connection.execute(query)]
 
@@ -283,7 +284,7 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
 class Presence:
     """A running service's own row: written at its start, and again at each heartbeat."""
 
-    def __init__(self, database: engine.Database, binary: str, host: str,
+    def __init__(self, database: storage_db.Database, binary: str, host: str,
                  availability_zone: str, release: str | None = None,
                  cluster: str | None = None, sole: bool = False,
                  reconciled: Callable[[], records.Reconciled] | None = None) -> None:

@@ -1,14 +1,14 @@
 """Snapshots that are taken from storage which lies on a pool already: what their manager reads."""
 from blockattach import errors
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.db.snapshots import snapshot_queries
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import managing
 from blockattach.domain import records
 
 
-def claimed(database: engine.Database, held: records.Claim) -> managing.ManagedSnapshot:
+def claimed(database: storage_db.Database, held: records.Claim) -> managing.ManagedSnapshot:
     """The snapshot that shall be managed, and its volume.
 
     :raises StaleGeneration: its owner has lost it

@@ -8,6 +8,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
@@ -32,7 +33,7 @@ class Reverting(NamedTuple):
 
 
 @engine.retried
-def start(database: engine.Database, volume: records.Judged, snapshot_id: str | None,
+def start(database: storage_db.Database, volume: records.Judged, snapshot_id: str | None,
           lease_seconds: float, request_id: str | None = None) -> Reverting:
     """Begin to bring a volume back.
 
@@ -75,14 +76,14 @@ def start(database: engine.Database, volume: records.Judged, snapshot_id: str | 
 
 
 @engine.retried
-def done(database: engine.Database, claim: records.Claim) -> None:
+def done(database: storage_db.Database, claim: records.Claim) -> None:
     """The volume is what it was."""
     _end(database, claim, _Event.REVERTED)
     log.step(LOG, 'Volume reverted to snapshot', volume_id=claim.resource_id)
 
 
 @engine.retried
-def failed(database: engine.Database, claim: records.Claim,
+def failed(database: storage_db.Database, claim: records.Claim,
            say: work.Say = work.silent) -> None:
     """The backend refused for good."""
     _end(database, claim, _Event.REVERT_FAILED, say=say)
@@ -90,7 +91,7 @@ def failed(database: engine.Database, claim: records.Claim,
 
 
 @engine.retried
-def cancelled(database: engine.Database, found: records.Work,
+def cancelled(database: storage_db.Database, found: records.Work,
               say: work.Say = work.silent) -> None:
     """Let a volume be as it is.
 
@@ -105,7 +106,7 @@ def reversion(volume_id: str, generation: int, owner: str | None = None) -> reco
     return records.Claim('volume', volume_id, 'revert', generation, owner)
 
 
-def _end(database: engine.Database, claim: records.Claim, event: _Event,
+def _end(database: storage_db.Database, claim: records.Claim, event: _Event,
          unbegun: bool = False, say: work.Say = work.silent) -> None:
     def stepped(again: sa.Connection) -> bool:
         return rows.holds(volume_rows.await_others(again, claim.resource_id),

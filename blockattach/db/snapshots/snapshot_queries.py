@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.engine import paging
 from blockattach.db.volumes import snapshot_rows
 from blockattach.domain import records
@@ -40,7 +40,7 @@ class Filters:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def get(database: engine.Database, snapshot_id: str) -> snapshots.Snapshot:
+def get(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot:
     """One live snapshot.
 
     :raises SnapshotNotFound: there is none
@@ -51,17 +51,18 @@ def get(database: engine.Database, snapshot_id: str) -> snapshots.Snapshot:
     return found
 
 
-def find(database: engine.Database, snapshot_id: str) -> snapshots.Snapshot | None:
+def find(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot | None:
     """One live snapshot; None: there is none."""
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id, snapshot_rows.LIVE))
 
 
-def find_even_deleted(database: engine.Database, snapshot_id: str) -> snapshots.Snapshot | None:
+def find_even_deleted(database: storage_db.Database,
+                      snapshot_id: str) -> snapshots.Snapshot | None:
     """One snapshot, live or gone; None: its history is purged."""
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id))
 
 
-def claimed(database: engine.Database, claim: records.Claim) -> snapshots.Snapshot | None:
+def claimed(database: storage_db.Database, claim: records.Claim) -> snapshots.Snapshot | None:
     """The snapshot that work is about, as long as its owner has the work; None: it has lost it."""
     return _first(database, _rows.select().where(
         _rows.c.id == claim.resource_id, snapshot_rows.LIVE, sa.exists().where(
@@ -70,7 +71,7 @@ def claimed(database: engine.Database, claim: records.Claim) -> snapshots.Snapsh
             _work.c.generation == claim.generation)))
 
 
-def of_volume(database: engine.Database, volume_id: str) -> list[snapshots.Snapshot]:
+def of_volume(database: storage_db.Database, volume_id: str) -> list[snapshots.Snapshot]:
     """The live snapshots of a volume, without their metadata; the oldest first."""
     with database.reader() as connection:
         return [record(row) for row in connection.execute(
@@ -78,7 +79,7 @@ def of_volume(database: engine.Database, volume_id: str) -> list[snapshots.Snaps
             .order_by(_rows.c.created_at, _rows.c.id))]
 
 
-def list_page(database: engine.Database, filters: Filters,
+def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[snapshots.Snapshot]:
     """One page of live snapshots: two queries, one more with a marker.
 
@@ -92,7 +93,7 @@ def list_page(database: engine.Database, filters: Filters,
     return [record(row, metadata.get(row.id)) for row in found]
 
 
-def count(database: engine.Database, filters: Filters) -> int:
+def count(database: storage_db.Database, filters: Filters) -> int:
     """How many live snapshots match, whatever the page."""
     with database.reader() as connection:
         return connection.execute(
@@ -104,7 +105,7 @@ def record(row: Any, metadata: dict[str, str] | None = None) -> snapshots.Snapsh
     return rows.record(snapshots.Snapshot, row, metadata=metadata or {})
 
 
-def _first(database: engine.Database, query: sa.Select[Any]) -> snapshots.Snapshot | None:
+def _first(database: storage_db.Database, query: sa.Select[Any]) -> snapshots.Snapshot | None:
     with database.reader() as connection:
         row = connection.execute(query).one_or_none()
         return None if row is None else record(

@@ -14,6 +14,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import quotas
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.snapshots import snapshot_queries
@@ -63,7 +64,7 @@ class Deleting(NamedTuple):
 
 
 @engine.retried
-def create(database: engine.Database, draft: Draft, lease_seconds: float,
+def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> snapshots.Snapshot:
     """Write a new snapshot down; the backend has not been asked yet.
 
@@ -104,7 +105,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
 
 
 @engine.retried
-def created(database: engine.Database, claim: records.Claim) -> None:
+def created(database: storage_db.Database, claim: records.Claim) -> None:
     """The backend has made it.
 
     :raises StaleGeneration: another process went on with it; what was made must be removed
@@ -114,7 +115,7 @@ def created(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
-def create_failed(database: engine.Database, claim: records.Claim,
+def create_failed(database: storage_db.Database, claim: records.Claim,
                   say: work.Say = work.silent) -> None:
     """The backend could not make it. Its deletion asks the backend nevertheless."""
     _end(database, claim, _Event.CREATE_FAILED, say=say)
@@ -122,7 +123,7 @@ def create_failed(database: engine.Database, claim: records.Claim,
 
 
 @engine.retried
-def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
+def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
                  force: bool = False, request_id: str | None = None) -> Deleting:
     """Begin a removal.
 
@@ -149,14 +150,14 @@ def start_delete(database: engine.Database, snapshot: snapshots.Snapshot, lease_
 
 
 @engine.retried
-def deleted(database: engine.Database, claim: records.Claim) -> None:
+def deleted(database: storage_db.Database, claim: records.Claim) -> None:
     """The backend has removed it: the row becomes history."""
     _end(database, claim, _Event.DELETED)
     log.step(LOG, 'Snapshot deleted', snapshot_id=claim.resource_id)
 
 
 @engine.retried
-def deleted_with(database: engine.Database, claim: records.Claim, snapshot_id: str) -> None:
+def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_id: str) -> None:
     """The backend has removed a snapshot of a volume that is deleted with it.
 
     :param claim: on the volume
@@ -173,7 +174,7 @@ def deleted_with(database: engine.Database, claim: records.Claim, snapshot_id: s
 
 
 @engine.retried
-def delete_failed(database: engine.Database, claim: records.Claim,
+def delete_failed(database: storage_db.Database, claim: records.Claim,
                   say: work.Say = work.silent) -> None:
     """The backend refused for good to remove it."""
     _end(database, claim, _Event.DELETE_FAILED, say=say)
@@ -181,7 +182,7 @@ def delete_failed(database: engine.Database, claim: records.Claim,
 
 
 @engine.retried
-def unmanage(database: engine.Database, snapshot: snapshots.Snapshot) -> None:
+def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> None:
     """Leave a snapshot to its backend: the row becomes history, and no backend is asked.
 
     :raises SnapshotNotFound: it is gone
@@ -196,7 +197,7 @@ def unmanage(database: engine.Database, snapshot: snapshots.Snapshot) -> None:
 
 
 @engine.retried
-def create_cancelled(database: engine.Database, found: records.Work,
+def create_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """End in error a snapshot that no process makes."""
     _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED, say=say)
@@ -204,7 +205,7 @@ def create_cancelled(database: engine.Database, found: records.Work,
 
 
 @engine.retried
-def manage_cancelled(database: engine.Database, found: records.Work,
+def manage_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """End in error a snapshot that no process has begun to take over.
 
@@ -215,7 +216,7 @@ def manage_cancelled(database: engine.Database, found: records.Work,
 
 
 @engine.retried
-def delete_cancelled(database: engine.Database, found: records.Work,
+def delete_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """Let a snapshot be what it was before its removal was asked for.
 
@@ -227,7 +228,7 @@ def delete_cancelled(database: engine.Database, found: records.Work,
 
 
 @engine.retried
-def leave_remains(database: engine.Database, snapshot: snapshots.Snapshot,
+def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
                   retry_seconds: float) -> None:
     """What was made of a snapshot that was taken away meanwhile is there still."""
     with database.writer() as connection:
@@ -235,19 +236,19 @@ def leave_remains(database: engine.Database, snapshot: snapshots.Snapshot,
                      retry_seconds, snapshot.host)
 
 
-def cleaned(database: engine.Database, claim: records.Claim) -> None:
+def cleaned(database: storage_db.Database, claim: records.Claim) -> None:
     """Nothing remains of a snapshot."""
     work.forget(database, claim)
 
 
-def cleanup_cancelled(database: engine.Database, found: records.Work,
+def cleanup_cancelled(database: storage_db.Database, found: records.Work,
                       say: work.Say = work.silent) -> None:
     """Leave on a pool what may be there of a snapshot."""
     work.forget(database, found.claim, say)
 
 
 @engine.retried
-def reset_status(database: engine.Database, snapshot: snapshots.Snapshot,
+def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
                  status: _Status) -> None:
     """Say what a snapshot is, as an administrator.
 
@@ -264,7 +265,7 @@ def reset_status(database: engine.Database, snapshot: snapshots.Snapshot,
 
 
 @engine.retried
-def state_status(database: engine.Database, snapshot: snapshots.Snapshot, stated: str,
+def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, stated: str,
                  progress: int | None) -> None:
     """Say how far a snapshot is, as the consumer that makes or removes it by itself.
 
@@ -285,7 +286,7 @@ def state_status(database: engine.Database, snapshot: snapshots.Snapshot, stated
 
 
 @engine.retried
-def update(database: engine.Database, snapshot: records.Judged,
+def update(database: storage_db.Database, snapshot: records.Judged,
            values: Mapping[str, str | None]) -> None:
     """Update the name or description of a snapshot, or both.
 
@@ -297,7 +298,7 @@ def update(database: engine.Database, snapshot: records.Judged,
 
 
 @engine.retried
-def change_metadata(database: engine.Database, snapshot: records.Judged,
+def change_metadata(database: storage_db.Database, snapshot: records.Judged,
                     change: Change) -> dict[str, str]:
     """Change the metadata of a snapshot, and return the resulting metadata.
 
@@ -338,7 +339,7 @@ def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Cl
     return records.Claim('snapshot', f'{snapshot_id}@{pool}', 'cleanup', 0, owner)
 
 
-def _end(database: engine.Database, claim: records.Claim, event: _Event,
+def _end(database: storage_db.Database, claim: records.Claim, event: _Event,
          chosen: _Status | None = None, unbegun: bool = False,
          say: work.Say = work.silent, **values: Any) -> None:
     """Record the end of work: only if the claim still holds.

@@ -7,6 +7,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 from blockattach.domain import records
@@ -17,7 +18,7 @@ _defaults = models.default_volume_types
 
 
 @engine.retried
-def change(database: engine.Database, project_id: str, type_id: str) -> None:
+def change(database: storage_db.Database, project_id: str, type_id: str) -> None:
     """Give a project a default type, in place of the one that it has.
 
     The type's lock keeps it from being deleted meanwhile.
@@ -39,14 +40,14 @@ def change(database: engine.Database, project_id: str, type_id: str) -> None:
 
 
 @engine.retried
-def remove(database: engine.Database, project_id: str) -> None:
+def remove(database: storage_db.Database, project_id: str) -> None:
     """Let a project have the type that is configured; one that does already is left as it is."""
     with database.writer() as connection:
         connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
     log.step(LOG, 'Default volume type removed from project', project_id=project_id)
 
 
-def get(database: engine.Database, project_id: str) -> records.DefaultType:
+def get(database: storage_db.Database, project_id: str) -> records.DefaultType:
     """The default type of a project.
 
     :raises DefaultTypeNotFound: it has none of its own
@@ -57,12 +58,12 @@ def get(database: engine.Database, project_id: str) -> records.DefaultType:
     return found[0]
 
 
-def list_all(database: engine.Database) -> list[records.DefaultType]:
+def list_all(database: storage_db.Database) -> list[records.DefaultType]:
     """Those of all projects that have one."""
     return _read(database, _defaults.select().order_by(_defaults.c.project_id))
 
 
-def _read(database: engine.Database, query: sa.Select) -> list[records.DefaultType]:
+def _read(database: storage_db.Database, query: sa.Select) -> list[records.DefaultType]:
     with database.reader() as connection:
         return [records.DefaultType(row.project_id, row.volume_type_id)
                 for row in connection.execute(query)]

@@ -14,6 +14,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.db.types import volume_types
@@ -30,7 +31,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
 
 
 @engine.retried
-def create(database: engine.Database, name: str, consumer: str,
+def create(database: storage_db.Database, name: str, consumer: str,
            specs: Mapping[str, str | None]) -> records.QosSpecs:
     """Write new specs down.
 
@@ -49,7 +50,7 @@ def create(database: engine.Database, name: str, consumer: str,
     return made
 
 
-def get(database: engine.Database, specs_id: str) -> records.QosSpecs:
+def get(database: storage_db.Database, specs_id: str) -> records.QosSpecs:
     """Live specs.
 
     :raises QosSpecsNotFound: there are none
@@ -58,7 +59,7 @@ def get(database: engine.Database, specs_id: str) -> records.QosSpecs:
         return _read(connection, specs_id)
 
 
-def list_page(database: engine.Database, filters: Mapping[str, str],
+def list_page(database: storage_db.Database, filters: Mapping[str, str],
               page: paging.Page) -> list[records.QosSpecs]:
     """One page of live specs in one query.
 
@@ -74,7 +75,7 @@ def list_page(database: engine.Database, filters: Mapping[str, str],
 
 
 @engine.retried
-def update(database: engine.Database, specs_id: str, consumer: str | None,
+def update(database: storage_db.Database, specs_id: str, consumer: str | None,
            changes: Mapping[str, str | None]) -> None:
     """Write specs over those of the same keys, all or none; other keys stay.
 
@@ -91,7 +92,7 @@ def update(database: engine.Database, specs_id: str, consumer: str | None,
 
 
 @engine.retried
-def delete_keys(database: engine.Database, specs_id: str, keys: Iterable[str]) -> None:
+def delete_keys(database: storage_db.Database, specs_id: str, keys: Iterable[str]) -> None:
     """Remove some, all or none.
 
     :raises QosSpecsNotFound: there are no such specs
@@ -110,7 +111,7 @@ def delete_keys(database: engine.Database, specs_id: str, keys: Iterable[str]) -
 
 
 @engine.retried
-def delete(database: engine.Database, specs_id: str, force: bool = False) -> None:
+def delete(database: storage_db.Database, specs_id: str, force: bool = False) -> None:
     """Remove specs; the row stays as history.
 
     :param force: also from the types that have them, which have none then
@@ -127,7 +128,7 @@ def delete(database: engine.Database, specs_id: str, force: bool = False) -> Non
     log.step(LOG, 'QoS specs deleted', qos_specs_id=specs_id)
 
 
-def types(database: engine.Database, specs_id: str) -> list[records.Limited]:
+def types(database: storage_db.Database, specs_id: str) -> list[records.Limited]:
     """The live types that have these specs.
 
     :raises QosSpecsNotFound: there are none
@@ -138,7 +139,7 @@ def types(database: engine.Database, specs_id: str) -> list[records.Limited]:
 
 
 @engine.retried
-def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
+def associate(database: storage_db.Database, specs_id: str, type_id: str) -> None:
     """Give specs to a type; one that has them already keeps them.
 
     :raises QosSpecsNotFound: there are none
@@ -160,7 +161,7 @@ def associate(database: engine.Database, specs_id: str, type_id: str) -> None:
 
 
 @engine.retried
-def disassociate(database: engine.Database, specs_id: str, type_id: str | None = None) -> None:
+def disassociate(database: storage_db.Database, specs_id: str, type_id: str | None = None) -> None:
     """Take specs from a type; one that does not have them is left as it is.
 
     :param type_id: None: from every type that has them
@@ -176,7 +177,7 @@ def disassociate(database: engine.Database, specs_id: str, type_id: str | None =
              volume_type_id=type_id or 'all')
 
 
-def _take(connection: sa.Connection, database: engine.Database, specs_id: str,
+def _take(connection: sa.Connection, database: storage_db.Database, specs_id: str,
           type_id: str | None = None) -> None:
     associated = _types.update().where(_types.c.qos_specs_id == specs_id)
     if type_id is not None:
@@ -204,7 +205,7 @@ def _lock(connection: sa.Connection, specs_id: str) -> records.QosSpecs:
     return _read(connection, specs_id, lock=True)
 
 
-def _store(connection: sa.Connection, database: engine.Database, specs_id: str,
+def _store(connection: sa.Connection, database: storage_db.Database, specs_id: str,
            **values: Any) -> None:
     connection.execute(_specs.update().where(_specs.c.id == specs_id).values(
         updated_at=database.clock.utcnow(), **values))

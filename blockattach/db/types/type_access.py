@@ -8,6 +8,7 @@ from oslo_db import exception as db_exception
 from blockattach import errors
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 
@@ -17,7 +18,7 @@ _projects = models.volume_type_projects
 
 
 @engine.retried
-def add(database: engine.Database, type_id: str, project_id: str) -> None:
+def add(database: storage_db.Database, type_id: str, project_id: str) -> None:
     """Let a project use a private type.
 
     :raises VolumeTypeNotFound: there is no such type
@@ -37,7 +38,7 @@ def add(database: engine.Database, type_id: str, project_id: str) -> None:
 
 
 @engine.retried
-def remove(database: engine.Database, type_id: str, project_id: str) -> None:
+def remove(database: storage_db.Database, type_id: str, project_id: str) -> None:
     """Let a project make no more volumes of a private type; those it has stay.
 
     :raises VolumeTypeNotFound: there is no such type
@@ -55,7 +56,7 @@ def remove(database: engine.Database, type_id: str, project_id: str) -> None:
              project_id=project_id)
 
 
-def projects(database: engine.Database, type_id: str) -> list[str]:
+def projects(database: storage_db.Database, type_id: str) -> list[str]:
     """The projects that may use a type while it is private."""
     with database.reader() as connection:
         return list(connection.execute(

@@ -19,6 +19,7 @@ from blockattach import log
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import paging
 from blockattach.db.engine import statements
@@ -62,7 +63,7 @@ def columns_of(kind: records.VolumeType) -> dict[str, Any]:
 
 
 @engine.retried
-def create(database: engine.Database, name: str, description: str | None, is_public: bool,
+def create(database: storage_db.Database, name: str, description: str | None, is_public: bool,
            extra_specs: Mapping[str, str]) -> records.VolumeType:
     """Write a new type down.
 
@@ -84,7 +85,7 @@ def create(database: engine.Database, name: str, description: str | None, is_pub
     return made
 
 
-def get(database: engine.Database, type_id: str) -> records.VolumeType:
+def get(database: storage_db.Database, type_id: str) -> records.VolumeType:
     """One live type.
 
     :raises VolumeTypeNotFound: there is none
@@ -93,7 +94,7 @@ def get(database: engine.Database, type_id: str) -> records.VolumeType:
         return read(connection, type_id)
 
 
-def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
+def get_by_name(database: storage_db.Database, name: str) -> records.VolumeType:
     """One live type by its name.
 
     :raises VolumeTypeNameNotFound: there is none
@@ -104,7 +105,7 @@ def get_by_name(database: engine.Database, name: str) -> records.VolumeType:
     return found[0]
 
 
-def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
+def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
     """One live type by its id, else by its name.
 
     :raises VolumeTypeNotFound: there is none, and it looks like an id
@@ -118,7 +119,8 @@ def find(database: engine.Database, id_or_name: str) -> records.VolumeType:
     raise errors.VolumeTypeNameNotFound(name=id_or_name)
 
 
-def default(database: engine.Database, project_id: str | None, name: str) -> records.VolumeType:
+def default(database: storage_db.Database, project_id: str | None,
+            name: str) -> records.VolumeType:
     """The type of volumes of a project that name none: its own default, else the one of a name.
 
     :raises VolumeTypeNameNotFound: there is neither
@@ -129,8 +131,9 @@ def default(database: engine.Database, project_id: str | None, name: str) -> rec
     return next((kind for kind in found if kind.name != name), found[0])
 
 
-def list_page(database: engine.Database, is_public: bool | None, extra_specs: Mapping[str, str],
-              equal: Mapping[str, str], page: paging.Page, project_id: str | None = None,
+def list_page(database: storage_db.Database, is_public: bool | None,
+              extra_specs: Mapping[str, str], equal: Mapping[str, str], page: paging.Page,
+              project_id: str | None = None,
               like: Mapping[str, str] | None = None) -> list[records.VolumeType]:
     """One page of live types: two queries, however many there are.
 
@@ -159,7 +162,7 @@ def list_page(database: engine.Database, is_public: bool | None, extra_specs: Ma
     return [by_id[row.id] for row in found if row.id in by_id]
 
 
-def has_access(database: engine.Database, type_id: str, project_id: str | None) -> bool:
+def has_access(database: storage_db.Database, type_id: str, project_id: str | None) -> bool:
     """Whether a project may use a type while it is private."""
     with database.reader() as connection:
         return connection.execute(sa.select(_projects.c.project_id).where(
@@ -168,7 +171,7 @@ def has_access(database: engine.Database, type_id: str, project_id: str | None) 
 
 
 @engine.retried
-def update(database: engine.Database, type_id: str, name: str | None = None,
+def update(database: storage_db.Database, type_id: str, name: str | None = None,
            description: str | None = None, is_public: bool | None = None) -> records.VolumeType:
     """Change a type's name, description and visibility; None leaves it as it is.
 
@@ -191,7 +194,7 @@ def update(database: engine.Database, type_id: str, name: str | None = None,
 
 
 @engine.retried
-def delete(database: engine.Database, type_id: str, default_name: str | None = None) -> None:
+def delete(database: storage_db.Database, type_id: str, default_name: str | None = None) -> None:
     """Remove a type; the row stays as history for volumes that had it.
 
     :param default_name: name of the type that volumes get which name none; it must stay
@@ -225,7 +228,7 @@ def delete(database: engine.Database, type_id: str, default_name: str | None = N
 
 
 @engine.retried
-def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str, str]) -> None:
+def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[str, str]) -> None:
     """Write extra specs over those of the same keys, all or none; other keys stay.
 
     :raises VolumeTypeNotFound: there is none
@@ -244,7 +247,7 @@ def set_extra_specs(database: engine.Database, type_id: str, specs: Mapping[str,
 
 
 @engine.retried
-def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None:
+def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> None:
     """Remove one extra spec.
 
     :raises VolumeTypeNotFound: there is no such type
@@ -262,7 +265,7 @@ def delete_extra_spec(database: engine.Database, type_id: str, key: str) -> None
 
 
 @engine.retried
-def create_encryption(database: engine.Database, type_id: str, provider: str,
+def create_encryption(database: storage_db.Database, type_id: str, provider: str,
                       control_location: str, cipher: str | None = None,
                       key_size: int | None = None) -> records.TypeEncryption:
     """Say how the volumes of a type shall be encrypted from now on.
@@ -287,7 +290,7 @@ def create_encryption(database: engine.Database, type_id: str, provider: str,
 
 
 @engine.retried
-def update_encryption(database: engine.Database, type_id: str, encryption_id: str | None,
+def update_encryption(database: storage_db.Database, type_id: str, encryption_id: str | None,
                       changes: Mapping[str, str | int | None]) -> None:
     """Change what is named of a type's encryption; the rest stays.
 
@@ -304,7 +307,7 @@ def update_encryption(database: engine.Database, type_id: str, encryption_id: st
 
 
 @engine.retried
-def delete_encryption(database: engine.Database, type_id: str,
+def delete_encryption(database: storage_db.Database, type_id: str,
                       encryption_id: str | None) -> None:
     """Let the volumes of a type be plain from now on; the row stays as history.
 
@@ -351,7 +354,7 @@ def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
     return found[0]
 
 
-def _change_encryption(database: engine.Database, type_id: str, encryption_id: str | None,
+def _change_encryption(database: storage_db.Database, type_id: str, encryption_id: str | None,
                        verb: str, **values: Any) -> None:
     with database.writer() as connection:
         found = _lock_encryption(connection, type_id, verb)
@@ -373,7 +376,7 @@ def _store_encryption(connection: sa.Connection, type_id: str, **values: Any) ->
         _encryptions.c.live_volume_type_id == type_id).values(**values))
 
 
-def _ended(database: engine.Database) -> dict[str, Any]:
+def _ended(database: storage_db.Database) -> dict[str, Any]:
     """Of an encryption that is history."""
     return {'live_volume_type_id': None, 'deleted': True, 'deleted_at': database.clock.utcnow()}
 
@@ -447,7 +450,7 @@ def _encryption(row: Any) -> records.TypeEncryption | None:
         name: getattr(row, label) for label, name in _ENCRYPTION.items()})
 
 
-def _touch(connection: sa.Connection, database: engine.Database, type_id: str,
+def _touch(connection: sa.Connection, database: storage_db.Database, type_id: str,
            **values: Any) -> None:
     connection.execute(_types.update().where(_types.c.id == type_id).values(
         updated_at=database.clock.utcnow(), **values))

@@ -14,6 +14,7 @@ from oslo_db import exception as db_exception
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
@@ -54,7 +55,7 @@ class Draft:
 
 
 @engine.retried
-def begin(database: engine.Database, draft: Draft, bounds: image_cache.Bounds, owner: str,
+def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bounds, owner: str,
           seconds: float) -> records.Claim | None:
     """Write a cached image down whose volume is to be filled by a process instance; None: its pool
     has no room, the image is cached already, or the cache would come to more than it may.
@@ -91,7 +92,7 @@ def begin(database: engine.Database, draft: Draft, bounds: image_cache.Bounds, o
 
 
 @engine.retried
-def hold(database: engine.Database, claim: records.Claim, volume: records.Volume,
+def hold(database: storage_db.Database, claim: records.Claim, volume: records.Volume,
          image: images.Image) -> str | None:
     """Let a volume that is being made be made of the cached volume of its image, which stays as it
     is until then; its id, or None: there is none that can be used.
@@ -118,7 +119,7 @@ def hold(database: engine.Database, claim: records.Claim, volume: records.Volume
 
 
 @engine.retried
-def release(database: engine.Database, claim: records.Claim) -> None:
+def release(database: storage_db.Database, claim: records.Claim) -> None:
     """Let a volume that was to be made of a cached one be made otherwise.
 
     :raises StaleGeneration: another process has gone on with it
@@ -128,14 +129,14 @@ def release(database: engine.Database, claim: records.Claim) -> None:
         _set_source(connection, claim, None)
 
 
-def on_host(database: engine.Database, host: str | None) -> list[image_cache.Entry]:
+def on_host(database: storage_db.Database, host: str | None) -> list[image_cache.Entry]:
     """The cached images of a ``host@backend``."""
     with database.reader() as connection:
         return _entries(connection, _cached.c.host == host)
 
 
 @engine.retried
-def failed(database: engine.Database, claim: records.Claim, seconds: float) -> bool:
+def failed(database: storage_db.Database, claim: records.Claim, seconds: float) -> bool:
     """The volume of a cached image cannot be filled: it is to be removed, and its image is cached
     no more. False: it is another volume, or nothing may be removed there now.
 
@@ -159,7 +160,7 @@ def failed(database: engine.Database, claim: records.Claim, seconds: float) -> b
 
 
 @engine.retried
-def forget(database: engine.Database, volume_id: str) -> None:
+def forget(database: storage_db.Database, volume_id: str) -> None:
     """Let a volume be one like others, and its image be cached no more."""
     with database.writer() as connection:
         connection.execute(_cached.delete().where(_cached.c.volume_id == volume_id))

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.domain import records
 
@@ -58,7 +58,7 @@ def release(connection: sa.Connection, pool: str, gb: int) -> None:
     _GIVE.change(connection, pool=pool, gb=gb)
 
 
-def withdraw(connection: sa.Connection, database: engine.Database, row: Any) -> dict[str, Any]:
+def withdraw(connection: sa.Connection, database: storage_db.Database, row: Any) -> dict[str, Any]:
     """The same as `give_back`, before the volume's work ends or changes: what a manager may have
     made on another pool is removed, as work.
     """
@@ -73,14 +73,14 @@ def withdraw(connection: sa.Connection, database: engine.Database, row: Any) -> 
     return give_back(connection, row)
 
 
-def leave(connection: sa.Connection, database: engine.Database, volume_id: str,
+def leave(connection: sa.Connection, database: storage_db.Database, volume_id: str,
           pool: str) -> None:
     """Let what may be left of a volume on a pool be removed, as work."""
     work.replace(connection, database, work.remains(volume_id, pool), work.PASSED,
                  records.host_of(pool))
 
 
-def pool_of(database: engine.Database, volume_id: str) -> str | None:
+def pool_of(database: storage_db.Database, volume_id: str) -> str | None:
     """The pool that has given a volume room besides, as one to which it moves; None: none has."""
     with database.reader() as connection:
         return connection.execute(sa.select(_volumes.c.claimed_pool).where(

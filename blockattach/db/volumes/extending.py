@@ -11,6 +11,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import claims
@@ -26,7 +27,7 @@ _Event = volume_lifecycle.Event
 
 
 @engine.retried
-def start(database: engine.Database, volume: records.Judged, new_size: int, expected: str,
+def start(database: storage_db.Database, volume: records.Judged, new_size: int, expected: str,
           lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall be larger; no pool has been asked for the room yet.
 
@@ -62,7 +63,7 @@ def start(database: engine.Database, volume: records.Judged, new_size: int, expe
 
 
 @engine.retried
-def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
+def claim(database: storage_db.Database, volume_id: str, generation: int, pool: str,
           gb: int) -> int | None:
     """Claim the room that it needs besides, on its pool. A repeat finds it claimed.
 
@@ -83,7 +84,7 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
 
 
 @engine.retried
-def refused(database: engine.Database, volume_id: str, generation: int,
+def refused(database: storage_db.Database, volume_id: str, generation: int,
             say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """Its pool has no room: it is what it was, with its size.
 
@@ -102,7 +103,7 @@ def refused(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def extended(database: engine.Database, held: records.Claim, notify_seconds: float | None,
+def extended(database: storage_db.Database, held: records.Claim, notify_seconds: float | None,
              ) -> records.Claim | None:
     """The backend has made it larger: what was claimed is the volume's now.
 
@@ -129,7 +130,7 @@ def extended(database: engine.Database, held: records.Claim, notify_seconds: flo
 
 
 @engine.retried
-def failed(database: engine.Database, held: records.Claim,
+def failed(database: storage_db.Database, held: records.Claim,
            say: work.Say = work.silent) -> None:
     """The backend refused for good to make it larger; it has its size as before.
 
@@ -145,7 +146,7 @@ def failed(database: engine.Database, held: records.Claim,
     LOG.error('Failed to extend volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
-def cancelled(database: engine.Database, found: records.Work,
+def cancelled(database: storage_db.Database, found: records.Work,
               say: work.Say = work.silent) -> None:
     """Let a volume keep its size whose backend has not been asked.
 
@@ -160,13 +161,13 @@ def cancelled(database: engine.Database, found: records.Work,
     LOG.warning('Volume extend cancelled%s', log.fields(volume_id=volume.id, pool=volume.pool))
 
 
-def notify_cancelled(database: engine.Database, found: records.Work,
+def notify_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """Leave the servers that use a volume without notice."""
     work.forget(database, found.claim, say)
 
 
-def servers(database: engine.Database, volume_id: str) -> list[str]:
+def servers(database: storage_db.Database, volume_id: str) -> list[str]:
     """The servers whose hosts have a volume connected."""
     with database.reader() as connection:
         return volume_queries.servers(connection, volume_id)

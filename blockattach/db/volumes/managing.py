@@ -16,6 +16,7 @@ from blockattach import log
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import claims
@@ -50,7 +51,7 @@ class Draft:
 
 
 @engine.retried
-def start(database: engine.Database, draft: Draft,
+def start(database: storage_db.Database, draft: Draft,
           lease_seconds: float) -> records.Volume:
     """Write down that something on a pool shall be a volume; nothing has been asked there yet.
 
@@ -77,7 +78,7 @@ def start(database: engine.Database, draft: Draft,
 
 
 @engine.retried
-def claim(database: engine.Database, volume_id: str, generation: int) -> int:
+def claim(database: storage_db.Database, volume_id: str, generation: int) -> int:
     """Its pool will do; what it has there already needs no room.
 
     :returns: its generation from then on; as it was, where a manager has begun
@@ -93,7 +94,7 @@ def claim(database: engine.Database, volume_id: str, generation: int) -> int:
 
 
 @engine.retried
-def refused(database: engine.Database, volume_id: str, generation: int,
+def refused(database: storage_db.Database, volume_id: str, generation: int,
             say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """Its pool will not do: it is in error, and what lies there is as it was.
 
@@ -112,7 +113,7 @@ def refused(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def found(database: engine.Database, held: records.Claim, size_gb: int) -> None:
+def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> None:
     """Its manager has seen how large it is: from now on that counts on the pool, and in the
     project. A repeat finds it counted.
 
@@ -134,7 +135,7 @@ def found(database: engine.Database, held: records.Claim, size_gb: int) -> None:
 
 
 @engine.retried
-def managed(database: engine.Database, held: records.Claim) -> None:
+def managed(database: storage_db.Database, held: records.Claim) -> None:
     """The backend has it as a volume: what was claimed is the volume's now.
 
     :raises StaleGeneration: another process went on with it
@@ -150,7 +151,7 @@ def managed(database: engine.Database, held: records.Claim) -> None:
 
 
 @engine.retried
-def failed(database: engine.Database, held: records.Claim,
+def failed(database: storage_db.Database, held: records.Claim,
            say: work.Say = work.silent) -> None:
     """The backend refused for good: the volume has nothing there, so its deletion asks nothing.
 
@@ -166,7 +167,7 @@ def failed(database: engine.Database, held: records.Claim,
     LOG.error('Failed to manage volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
-def cancelled(database: engine.Database, found: records.Work,
+def cancelled(database: storage_db.Database, found: records.Work,
               say: work.Say = work.silent) -> None:
     """End a volume in error that no manager has taken on.
 
@@ -186,7 +187,7 @@ def management(volume_id: str, generation: int, owner: str | None = None) -> rec
     return records.Claim('volume', volume_id, 'manage', generation, owner)
 
 
-def _leave(connection: sa.Connection, database: engine.Database, row: Any) -> None:
+def _leave(connection: sa.Connection, database: storage_db.Database, row: Any) -> None:
     """What lies on the pool is not this volume's."""
     volume_rows.move(connection, database, row, _Event.MANAGE_FAILED, pool=None,
                      service_uuid=None, **claims.give_back(connection, row))

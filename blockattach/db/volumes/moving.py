@@ -16,6 +16,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
@@ -44,7 +45,7 @@ class Retyping:
 
 
 @engine.retried
-def migrate(database: engine.Database, volume: records.Judged, destination: str, lock: bool,
+def migrate(database: storage_db.Database, volume: records.Judged, destination: str, lock: bool,
             lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall go to another backend; nothing has been asked of any yet.
 
@@ -70,7 +71,7 @@ def migrate(database: engine.Database, volume: records.Judged, destination: str,
 
 
 @engine.retried
-def retype(database: engine.Database, volume: records.Judged, wanted: Retyping,
+def retype(database: storage_db.Database, volume: records.Judged, wanted: Retyping,
            lease_seconds: float, request_id: str | None = None) -> int:
     """Write down that a volume shall have another type; it has the one that it had until then.
 
@@ -102,7 +103,7 @@ def retype(database: engine.Database, volume: records.Judged, wanted: Retyping,
 
 
 @engine.retried
-def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
+def claim(database: storage_db.Database, volume_id: str, generation: int, pool: str,
           service_uuid: str | None) -> int | None:
     """Claim the room of the whole volume on another pool.
 
@@ -128,7 +129,7 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool: str,
 
 
 @engine.retried
-def unclaim(database: engine.Database, volume_id: str, generation: int, lease_seconds: float,
+def unclaim(database: storage_db.Database, volume_id: str, generation: int, lease_seconds: float,
             held: records.Claim | None = None, tried: bool = True,
             say: work.Say = work.silent) -> int:
     """Give the claimed room back; the volume waits for another pool, and what a manager may have
@@ -159,7 +160,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
 
 
 @engine.retried
-def refused(database: engine.Database, volume_id: str, generation: int | None = None,
+def refused(database: storage_db.Database, volume_id: str, generation: int | None = None,
             say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """No pool takes it: it is what it was, where it was.
 
@@ -179,7 +180,7 @@ def refused(database: engine.Database, volume_id: str, generation: int | None = 
 
 
 @engine.retried
-def moved(database: engine.Database, held: records.Claim) -> None:
+def moved(database: storage_db.Database, held: records.Claim) -> None:
     """Another backend has all its bytes: the volume is there from now on, and has its type. What
     is left where it was is removed as work.
 
@@ -206,7 +207,7 @@ def moved(database: engine.Database, held: records.Claim) -> None:
 
 
 @engine.retried
-def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
+def retyped(database: storage_db.Database, volume_id: str, generation: int) -> int:
     """Its own pool does what the new type asks for: the volume has it.
 
     :returns: the volume's new generation
@@ -224,7 +225,7 @@ def retyped(database: engine.Database, volume_id: str, generation: int) -> int:
     return generation + 1
 
 
-def cancelled(database: engine.Database, found: records.Work,
+def cancelled(database: storage_db.Database, found: records.Work,
               say: work.Say = work.silent) -> None:
     """Leave a volume what and where it is that no backend has begun to take.
 
@@ -260,7 +261,8 @@ def _hold_type(connection: sa.Connection, held: records.Claim,
     return progress, kind
 
 
-def _end(connection: sa.Connection, database: engine.Database, row: Any, **values: Any) -> None:
+def _end(connection: sa.Connection, database: storage_db.Database, row: Any,
+         **values: Any) -> None:
     volume_rows.move(connection, database, row, _Event.RETYPED if row.own_status == _Own.RETYPING
                      else _Event.MIGRATED, **values)
 

@@ -8,7 +8,7 @@ from blockattach import errors
 from blockattach.db import messages
 from blockattach.db import models
 from blockattach.db import rows
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.engine import statements
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
@@ -47,7 +47,7 @@ _FACTS = statements.Statement(lambda dialect: volume_rows.with_limits(sa.select(
 )).where(_volumes.c.id == statements.value('volume_id'), volume_rows.LIVE))
 
 
-def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
+def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Facts:
     """The facts on one volume; the host of a server is not among them.
 
     :param count: also count the volumes of each pool
@@ -73,7 +73,7 @@ def read(database: engine.Database, volume_id: str, count: bool) -> pools.Facts:
             volumes=_counts(connection) if count else {})
 
 
-def of_new(database: engine.Database, volume_type_id: str, project_id: str | None,
+def of_new(database: storage_db.Database, volume_type_id: str, project_id: str | None,
            user_id: str | None, count: bool) -> pools.Facts:
     """The facts on a volume that is not there.
 
@@ -95,7 +95,7 @@ def of_new(database: engine.Database, volume_type_id: str, project_id: str | Non
             volumes=_counts(connection) if count else {})
 
 
-def request(database: engine.Database, volume_id: str) -> pools.VolumeRequest:
+def request(database: storage_db.Database, volume_id: str) -> pools.VolumeRequest:
     """What a volume asks of a pool, as its row and its type are now.
 
     :raises VolumeNotFound: there is no such live volume
@@ -117,7 +117,7 @@ def _progress(row: Any) -> dict[str, Any]:
     return (row and rows.from_json(row.progress)) or {}
 
 
-def forget_refusal(database: engine.Database, volume_id: str) -> None:
+def forget_refusal(database: storage_db.Database, volume_id: str) -> None:
     """Remove the user message that no pool will do: it was too early."""
     messages.delete(database, messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
 

@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_rows
@@ -18,7 +19,7 @@ _Event = volume_lifecycle.Event
 _Own = volume_lifecycle.OwnStatus
 
 
-def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule.Requested,
+def reset_facts(database: storage_db.Database, volume_id: str, requested: reset_rule.Requested,
                 ) -> reset_rule.Facts:
     """The input of the rule for a reset now; nothing is written.
 
@@ -33,7 +34,7 @@ def reset_facts(database: engine.Database, volume_id: str, requested: reset_rule
 
 
 @engine.retried
-def reset_status(database: engine.Database, volume: records.Judged,
+def reset_status(database: storage_db.Database, volume: records.Judged,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
     """Reset the volume's own status, and what is said of its migration, unless the rule refuses.
 
@@ -62,7 +63,7 @@ def reset_status(database: engine.Database, volume: records.Judged,
 
 
 @engine.retried
-def clear(database: engine.Database, volume_id: str, project_id: str) -> None:
+def clear(database: storage_db.Database, volume_id: str, project_id: str) -> None:
     """Set a volume to the status that its attachments imply, after a forced detach.
 
     A volume keeps its status if an operation on it is in progress, if its creation failed, or if

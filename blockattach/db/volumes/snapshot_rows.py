@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.db.volumes import sources
 from blockattach.domain import records
@@ -80,7 +80,7 @@ def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
     return rows.holds(await_others(connection, snapshot_id), values)
 
 
-def move(connection: sa.Connection, database: engine.Database, row: Any, event: _Event,
+def move(connection: sa.Connection, database: storage_db.Database, row: Any, event: _Event,
          chosen: _Status | None = None, **values: Any) -> _Status:
     """Let an event happen to a snapshot: its status moves as the lifecycle says, and its
     generation is raised.
@@ -130,8 +130,8 @@ def keep_cached(connection: sa.Connection, volume_id: str) -> None:
                    f'from the image. Retry when the operation has finished.')
 
 
-def delete_with(connection: sa.Connection, database: engine.Database, volume_id: str, force: bool,
-                project_id: str | None) -> dict[str, str]:
+def delete_with(connection: sa.Connection, database: storage_db.Database, volume_id: str,
+                force: bool, project_id: str | None) -> dict[str, str]:
     """Let the snapshots of a locked volume be removed with it: the volume's work does that.
 
     :param force: whatever their statuses are
@@ -156,21 +156,21 @@ def delete_with(connection: sa.Connection, database: engine.Database, volume_id:
     return {row.id: row.status for row in found}
 
 
-def keep(connection: sa.Connection, database: engine.Database, volume_id: str,
+def keep(connection: sa.Connection, database: storage_db.Database, volume_id: str,
          was: Mapping[str, str]) -> None:
     """The snapshots of a locked volume are not removed with it: they are what they were."""
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_CANCELLED, snapshots.settled(was[row.id]))
 
 
-def cannot_delete_with(connection: sa.Connection, database: engine.Database,
+def cannot_delete_with(connection: sa.Connection, database: storage_db.Database,
                        volume_id: str) -> None:
     """The backend refused for good to remove a locked volume, or one of these."""
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_FAILED)
 
 
-def derive_work(connection: sa.Connection, database: engine.Database, volume: Any) -> None:
+def derive_work(connection: sa.Connection, database: storage_db.Database, volume: Any) -> None:
     """Let each snapshot of a locked volume have the work that its status says, and no other: an
     operator's repair.
     """

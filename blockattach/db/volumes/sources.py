@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import volume_rows
 from blockattach.domain import sources
 from blockattach.domain import volume_lifecycle
@@ -39,7 +39,7 @@ SOURCE_POOL = sa.func.coalesce(
 """Where that is, unless it is gone, or on its way out."""
 
 
-def snapshot(database: engine.Database, snapshot_id: str) -> sources.Source:
+def snapshot(database: storage_db.Database, snapshot_id: str) -> sources.Source:
     """A live snapshot as a source.
 
     :raises SnapshotNotFound: there is none

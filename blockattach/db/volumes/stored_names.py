@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from blockattach import errors
 from blockattach.db import models
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.volumes import volume_queries
 from blockattach.domain import managing
 from blockattach.domain import records
@@ -15,7 +15,7 @@ _volumes = models.volumes
 _AT_ONCE = 500
 
 
-def claimed(database: engine.Database, held: records.Claim) -> managing.Managed:
+def claimed(database: storage_db.Database, held: records.Claim) -> managing.Managed:
     """The volume that shall be managed, with what is known of it.
 
     :raises StaleGeneration: its owner has lost it
@@ -24,7 +24,7 @@ def claimed(database: engine.Database, held: records.Claim) -> managing.Managed:
     return managing.Managed(found.volume, found.progress['reference'], found.claimed_gb)
 
 
-def check_unknown(database: engine.Database, name: str, noun: str) -> None:
+def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
     """Return if what is called so is not this service's.
 
     :raises BackendRefused: it is
@@ -35,7 +35,7 @@ def check_unknown(database: engine.Database, name: str, noun: str) -> None:
             reason=f'{name} is already managed as {noun} {by_name[name]}')
 
 
-def live_ids(database: engine.Database, ids: Collection[str], noun: str) -> set[str]:
+def live_ids(database: storage_db.Database, ids: Collection[str], noun: str) -> set[str]:
     """Which of these are ids of live volumes, or of live snapshots.
 
     :param noun: ``volume`` or ``snapshot``

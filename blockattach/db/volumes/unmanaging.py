@@ -6,6 +6,7 @@ import logging
 from blockattach import errors
 from blockattach import log
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
@@ -21,7 +22,7 @@ _Event = volume_lifecycle.Event
 
 
 @engine.retried
-def start(database: engine.Database, volume: records.Judged, lease_seconds: float,
+def start(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
           request_id: str | None = None) -> records.Claim | None:
     """Begin to leave a volume to its backend.
 
@@ -53,7 +54,7 @@ def start(database: engine.Database, volume: records.Judged, lease_seconds: floa
 
 
 @engine.retried
-def unmanaged(database: engine.Database, held: records.Claim) -> None:
+def unmanaged(database: storage_db.Database, held: records.Claim) -> None:
     """No host can reach it any more: the row becomes history, and the bytes stay where they are.
 
     :raises StaleGeneration: another process went on with it
@@ -69,7 +70,7 @@ def unmanaged(database: engine.Database, held: records.Claim) -> None:
 
 
 @engine.retried
-def failed(database: engine.Database, held: records.Claim,
+def failed(database: storage_db.Database, held: records.Claim,
            say: work.Say = work.silent) -> None:
     """The target refused for good to let it go: it is what it was.
 
@@ -80,7 +81,7 @@ def failed(database: engine.Database, held: records.Claim,
 
 
 @engine.retried
-def cancelled(database: engine.Database, found: records.Work,
+def cancelled(database: storage_db.Database, found: records.Work,
               say: work.Say = work.silent) -> None:
     """Let a volume be what it was.
 
@@ -96,7 +97,7 @@ def unmanagement(volume_id: str, generation: int, owner: str | None = None) -> r
     return records.Claim('volume', volume_id, 'unmanage', generation, owner)
 
 
-def _keep(database: engine.Database, held: records.Claim,
+def _keep(database: storage_db.Database, held: records.Claim,
           say: work.Say = work.silent) -> None:
     volume_id, generation = held.resource_id, held.generation
     with database.writer(volume_rows.stepped(volume_id, generation)) as connection:

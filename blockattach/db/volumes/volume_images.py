@@ -16,6 +16,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
@@ -65,7 +66,7 @@ def about(found: volume_queries.AtWork) -> images.Image:
 
 
 @engine.retried
-def begin_download(database: engine.Database, claim: records.Claim) -> records.Claim:
+def begin_download(database: storage_db.Database, claim: records.Claim) -> records.Claim:
     """The backend has made the volume, and it is to be filled: by the same owner.
 
     :returns: the claim under which it goes on
@@ -86,7 +87,7 @@ def begin_download(database: engine.Database, claim: records.Claim) -> records.C
 
 
 @engine.retried
-def downloaded(database: engine.Database, claim: records.Claim) -> None:
+def downloaded(database: storage_db.Database, claim: records.Claim) -> None:
     """The volume has the bytes of its image: it can be booted from.
 
     :raises StaleGeneration: another process went on with it
@@ -106,7 +107,7 @@ def downloaded(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
-def cloned(database: engine.Database, claim: records.Claim) -> None:
+def cloned(database: storage_db.Database, claim: records.Claim) -> None:
     """The volume was made of the cached volume of its image, and is as if it had been filled.
 
     :raises StaleGeneration: another process went on with it
@@ -125,7 +126,7 @@ def cloned(database: engine.Database, claim: records.Claim) -> None:
 
 
 @engine.retried
-def download_failed(database: engine.Database, claim: records.Claim,
+def download_failed(database: storage_db.Database, claim: records.Claim,
                     say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """The volume cannot have the bytes of its image: what it has is not whole.
 
@@ -144,7 +145,7 @@ def download_failed(database: engine.Database, claim: records.Claim,
                     log.fields(volume_id=claim.resource_id))
 
 
-def download_cancelled(database: engine.Database, found: records.Work,
+def download_cancelled(database: storage_db.Database, found: records.Work,
                        say: work.Say = work.silent) -> None:
     """Leave a volume as it is, in error."""
     download_failed(database, found.claim, say, is_logged=False)
@@ -152,7 +153,7 @@ def download_cancelled(database: engine.Database, found: records.Work,
 
 
 @engine.retried
-def start_reimage(database: engine.Database, volume: records.Judged, image: images.Image,
+def start_reimage(database: storage_db.Database, volume: records.Judged, image: images.Image,
                   reserved: bool, seconds: float, request_id: str | None) -> Begun:
     """Begin to give a volume the bytes of another image.
 
@@ -188,7 +189,7 @@ def start_reimage(database: engine.Database, volume: records.Judged, image: imag
 
 
 @engine.retried
-def start_upload(database: engine.Database, volume: records.Judged, image: images.Image,
+def start_upload(database: storage_db.Database, volume: records.Judged, image: images.Image,
                  in_use: bool, seconds: float, request_id: str | None) -> Begun:
     """Begin to upload a volume as an image.
 
@@ -212,7 +213,7 @@ def start_upload(database: engine.Database, volume: records.Judged, image: image
 
 
 @engine.retried
-def uploaded(database: engine.Database, claim: records.Claim,
+def uploaded(database: storage_db.Database, claim: records.Claim,
              say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """The upload has ended, well or not: the volume is what it was.
 
@@ -229,7 +230,7 @@ def uploaded(database: engine.Database, claim: records.Claim,
         log.step(LOG, 'Volume uploaded to image', volume_id=claim.resource_id)
 
 
-def upload_failed(database: engine.Database, claim: records.Claim,
+def upload_failed(database: storage_db.Database, claim: records.Claim,
                   say: work.Say = work.silent) -> None:
     """Return a volume to its former status after a failed upload.
 
@@ -239,19 +240,19 @@ def upload_failed(database: engine.Database, claim: records.Claim,
     LOG.warning('Failed to upload volume to image%s', log.fields(volume_id=claim.resource_id))
 
 
-def upload_cancelled(database: engine.Database, found: records.Work,
+def upload_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """Let a volume be what it was; the image that it was to be stays without bytes."""
     uploaded(database, found.claim, say, is_logged=False)
     LOG.warning('Volume upload to image cancelled%s', log.fields(volume_id=found.resource_id))
 
 
-def hasten(database: engine.Database, begun: Begun) -> None:
+def hasten(database: storage_db.Database, begun: Begun) -> None:
     """No message was sent: the manager finds it when it looks next, not at its deadline."""
     work.hasten(database, begun.claim)
 
 
-def note_percent(database: engine.Database, claim: records.Claim, percent: int) -> None:
+def note_percent(database: storage_db.Database, claim: records.Claim, percent: int) -> None:
     """Remember how far the work is.
 
     :raises StaleGeneration: it was lost
@@ -259,7 +260,7 @@ def note_percent(database: engine.Database, claim: records.Claim, percent: int) 
     work.note(database, claim, percent=percent)
 
 
-def note_uploaded(database: engine.Database, claim: records.Claim, size: int) -> None:
+def note_uploaded(database: storage_db.Database, claim: records.Claim, size: int) -> None:
     """Remember how many bytes the image gets. It raises as `note_percent`."""
     work.note(database, claim, **{_UPLOADED_SIZE: size})
 
@@ -269,7 +270,7 @@ def uploaded_size(found: volume_queries.AtWork) -> int | None:
     return found.progress.get(_UPLOADED_SIZE)
 
 
-def is_uploading(database: engine.Database, volume_id: str) -> bool:
+def is_uploading(database: storage_db.Database, volume_id: str) -> bool:
     """Whether a volume is being uploaded, by any process."""
     with database.reader() as connection:
         return connection.execute(sa.select(models.volumes.c.id).where(
@@ -277,7 +278,7 @@ def is_uploading(database: engine.Database, volume_id: str) -> bool:
             models.volumes.c.own_status == _Own.UPLOADING.value)).first() is not None
 
 
-def is_uploaded_as(database: engine.Database, volume_id: str, image_id: str) -> bool:
+def is_uploaded_as(database: storage_db.Database, volume_id: str, image_id: str) -> bool:
     """Return True if any process is uploading the volume as this image.
 
     False means that the upload has ended and the volume has its former status.
@@ -299,7 +300,7 @@ def is_uploaded_as(database: engine.Database, volume_id: str, image_id: str) -> 
     return False
 
 
-def metadata(database: engine.Database, volume_id: str) -> dict[str, str]:
+def metadata(database: storage_db.Database, volume_id: str) -> dict[str, str]:
     """What a volume keeps of the image that it was made of."""
     with database.reader() as connection:
         return {row.key: row.value for row in connection.execute(
@@ -314,7 +315,7 @@ def _keep_metadata(connection: sa.Connection, volume_id: str, image: images.Imag
         for key, value in image.metadata.items()])
 
 
-def _begin(connection: sa.Connection, database: engine.Database, row: Any, verb: str,
+def _begin(connection: sa.Connection, database: storage_db.Database, row: Any, verb: str,
            event: _Event, seconds: float, request_id: str | None,
            progress: Mapping[str, Any]) -> Begun:
     """Move a volume, and write down the work that its manager is to do."""

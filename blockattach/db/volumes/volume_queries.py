@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach.db import models
 from blockattach.db import rows
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.engine import paging
 from blockattach.db.engine import statements
 from blockattach.db.services import services
@@ -127,7 +127,7 @@ _OPERATORS = {'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq, 'neq': o
               'lt': operator.lt, 'lte': operator.le}
 
 
-def get(database: engine.Database, volume_id: str) -> records.Volume:
+def get(database: storage_db.Database, volume_id: str) -> records.Volume:
     """One live volume.
 
     :raises VolumeNotFound: there is none
@@ -136,7 +136,7 @@ def get(database: engine.Database, volume_id: str) -> records.Volume:
         return read(connection, volume_id, live_only=True)
 
 
-def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
+def get_bare(database: storage_db.Database, volume_id: str) -> records.Volume:
     """A live volume without its metadata and its attachments.
 
     :raises VolumeNotFound: there is none
@@ -147,7 +147,7 @@ def get_bare(database: engine.Database, volume_id: str) -> records.Volume:
     return rows.volume(row, {}, (), rows.limits(row))
 
 
-def claimed(database: engine.Database, claim: records.Claim) -> AtWork:
+def claimed(database: storage_db.Database, claim: records.Claim) -> AtWork:
     """The volume that work is about, and the work, as long as its owner has it.
 
     :raises StaleGeneration: it has lost it
@@ -161,12 +161,12 @@ def claimed(database: engine.Database, claim: records.Claim) -> AtWork:
                   row.claimed_gb)
 
 
-def is_claimed(database: engine.Database, claim: records.Claim) -> bool:
+def is_claimed(database: storage_db.Database, claim: records.Claim) -> bool:
     """Whether an owner has its work on a volume still."""
     return _claimed(database, claim) is not None
 
 
-def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volume:
+def get_even_deleted(database: storage_db.Database, volume_id: str) -> records.Volume:
     """A volume, live or gone: a notification may come after its end.
 
     :raises VolumeNotFound: there never was one
@@ -175,7 +175,7 @@ def get_even_deleted(database: engine.Database, volume_id: str) -> records.Volum
         return read(connection, volume_id)
 
 
-def list_page(database: engine.Database, filters: Filters,
+def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
     """One page of live volumes: two queries, however many there are; one more with a marker, and
     one where any is attached.
@@ -190,14 +190,14 @@ def list_page(database: engine.Database, filters: Filters,
     return rows.each(records.Volume, found, children)
 
 
-def count(database: engine.Database, filters: Filters) -> int:
+def count(database: storage_db.Database, filters: Filters) -> int:
     """How many live volumes match, whatever the page."""
     with database.reader() as connection:
         return connection.execute(
             _filtered(sa.select(sa.func.count()).select_from(_volumes), filters)).scalar_one()
 
 
-def totals(database: engine.Database, filters: Filters) -> Totals:
+def totals(database: storage_db.Database, filters: Filters) -> Totals:
     """What the live volumes that match come to, in one query."""
     query = sa.select(sa.func.count().label('number'),
                       sa.func.coalesce(sa.func.sum(_volumes.c.size_gb), 0).label('size_gb'))
@@ -207,7 +207,7 @@ def totals(database: engine.Database, filters: Filters) -> Totals:
     return Totals(row.number, int(row.size_gb))
 
 
-def metadata_values(database: engine.Database, filters: Filters) -> dict[str, list[str]]:
+def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str, list[str]]:
     """Each metadata key of the live volumes that match, with every value it has among them."""
     query = sa.select(_metadata.c.key, _metadata.c.value).distinct().where(
         _metadata.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))
@@ -219,7 +219,7 @@ def metadata_values(database: engine.Database, filters: Filters) -> dict[str, li
     return found
 
 
-def existing_on(database: engine.Database, host: str, volume_ids: Sequence[str]) -> set[str]:
+def existing_on(database: storage_db.Database, host: str, volume_ids: Sequence[str]) -> set[str]:
     """Which of these volumes exist on one ``host@backend``."""
     found: set[str] = set()
     with database.reader() as connection:
@@ -256,7 +256,7 @@ def servers(connection: sa.Connection, volume_id: str) -> list[str]:
         _attachments.c.instance_uuid.is_not(None))).scalars())
 
 
-def _claimed(database: engine.Database, claim: records.Claim) -> Any:
+def _claimed(database: storage_db.Database, claim: records.Claim) -> Any:
     return _CLAIMED.first(database, volume_id=claim.resource_id, verb=claim.verb,
                           generation=claim.generation, owner=claim.owner)
 

@@ -11,6 +11,7 @@ from blockattach import errors
 from blockattach.db import models
 from blockattach.db import quotas
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import statements
 from blockattach.db.services import services
@@ -118,12 +119,12 @@ def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | Non
         _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
 
 
-def limits(database: engine.Database, project_id: str) -> quotas.Limits:
+def limits(database: storage_db.Database, project_id: str) -> quotas.Limits:
     """What a project may have, for `insert`; read before the transaction."""
     return quotas.limits(database, project_id)
 
 
-def insert(connection: sa.Connection, database: engine.Database, kind: records.VolumeType,
+def insert(connection: sa.Connection, database: storage_db.Database, kind: records.VolumeType,
            of_project: quotas.Limits, own_status: volume_lifecycle.OwnStatus = _Own.CREATING,
            **values: Any) -> Mapping[str, Any]:
     """Write the row of a volume that is going to be made, with what it has of its type.
@@ -151,7 +152,7 @@ def insert(connection: sa.Connection, database: engine.Database, kind: records.V
     return row
 
 
-def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
+def store_rank(connection: sa.Connection, database: storage_db.Database, row: Any,
                lowest_rank: int | None, announced: int | None = None,
                **metadata: Any) -> volume_lifecycle.Derived:
     """Derive the volume's words from a new lowest rank; writes only what differs.
@@ -171,7 +172,7 @@ def store_rank(connection: sa.Connection, database: engine.Database, row: Any,
     return derived
 
 
-def move(connection: sa.Connection, database: engine.Database, row: Any,
+def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
          **values: Any) -> None:
     """Let an event happen to a volume itself: its own status moves as the lifecycle says, its
@@ -211,7 +212,7 @@ def claim(connection: sa.Connection, row: Any) -> None:
     update(connection, row, attachment_moves=row.attachment_moves + 1)
 
 
-def remove(connection: sa.Connection, database: engine.Database, row: Any,
+def remove(connection: sa.Connection, database: storage_db.Database, row: Any,
            event: volume_lifecycle.Event) -> None:
     """Let a volume become history, and its credentials go."""
     move(connection, database, row, event, deleted=True, deleted_at=database.clock.utcnow())

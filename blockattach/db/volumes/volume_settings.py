@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from blockattach import errors
 from blockattach import log
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.volumes import volume_queries
 from blockattach.db.volumes import volume_rows
@@ -27,7 +28,7 @@ Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 @engine.retried
-def update(database: engine.Database, volume: records.Judged, values: Mapping[str, Any],
+def update(database: storage_db.Database, volume: records.Judged, values: Mapping[str, Any],
            metadata: Mapping[str, str] | None = None) -> records.Volume:
     """Write columns of a volume that mean something to its users only: ``name``, ``description``
     and ``bootable``.
@@ -52,7 +53,7 @@ def update(database: engine.Database, volume: records.Judged, values: Mapping[st
 
 
 @engine.retried
-def change_metadata(database: engine.Database, volume: records.Judged,
+def change_metadata(database: storage_db.Database, volume: records.Judged,
                     change: Change) -> Mapping[str, str]:
     """Change the metadata of a volume, and return the resulting metadata.
 
@@ -66,7 +67,7 @@ def change_metadata(database: engine.Database, volume: records.Judged,
 
 
 @engine.retried
-def change_image_metadata(database: engine.Database, volume: records.Judged,
+def change_image_metadata(database: storage_db.Database, volume: records.Judged,
                           change: Change) -> Mapping[str, str]:
     """Change what is known of the image of a volume; else as `change_metadata`."""
     with database.writer() as connection:

@@ -14,6 +14,7 @@ from blockattach import errors
 from blockattach import log
 from blockattach.db import models
 from blockattach.db import rows
+from blockattach.db import storage_db
 from blockattach.db import work
 from blockattach.db.engine import engine
 from blockattach.db.volumes import snapshot_rows
@@ -79,7 +80,7 @@ class Deleting(NamedTuple):
 
 
 @engine.retried
-def create(database: engine.Database, draft: Draft, lease_seconds: float,
+def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> records.Volume:
     """Write a new volume down; nothing has been asked of any backend yet.
 
@@ -122,7 +123,7 @@ def create(database: engine.Database, draft: Draft, lease_seconds: float,
 
 
 @engine.retried
-def claim(database: engine.Database, volume_id: str, generation: int, pool_name: str,
+def claim(database: storage_db.Database, volume_id: str, generation: int, pool_name: str,
           service_uuid: str | None) -> int | None:
     """Take the volume's room on a pool and place it there, both or neither. Its work is a
     scheduler's until the manager claims it.
@@ -145,7 +146,7 @@ def claim(database: engine.Database, volume_id: str, generation: int, pool_name:
 
 
 @engine.retried
-def unclaim(database: engine.Database, volume_id: str, generation: int, lease_seconds: float,
+def unclaim(database: storage_db.Database, volume_id: str, generation: int, lease_seconds: float,
             owner: str | None = None, tried: bool = True,
             say: work.Say = work.silent) -> int:
     """Give the claimed room back; the volume waits for another pool, and what a manager may have
@@ -178,7 +179,7 @@ def unclaim(database: engine.Database, volume_id: str, generation: int, lease_se
 
 
 @engine.retried
-def created(database: engine.Database, volume_id: str, generation: int,
+def created(database: storage_db.Database, volume_id: str, generation: int,
             shared_targets: bool, owner: str | None = None) -> None:
     """The backend has made it.
 
@@ -200,7 +201,7 @@ def created(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def failed(database: engine.Database, volume_id: str, generation: int,
+def failed(database: storage_db.Database, volume_id: str, generation: int,
            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
     """No pool could make it: it ends in error, its room is given back.
 
@@ -219,7 +220,7 @@ def failed(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def start_delete(database: engine.Database, volume: records.Judged, lease_seconds: float,
+def start_delete(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
                  force: bool = False, request_id: str | None = None,
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
     """Begin a deletion. A volume that no backend knows is gone at once.
@@ -269,7 +270,7 @@ def start_delete(database: engine.Database, volume: records.Judged, lease_second
 
 
 @engine.retried
-def deleted(database: engine.Database, volume_id: str, generation: int,
+def deleted(database: storage_db.Database, volume_id: str, generation: int,
             owner: str | None = None) -> None:
     """The backend has removed it: the row becomes history, its room is free. ``owner``: as
     `unclaim`.
@@ -284,7 +285,7 @@ def deleted(database: engine.Database, volume_id: str, generation: int,
 
 
 @engine.retried
-def delete_failed(database: engine.Database, volume_id: str, generation: int,
+def delete_failed(database: storage_db.Database, volume_id: str, generation: int,
                   owner: str | None = None, say: work.Say = work.silent) -> None:
     """The backend refused for good to remove it. ``owner``: as `unclaim`."""
     with database.writer(volume_rows.stepped(
@@ -299,7 +300,7 @@ def delete_failed(database: engine.Database, volume_id: str, generation: int,
     LOG.error('Failed to delete volume%s', log.fields(volume_id=volume_id, pool=row.pool))
 
 
-def create_cancelled(database: engine.Database, found: records.Work,
+def create_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """End a volume in error that waits for a pool.
 
@@ -314,7 +315,7 @@ def create_cancelled(database: engine.Database, found: records.Work,
 
 
 @engine.retried
-def delete_cancelled(database: engine.Database, found: records.Work,
+def delete_cancelled(database: storage_db.Database, found: records.Work,
                      say: work.Say = work.silent) -> None:
     """Let a volume be what it was before its removal was asked for.
 
@@ -336,19 +337,19 @@ def delete_cancelled(database: engine.Database, found: records.Work,
     LOG.warning('Volume deletion cancelled%s', log.fields(volume_id=volume_id))
 
 
-def cleanup_cancelled(database: engine.Database, found: records.Work,
+def cleanup_cancelled(database: storage_db.Database, found: records.Work,
                       say: work.Say = work.silent) -> None:
     """Leave on a pool what may be there of a volume."""
     work.forget(database, found.claim, say)
 
 
-def hasten_delete(database: engine.Database, deleting: Deleting) -> None:
+def hasten_delete(database: storage_db.Database, deleting: Deleting) -> None:
     """No message was sent: the manager finds it when it looks next, not at its deadline."""
     work.hasten(database, deletion(deleting.id, deleting.generation))
 
 
 @engine.retried
-def leave_remains(database: engine.Database, volume: records.Volume,
+def leave_remains(database: storage_db.Database, volume: records.Volume,
                   retry_seconds: float) -> None:
     """What was made of a volume on its pool is not the volume's any more, and is there still."""
     pool = volume.pool or ''
@@ -358,7 +359,7 @@ def leave_remains(database: engine.Database, volume: records.Volume,
 
 
 @engine.retried
-def set_readonly(database: engine.Database, volume: records.Judged, readonly: bool) -> None:
+def set_readonly(database: storage_db.Database, volume: records.Judged, readonly: bool) -> None:
     """Let attachments made from now on read only, or not.
 
     :raises VolumeNotFound: the volume is gone, or of another project
@@ -395,8 +396,8 @@ def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) ->
         _volumes.c.id == volume_id)).one_or_none() is not None
 
 
-def _start_delete_snapshots(connection: sa.Connection, database: engine.Database, volume_id: str,
-                            force: bool, asked: WithSnapshots) -> dict[str, str]:
+def _start_delete_snapshots(connection: sa.Connection, database: storage_db.Database,
+                            volume_id: str, force: bool, asked: WithSnapshots) -> dict[str, str]:
     """Let the snapshots of a locked volume go with it; what each was, by id.
 
     :raises InvalidVolume: they prevent it

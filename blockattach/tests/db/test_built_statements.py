@@ -7,8 +7,8 @@ from oslo_db import exception as oslo_db_exception
 
 from blockattach.conf import database as database_conf
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock
-from blockattach.db.engine import engine
 from blockattach.db.engine import opening
 from blockattach.db.engine import statements
 from blockattach.tests.db import base
@@ -116,7 +116,7 @@ class ReadersTest(base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         settings = database_conf.DatabaseSettings(self.fixture.url, max_pool_size=2)
-        self.looking = engine.Database(
+        self.looking = storage_db.Database(
             opening.open_engine(settings), self.database.sealer, self.database.clock,
             readers=opening.open_readers(settings))
         self.addCleanup(self.looking.close)

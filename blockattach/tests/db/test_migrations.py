@@ -28,6 +28,7 @@ from oslo_db import exception
 from blockattach import clock
 from blockattach import secrets
 from blockattach.conf import database
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
@@ -35,7 +36,7 @@ from blockattach.db import models
 from blockattach.db.schema import online_migrations
 
 opened = opening.open_engine(database.DatabaseSettings(sys.argv[1]))
-rows = engine.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())
+rows = storage_db.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())
 
 def compare():
     with opened.connect() as connection:

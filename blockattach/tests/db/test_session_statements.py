@@ -3,7 +3,7 @@ import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
 from blockattach.conf import database as database_conf
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.engine import opening
 from blockattach.db.engine import session_statements
 from blockattach.db.engine import statements
@@ -50,7 +50,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
 
     def test_turned_off(self):
         settings = database_conf.DatabaseSettings(self.fixture.url, prepare_statements=False)
-        other = engine.Database(opening.open_engine(settings), self.database.sealer,
+        other = storage_db.Database(opening.open_engine(settings), self.database.sealer,
                                 self.database.clock)
         self.addCleanup(other.close)
         with other.reader() as connection:

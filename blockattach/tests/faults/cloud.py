@@ -10,8 +10,8 @@ from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.engine import clock as db_clock
-from blockattach.db.engine import engine
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.testing import stack
@@ -144,7 +144,7 @@ class Cloud(fault_clouds.Cloud):
     def _rows(self):
         """The database as processes see it; kept."""
         if self._kept is None:
-            self._kept = engine.Database(
+            self._kept = storage_db.Database(
                 database.open_engine(self.url),
                 secrets.Sealer([fernet.Fernet.generate_key()]), clock.Clock())
         return self._kept

@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
+from blockattach.db import storage_db
 from blockattach.db import work
-from blockattach.db.engine import engine
 from blockattach.db.services import pools
 from blockattach.db.services import services
 from blockattach.db.volumes import volume_queries
@@ -150,7 +150,7 @@ class RowsTestCase(ManageTestCase):
 
     def rows(self, time=None):
         """The rows as a process sees them that uses the same files."""
-        opened = engine.Database(
+        opened = storage_db.Database(
             database.open_engine(self.fixture.url),
             key_file.KeyFile(f'{self.state_dir}/seal.key'), time or clock.Clock())
         self.addCleanup(opened.close)

@@ -8,7 +8,7 @@ from cryptography import fernet
 
 from blockattach import clock
 from blockattach.cmd import upgrade_checks
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.rpc import history
@@ -81,7 +81,7 @@ class CheckTestCase(base.StackTestCase):
 
     def rows(self):
         """The rows as a process sees them that uses the same files."""
-        opened = engine.Database(database.open_engine(self.fixture.url),
+        opened = storage_db.Database(database.open_engine(self.fixture.url),
                                  key_file.KeyFile(str(self.state / 'seal.key')), clock.Clock())
         self.addCleanup(opened.close)
         return opened

@@ -18,7 +18,7 @@ from typing import Any
 from typing import ClassVar
 from typing import TypeVar
 
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.domain.invariants import observed
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import deployment
@@ -92,7 +92,7 @@ class Judge(abc.ABC):
         """Called with what must not be."""
 
     @abc.abstractmethod
-    def looking(self) -> AbstractContextManager[engine.Database]:
+    def looking(self) -> AbstractContextManager[storage_db.Database]:
         """The rows as they are, for one who looks at them: nothing goes wrong meanwhile."""
 
 

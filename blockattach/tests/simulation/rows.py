@@ -20,6 +20,7 @@ from sqlalchemy import event
 
 from blockattach import secrets
 from blockattach.conf import database as database_conf
+from blockattach.db import storage_db
 from blockattach.db.engine import engine
 from blockattach.db.engine import opening
 from blockattach.db.schema import migrate
@@ -76,7 +77,7 @@ class Rows:
             raise oslo_db_exception.DBConnectionError(OSError('lost while it committed'))
 
 
-class SimulatedDatabase(engine.Database):
+class SimulatedDatabase(storage_db.Database):
     """How one process sees it."""
 
     def __init__(self, rows: Rows, touch: Callable[[str], None], **more: Any) -> None:

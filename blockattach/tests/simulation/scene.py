@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from blockattach import failpoints
 from blockattach.db import purging
+from blockattach.db import storage_db
 from blockattach.db.attachments import grants
-from blockattach.db.engine import engine
 from blockattach.db.types import volume_types
 from blockattach.domain import invariants
 from blockattach.domain.invariants import observed
@@ -74,7 +74,7 @@ class Scene(clients.Judge):
         """Called at every failpoint."""
 
     @contextlib.contextmanager
-    def looking(self) -> Iterator[engine.Database]:
+    def looking(self) -> Iterator[storage_db.Database]:
         """As its ancestor's."""
         with self.faults.off():
             yield self.database

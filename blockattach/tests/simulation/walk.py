@@ -15,7 +15,7 @@ from typing import NamedTuple
 from blockattach import clock
 from blockattach import errors
 from blockattach import failpoints
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.services import services
 from blockattach.domain import binaries
 from blockattach.domain import connection
@@ -218,7 +218,7 @@ class Walk:
                                                'never' if status is None else status, None, 0.0))
         return status
 
-    def database(self, process: batons.Process) -> engine.Database:
+    def database(self, process: batons.Process) -> storage_db.Database:
         """As a process sees it that is run once."""
         def touch(kind: str) -> None:
             process.check()

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from blockattach import clock
 from blockattach import errors
 from blockattach import secrets
+from blockattach.db import storage_db
 from blockattach.db.attachments import attachment_queries
 from blockattach.db.attachments import attachments
-from blockattach.db.engine import engine
 from blockattach.db.schema import migrate
 from blockattach.db.volumes import volume_queries
 from blockattach.tests.fixtures import database
@@ -40,7 +40,7 @@ class RestartTest(unittest.TestCase):
             connection.exec_driver_sql('CREATE DATABASE blockattach')
         url = sa.make_url(self.server.url).set(database='blockattach')
         self.time = clock.Clock()
-        self.database = engine.Database(
+        self.database = storage_db.Database(
             database.open_engine(url.render_as_string(hide_password=False)),
             secrets.Sealer([secrets.new_key()]), self.time)
         self.addCleanup(self.database.close)

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from blockattach import clock
 from blockattach.db import models
+from blockattach.db import storage_db
 from blockattach.db.attachments import key_rotation
-from blockattach.db.engine import engine
 from blockattach.secrets import key_file
 from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base
@@ -32,7 +32,7 @@ class RotationTest(processes.ProcessesTestCase):
 
     def open(self):
         """The rows as the processes see them."""
-        found = engine.Database(database.open_engine(self.rows.url),
+        found = storage_db.Database(database.open_engine(self.rows.url),
                                 key_file.KeyFile(str(self.key_file)), clock.Clock())
         self.addCleanup(found.close)
         return found

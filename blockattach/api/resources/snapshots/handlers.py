@@ -10,7 +10,7 @@ from blockattach import errors
 from blockattach.api import listing
 from blockattach.api import services as api_services
 from blockattach.api.resources.snapshots import views
-from blockattach.db.engine import engine
+from blockattach.db import storage_db
 from blockattach.db.snapshots import snapshot_queries
 from blockattach.db.snapshots import snapshots
 from blockattach.domain import snapshots as domain
@@ -29,7 +29,7 @@ View = Callable[[api_services.ApiServices, operation.Call, Sequence[domain.Snaps
                 list[dict[str, Any]]]
 
 
-def target(caller: request_context.RequestContext, database: engine.Database,
+def target(caller: request_context.RequestContext, database: storage_db.Database,
            snapshot_id: str) -> domain.Snapshot:
     """A snapshot of the caller's project, or of any for an administrator.
 
