@@ -23,8 +23,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.http import responses
+from blockattach.platform import errors
+from blockattach.platform.http import responses
 from blockattach.wiring import api
 from blockattach.wiring import configuration
 from blockattach.wiring import dependencies

@@ -13,14 +13,14 @@ from typing import Any
 import webob
 
 import api_player
-from blockattach.api import routes
-from blockattach.api import versions
-from blockattach.api.resources import not_offered
-from blockattach.db import messages
-from blockattach.db.services import services
-from blockattach.domain import binaries
-from blockattach.domain import messages as domain_messages
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
+from blockattach.storage.api.resources import not_offered
+from blockattach.storage.db import messages
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import messages as domain_messages
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import http
@@ -344,7 +344,7 @@ def _operations(player: Player) -> None:
     player.ask('PUT /os-services/enable', body=_SERVICE, keep=False)
     for action in ('reconcile', 'freeze', 'thaw', 'failover_host', 'failover'):
         player.ask(f'PUT /os-services/{action}', body={'host': http.HOST}, version=_BOTH)
-    which = {'binary': 'cinder-volume', 'prefix': 'blockattach.volume.repair'}
+    which = {'binary': 'cinder-volume', 'prefix': 'blockattach.storage.volume.repair'}
     player.ask('PUT /os-services/set-log', body={**which, 'level': 'INFO'})
     player.ask('PUT /os-services/get-log', body=which)
     player.ask('GET /scheduler-stats/get_pools', query='?detail=true')

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import webob
 
-from blockattach.http import operation
+from blockattach.platform.http import operation
 from blockattach.tests.fixtures import http
 
 _UUID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b')

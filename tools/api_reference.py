@@ -18,7 +18,7 @@ from typing import NamedTuple
 import print_api
 import print_openapi
 import rst
-from blockattach.http import operation
+from blockattach.platform.http import operation
 
 _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')

@@ -36,10 +36,10 @@ SUFFIXES = ('.py', '.sh', '.yaml', '.js', '.css', '')
 
 # Lists of everything there is, one line each, and what puts a whole together: builders, fixtures
 # and tests. Splitting them would hide what they show.
-MAY_IMPORT_MORE = ('blockattach/api/resources/volumes/__init__.py',
-                   'blockattach/api/routes.py', 'blockattach/api/services.py',
-                   'blockattach/compute/api/routes.py', 'blockattach/conf/options.py',
-                   'blockattach/policy/rules.py', 'blockattach/cmd/manage_work.py',
+MAY_IMPORT_MORE = ('blockattach/storage/api/resources/volumes/__init__.py',
+                   'blockattach/storage/api/routes.py', 'blockattach/storage/api/services.py',
+                   'blockattach/compute/api/routes.py', 'blockattach/wiring/options.py',
+                   'blockattach/storage/policy/rules.py', 'blockattach/cmd/manage_work.py',
                    'blockattach_tempest_plugin/cases/__init__.py',
                    'blockattach/wiring/', 'blockattach/tests/')
 

@@ -13,7 +13,7 @@ import webob
 import api_player
 from blockattach.compute.api import routes
 from blockattach.compute.api import versions
-from blockattach.http import operation
+from blockattach.platform.http import operation
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional.servers import cloud as clouds

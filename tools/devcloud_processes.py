@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 
 import devcloud_record as records
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 VARIABLE = 'BLOCKATTACH_DEVCLOUD'
 """Holds the mark of the cloud that a process belongs to."""

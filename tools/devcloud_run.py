@@ -22,8 +22,8 @@ import devcloud_record as records
 import devcloud_servers as foundation
 import devcloud_services as services
 import volume_types
-from blockattach import clock as clocks
 from blockattach.cmd import process as commands
+from blockattach.platform import clock as clocks
 from blockattach.tests.fixtures import servers
 
 SECONDS_TO_BE_UP = 180.0

@@ -11,10 +11,10 @@ import devcloud_identity as identities
 import devcloud_processes as processes
 import devcloud_record as records
 import devcloud_servers as foundation
-from blockattach import clock as clocks
-from blockattach.domain import binaries
-from blockattach.drivers.targets import tgtd
-from blockattach.health import report
+from blockattach.platform import clock as clocks
+from blockattach.platform.health import report
+from blockattach.storage.domain import binaries
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers

@@ -7,8 +7,8 @@ import sys
 from typing import NamedTuple
 
 import rst
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import volume_lifecycle
 
 STEP = 192
 MARGIN = 100
@@ -140,16 +140,18 @@ def document() -> str:
 
 
 _VOLUMES = """
-``blockattach/domain/volume_lifecycle.py`` holds the same for a volume itself, its *own status*.
-What clients see as its status follows from it and from the lowest rank of its attachments.
+``blockattach/storage/domain/volume_lifecycle.py`` holds the same for a volume itself, its *own
+status*. What clients see as its status follows from it and from the lowest rank of its
+attachments.
 """
 _CHOSEN = """
 A deletion that is cancelled leads to where it came from. A reset leads where an administrator
-says, as far as ``blockattach/domain/reset_rule.py`` allows it.
+says, as far as ``blockattach/storage/domain/reset_rule.py`` allows it.
 """
 _INTRODUCTION = """
-``blockattach/domain/attachment_lifecycle.py`` holds the one table of moves, and says of each state
-what is true while in it. ``blockattach/db/attachments/attachments.py`` is the only mover.
+``blockattach/storage/domain/attachment_lifecycle.py`` holds the one table of moves, and says of
+each state what is true while in it. ``blockattach/storage/db/attachments/attachments.py`` is the
+only mover.
 
 In a state *at work* the service itself is acting: the row has an owner and a deadline. In a state
 *granted* the target shall give the row's initiator access. The lowest *rank* among the rows of a

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import explore_units
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 PLACE = explore_units.ROOT / '.explore'
 LIMIT_SECONDS = 3600

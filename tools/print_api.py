@@ -3,8 +3,8 @@
 import sys
 
 import rst
-from blockattach.api import versions
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.api import versions
 
 _WITHOUT_RIGHT = {True: 404, False: 403}
 

@@ -6,11 +6,11 @@ import sys
 import api_examples
 import api_reference
 import print_api
-from blockattach.api import routes
-from blockattach.api import versions
-from blockattach.api.resources import not_offered
-from blockattach.http import dispatch
-from blockattach.http import operation
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import operation
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
+from blockattach.storage.api.resources import not_offered
 
 FOLDER = 'doc/source/user/api'
 EXAMPLES = 'doc/source/user/api_examples.json'

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import bounds
 import rst
-from blockattach.api import routes
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.api import routes
 
 PEER = pathlib.Path(__file__).with_name('cinder_api.json')
 V = operation.V

@@ -3,7 +3,7 @@
 import sys
 
 import rst
-from blockattach.conf import cinder_options
+from blockattach.storage.conf import cinder_options
 
 
 def document() -> str:

@@ -20,7 +20,7 @@ from blockattach.cmd import scheduler
 from blockattach.cmd import status
 from blockattach.cmd import upgrade_checks
 from blockattach.cmd import volume
-from blockattach.conf import embedded
+from blockattach.storage.conf import embedded
 
 
 class Service(NamedTuple):

@@ -5,7 +5,7 @@ import api_reference
 import compute_api_examples
 from blockattach.compute.api import routes
 from blockattach.compute.api import versions
-from blockattach.http import operation
+from blockattach.platform.http import operation
 
 FOLDER = 'doc/source/user/compute_api'
 EXAMPLES = 'doc/source/user/compute_api_examples.json'

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 from typing import NamedTuple
 
-from blockattach import metrics
+from blockattach.platform import metrics
 
 _SOURCE = {'type': 'prometheus', 'uid': '${datasource}'}
 _WIDTH, _HEIGHT = 8, 8

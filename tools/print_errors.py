@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 
 import rst
-from blockattach import errors
+from blockattach.platform import errors
 
 _INTRODUCTION = """
 Each error has a stable code that programs can rely on. The message may change.

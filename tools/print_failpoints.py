@@ -3,7 +3,7 @@
 import sys
 
 import rst
-from blockattach import failpoints
+from blockattach.platform import failpoints
 from blockattach.tests.fixtures import failpoint_names
 
 _WHAT = {
@@ -35,8 +35,8 @@ def document() -> str:
 Named points at which a process can be made to fail, so that a test can show what happens then. All
 are off, and cost a look into an empty dictionary. There are {len(names)}.
 
-A test arms one with ``blockattach.failpoints.arm``. For a whole process there is the option
-``[failpoints] armed``, or the environment variable ``OS_FAILPOINTS__ARMED``::
+A test arms one with ``blockattach.platform.failpoints.arm``. For a whole process there is the
+option ``[failpoints] armed``, or the environment variable ``OS_FAILPOINTS__ARMED``::
 
    OS_FAILPOINTS__ARMED='volume.attachments.after_grant=kill' blockattach-volume
    OS_FAILPOINTS__ARMED='rpc.volume.connect.after_answer=drop*2' blockattach-api

@@ -3,7 +3,7 @@
 import sys
 
 import rst
-from blockattach.domain import importing
+from blockattach.storage.domain import importing
 
 _PARTS = (('Refused', ('resource', 'reason', 'action'), importing.REFUSED),
           ('Changed', ('resource', 'change'), importing.CHANGED),

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import print_api
-from blockattach import errors
-from blockattach.api import routes
-from blockattach.api import versions
-from blockattach.http import dispatch
-from blockattach.http import operation
-from blockattach.http import responses
+from blockattach.platform import errors
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import operation
+from blockattach.platform.http import responses
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
 
 _VARIABLE = re.compile(r'{(\w+)}')
 _JSON = 'application/json'

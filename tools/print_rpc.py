@@ -4,15 +4,15 @@ import sys
 
 import rst
 from blockattach.compute import interface as compute
-from blockattach.conf import rpc as rpc_conf
-from blockattach.rpc import attachments
-from blockattach.rpc import contract
-from blockattach.rpc import ends
-from blockattach.rpc import history
-from blockattach.rpc import processes
-from blockattach.rpc import rabbit
-from blockattach.rpc import scheduler
-from blockattach.rpc import volume
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import ends
+from blockattach.platform.rpc import processes
+from blockattach.platform.rpc import rabbit
+from blockattach.storage.rpc import attachments
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import scheduler
+from blockattach.storage.rpc import volume
 
 INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
               compute.ConductorInterface, processes.ProcessInterface,
@@ -57,7 +57,7 @@ def consumer_methods() -> str:
 def interfaces() -> str:
     """The page of all interfaces and of their history."""
     parts = [rst.NOTICE, rst.heading('RPC interfaces'), """
-Each interface is a class in ``blockattach/rpc`` (for compute, in
+Each interface is a class in ``blockattach/storage/rpc`` (for compute, in
 ``blockattach/compute/interface.py``). Its servers and clients are subclasses. A released method
 never changes. A *call* is handled by one server, which replies. A *cast* is handled by one server,
 without a reply. A *fanout* is received by all servers. Timeouts are the defaults of ``[rpc]``.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import print_api_reference
 import rst
-from blockattach.api import routes
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.api import routes
 
 NEEDED = 'needed'
 EXPECTED = 'expected'

@@ -24,7 +24,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / 'tools')]
 
-from blockattach.api.resources import not_offered  # noqa: E402
+from blockattach.storage.api.resources import not_offered  # noqa: E402
 from blockattach.testing import stack  # noqa: E402
 from blockattach.tests.functional import commands  # noqa: E402
 

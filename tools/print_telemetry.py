@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import rst
-from blockattach import log
-from blockattach import metrics
+from blockattach.platform import log
+from blockattach.platform import metrics
 
 
 def _names(texts: Mapping[Any, str], heading: str) -> str:

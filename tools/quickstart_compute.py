@@ -21,9 +21,9 @@ import requests
 
 import quickstart_run
 import quickstart_story
-from blockattach import clock as clocks
 from blockattach.compute.hosts import qemu
 from blockattach.compute.hosts import qemu_process
+from blockattach.platform import clock as clocks
 from blockattach.testing import guests
 from blockattach.testing import ports
 from blockattach.testing import stack

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 
 import quickstart_story
-from blockattach import clock
-from blockattach.conf import core
+from blockattach.platform import clock
+from blockattach.platform.conf import core
 from blockattach.testing import stack
 
 PORT = 8776

@@ -16,7 +16,7 @@ import openstack
 from keystoneauth1 import exceptions as keystone_exceptions
 from openstack import exceptions as openstack_exceptions
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.testing import initiator
 
 TYPE = 'multiattach'

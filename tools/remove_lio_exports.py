@@ -11,13 +11,13 @@ import sys
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.cmd import process
-from blockattach.conf import backend
-from blockattach.conf import options
-from blockattach.drivers.targets import lio
-from blockattach.privileged import context
-from blockattach.privileged import lio_tree
+from blockattach.platform import errors
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers.targets import lio
+from blockattach.storage.privileged import context
+from blockattach.storage.privileged import lio_tree
+from blockattach.wiring import options
 
 NAME = 'tools/remove_lio_exports.py'
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections import Counter
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.tests.simulation import direct
 from blockattach.tests.simulation import many
 from blockattach.tests.simulation import play

@@ -20,7 +20,7 @@ def main() -> int:
 
 def load(conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
     """What the command runs, with its own options."""
-    from blockattach.conf import embedded
+    from blockattach.storage.conf import embedded
     from blockattach.wiring import allinone
 
     embedded.register(conf)

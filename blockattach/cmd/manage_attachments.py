@@ -4,9 +4,9 @@ import json
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.db import derived
-from blockattach.domain.invariants import observed
+from blockattach.storage import errors
+from blockattach.storage.db import derived
+from blockattach.storage.domain.invariants import observed
 from blockattach.wiring import dependencies
 from blockattach.wiring import one_shot
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import core
-from blockattach.conf import locations
-from blockattach.db import purging
-from blockattach.db.schema import migrate
-from blockattach.db.schema import online_migrations
+from blockattach.platform import errors
+from blockattach.platform.conf import core
+from blockattach.platform.conf import locations
+from blockattach.storage.db import purging
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db.schema import online_migrations
 from blockattach.wiring import configuration
 from blockattach.wiring import dependencies
 

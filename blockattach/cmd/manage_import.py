@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.cmd import manage_db
-from blockattach.conf import control
-from blockattach.db.importing import importer
-from blockattach.db.importing import report
-from blockattach.db.importing import source
-from blockattach.domain import importing
+from blockattach.platform import errors
+from blockattach.storage.conf import control
+from blockattach.storage.db.importing import importer
+from blockattach.storage.db.importing import report
+from blockattach.storage.db.importing import source
+from blockattach.storage.domain import importing
 from blockattach.wiring import dependencies
 
 SOME_REFUSED = 3

@@ -5,9 +5,9 @@ import json
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import locations
-from blockattach.volume import repair
+from blockattach.platform import errors
+from blockattach.platform.conf import locations
+from blockattach.storage.volume import repair
 from blockattach.wiring import one_shot as wiring
 from blockattach.wiring import volume
 

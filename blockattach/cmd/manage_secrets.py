@@ -2,13 +2,13 @@
 key has left."""
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.cmd import manage_db
-from blockattach.conf import core
-from blockattach.conf import service
-from blockattach.db import storage_db
-from blockattach.db.attachments import key_rotation
-from blockattach.db.services import services
+from blockattach.platform import errors
+from blockattach.platform.conf import core
+from blockattach.platform.conf import service
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.db.services import services
 from blockattach.wiring import dependencies
 
 SOME_LOST = 3

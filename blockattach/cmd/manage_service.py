@@ -2,11 +2,11 @@
 from oslo_config import cfg
 
 from blockattach.cmd import manage_db
-from blockattach.conf import service
-from blockattach.db import storage_db
-from blockattach.db.services import pools
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.platform.conf import service
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.wiring import dependencies
 
 _WORD = {True: 'up', False: 'down'}

@@ -4,13 +4,13 @@ import json
 
 from oslo_config import cfg
 
-from blockattach import errors
 from blockattach.cmd import manage_db
-from blockattach.db import work
-from blockattach.volume import actors
+from blockattach.platform import errors
+from blockattach.storage.db import work
+from blockattach.storage.volume import actors
+from blockattach.storage.work import recover
+from blockattach.storage.work import verbs
 from blockattach.wiring import dependencies
-from blockattach.work import recover
-from blockattach.work import verbs
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:

@@ -255,7 +255,7 @@ def _is_known(exc: Exception) -> bool:
     """Whether its text says everything; any other error is a bug, and has a traceback."""
     from oslo_config import cfg
 
-    from blockattach import errors
+    from blockattach.platform import errors
 
     return isinstance(exc, cfg.Error) or errors.is_known(exc)
 

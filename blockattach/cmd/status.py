@@ -7,9 +7,9 @@ import argparse
 import sys
 from typing import Any
 
-from blockattach import clock
 from blockattach.cmd import process
-from blockattach.health import report
+from blockattach.platform import clock
+from blockattach.platform.health import report
 
 NAME = 'blockattach-status'
 HEALTH = 'health'

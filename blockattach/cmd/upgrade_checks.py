@@ -15,17 +15,17 @@ from oslo_upgradecheck import common_checks
 from oslo_upgradecheck import upgradecheck
 from oslo_utils import strutils
 
-from blockattach import errors
 from blockattach.cmd import process
 from blockattach.cmd import upgrade_database_checks as database_checks
-from blockattach.conf import options as all_options
-from blockattach.conf import rpc as rpc_conf
-from blockattach.policy import files as policy_files
-from blockattach.rpc import history
-from blockattach.rpc import pinning
-from blockattach.rpc import rabbit
+from blockattach.platform import errors
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.policy import files as policy_files
+from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import rabbit
+from blockattach.storage.rpc import history
 from blockattach.wiring import configuration
 from blockattach.wiring import databases
+from blockattach.wiring import options as all_options
 from blockattach.wiring import rules
 
 Code = upgradecheck.Code

@@ -6,15 +6,15 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import secrets
-from blockattach.conf import core as core_conf
-from blockattach.db import storage_db
-from blockattach.db.attachments import key_rotation
-from blockattach.db.schema import migrate
-from blockattach.db.schema import online_migrations
-from blockattach.db.services import services as db_services
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.platform.conf import core as core_conf
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db.schema import online_migrations
+from blockattach.storage.db.services import services as db_services
 from blockattach.wiring import compute_store
 from blockattach.wiring import dependencies
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from concurrent import futures
 from typing import Any
 
-from blockattach import context
-from blockattach import errors
-from blockattach import log
+from blockattach.compute import errors
 from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base
-from blockattach.rpc import contract
+from blockattach.platform import context
+from blockattach.platform import log
+from blockattach.platform.rpc import contract
 
 LOG = logging.getLogger(__name__)
 

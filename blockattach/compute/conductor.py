@@ -21,9 +21,7 @@ from taskflow import states
 from taskflow import task
 from taskflow.patterns import linear_flow
 
-from blockattach import context
-from blockattach import errors
-from blockattach import log
+from blockattach.compute import errors
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import notices
@@ -33,6 +31,8 @@ from blockattach.compute import reports
 from blockattach.compute import sizes
 from blockattach.compute.acts import connections
 from blockattach.compute.acts import work
+from blockattach.platform import context
+from blockattach.platform import log
 
 LOG = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable
 
-from blockattach import errors
+from blockattach.compute import errors
 
 _LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 _NAME = re.compile(r'(/dev/)?(?P<name>(vd|sd|xvd|hd)(?P<place>[a-z]{1,3})[0-9]{0,3})')

@@ -7,7 +7,7 @@ one of them that goes on while another is taken over goes on by the new one.
 import os
 import threading
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import files
 
 _FIRST = 1

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from blockattach import context
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
-from blockattach.domain import connection
-from blockattach.rpc import calling
-from blockattach.rpc import contract
-from blockattach.rpc import transport
+from blockattach.platform import context
+from blockattach.platform.rpc import calling
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import transport
+from blockattach.storage.domain import connection
 
 MODES_SINCE = '1.1'
 """From this version on an agent heeds the mode of a disk: with an older one a server may write."""

@@ -1,11 +1,11 @@
 """Notifications about servers: that an act begins, has ended, or failed. No secret is in them."""
 from collections.abc import Iterable
 
-from blockattach import context
 from blockattach.compute import lifecycle
 from blockattach.compute import payloads
 from blockattach.compute import records
-from blockattach.rpc import notifications
+from blockattach.platform import context
+from blockattach.platform.rpc import notifications
 
 START, END, ERROR = 'start', 'end', 'error'
 

@@ -6,12 +6,12 @@ from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields
 
 from blockattach.compute import records
-from blockattach.domain import connection
-from blockattach.objects import base
+from blockattach.platform.rpc import versioned_objects
+from blockattach.storage.domain import connection
 
 
 @ovo_base.VersionedObjectRegistry.register
-class BlockDevicePayload(base.BlockattachObject):
+class BlockDevicePayload(versioned_objects.BlockattachObject):
     """Volume of a server in a notification."""
 
     VERSION = '1.0'
@@ -32,7 +32,7 @@ class BlockDevicePayload(base.BlockattachObject):
 
 
 @ovo_base.VersionedObjectRegistry.register
-class ServerActPayload(base.BlockattachObject):
+class ServerActPayload(versioned_objects.BlockattachObject):
     """Server with its volumes in a phase of an action.
 
     ``fault`` is the reason why the action failed.

@@ -2,7 +2,7 @@
 import collections
 from collections.abc import Iterable
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import interface
 from blockattach.compute import records
 from blockattach.compute.store import store

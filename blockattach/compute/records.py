@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockattach.compute import lifecycle
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from concurrent import futures
 
-from blockattach import clock as clocks
-from blockattach import context
-from blockattach import errors
-from blockattach import log
+from blockattach.compute import errors
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute.hosts import base
 from blockattach.compute.store import store
-from blockattach.domain import connection
+from blockattach.platform import clock as clocks
+from blockattach.platform import context
+from blockattach.platform import log
+from blockattach.storage.domain import connection
 
 LOG = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Sequence
 from concurrent import futures
 
-from blockattach import context
-from blockattach import errors
-from blockattach import log
 from blockattach.compute.acts import work
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import log
 
 LOG = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from keystoneauth1 import plugin
 from keystoneauth1 import service_token
 from keystoneauth1 import token_endpoint
 
-from blockattach import context
-from blockattach import errors
-from blockattach import identity
-from blockattach import log
-from blockattach.conf import compute as compute_conf
-from blockattach.rpc import attachments as attachments_rpc
+from blockattach.compute import conf as compute_conf
+from blockattach.compute import errors
+from blockattach.platform import context
+from blockattach.platform import identity
+from blockattach.platform import log
+from blockattach.storage.rpc import attachments as attachments_rpc
 
 LOG = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from blockattach.conformance import report
 from blockattach.conformance import scsi
 from blockattach.conformance import store
 from blockattach.conformance import target
-from blockattach.drivers import base
+from blockattach.storage.drivers import base
 
 KITS: dict[str, tuple[type[report.Reported], ...]] = {
     'store': (store.StoreContract,),

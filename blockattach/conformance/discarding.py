@@ -3,11 +3,11 @@ import os
 import stat
 import subprocess
 
-from blockattach import disks
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import store_base
-from blockattach.drivers import base
+from blockattach.platform import disks
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 _MUCH = 16 * units.MIB
 

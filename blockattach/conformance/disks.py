@@ -1,8 +1,8 @@
 """The part of the kit for stores that give the bytes of their volumes by themselves."""
-from blockattach import disks
-from blockattach import errors
 from blockattach.conformance import store_base
-from blockattach.drivers import base
+from blockattach.platform import disks
+from blockattach.platform import errors
+from blockattach.storage.drivers import base
 
 
 class DiskContract(store_base.StoreBase):

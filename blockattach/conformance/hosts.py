@@ -8,9 +8,9 @@ import unittest
 import uuid
 from collections.abc import Iterable
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 _RW, _RO = connection.AccessMode.RW, connection.AccessMode.RO
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED

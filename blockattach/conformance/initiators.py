@@ -2,9 +2,9 @@
 import dataclasses
 import secrets
 
-from blockattach import errors
 from blockattach.conformance import target_base
-from blockattach.domain import connection
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
 
 
 def in_capitals(grant: connection.Grant) -> connection.Grant:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-from blockattach import units
 from blockattach.conformance import store_base
-from blockattach.drivers import base
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 _NAMES = ('copy_file_range', 'fchmod', 'fdatasync', 'flock', 'fork_exec', 'fsync', 'ftruncate',
           'ioctl', 'link', 'mkdir', 'open', 'pwrite', 'remove', 'rename', 'replace', 'rmdir',

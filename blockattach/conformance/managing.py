@@ -1,8 +1,8 @@
 """The part of the kit for stores that take over what lies in their pool already."""
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import store_base
-from blockattach.drivers import base
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 
 class ManageContract(store_base.StoreBase):

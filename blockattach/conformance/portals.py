@@ -3,7 +3,7 @@ import dataclasses
 from typing import Any
 
 from blockattach.conformance import target_base
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 _SIZE = 4096
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 from typing import NoReturn
 from typing import TextIO
 
-from blockattach.drivers import base
+from blockattach.storage.drivers import base
 
 _UNDECLARED = 'the driver does not declare '
 

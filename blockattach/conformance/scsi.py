@@ -6,10 +6,10 @@ cannot.
 import dataclasses
 from collections.abc import Iterator
 
-from blockattach import units
 from blockattach.conformance import target_base
-from blockattach.domain import connection
-from blockattach.drivers import base
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import base
 
 _RO = connection.AccessMode.RO
 _GOOD = 0

@@ -1,8 +1,8 @@
 """The part of the kit for stores with snapshots, clones of them, and revert."""
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import store_base
-from blockattach.drivers import base
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 _NOTHING = b'\0' * 4096
 

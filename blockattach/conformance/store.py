@@ -6,8 +6,6 @@
 """
 from concurrent import futures
 
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import discarding
 from blockattach.conformance import disks
 from blockattach.conformance import killing
@@ -15,7 +13,9 @@ from blockattach.conformance import managing
 from blockattach.conformance import snapshots
 from blockattach.conformance import store_base
 from blockattach.conformance import wiping
-from blockattach.drivers import base
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 _AT_ONCE = 4
 _NUMBER = (int, float)

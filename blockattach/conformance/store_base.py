@@ -3,10 +3,10 @@ import abc
 import os
 import uuid
 
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import report
-from blockattach.drivers import base
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 MARK = b'\xa5' * 4096
 """What the tests write."""

@@ -9,14 +9,14 @@ import threading
 import uuid
 from collections.abc import Sequence
 
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import initiators
 from blockattach.conformance import portals
 from blockattach.conformance import target_base
-from blockattach.domain import connection
-from blockattach.domain import reservation
-from blockattach.drivers import base
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import reservation
+from blockattach.storage.drivers import base
 
 _RW = connection.AccessMode.RW
 _RO = connection.AccessMode.RO

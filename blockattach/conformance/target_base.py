@@ -7,8 +7,8 @@ import uuid
 from typing import Protocol
 
 from blockattach.conformance import report
-from blockattach.domain import connection
-from blockattach.drivers import base
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import base
 
 _RW = connection.AccessMode.RW
 

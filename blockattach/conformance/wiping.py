@@ -1,7 +1,7 @@
 """The part of the kit for stores that clear what was deleted in the background."""
-from blockattach import units
 from blockattach.conformance import store_base
-from blockattach.drivers import base
+from blockattach.platform import units
+from blockattach.storage.drivers import base
 
 # More seconds' shares than clearing a GiB may take.
 _ROUNDS = 4096

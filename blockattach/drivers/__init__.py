@@ -1,1 +1,1 @@
-"""Backends: a store keeps bytes, a target exports them. They use no database and no bus."""
+"""What drivers of vendors import."""

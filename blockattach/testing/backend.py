@@ -5,11 +5,11 @@ import dataclasses
 import os
 from typing import Any
 
-from blockattach.conf import backend as backend_conf
-from blockattach.drivers import loading
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
-from blockattach.volume import backends
+from blockattach.storage.conf import backend as backend_conf
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
+from blockattach.storage.volume import backends
 
 
 def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:

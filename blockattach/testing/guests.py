@@ -20,7 +20,7 @@ import stat
 from collections.abc import Iterable
 from collections.abc import Iterator
 
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 PLACE = 'BLOCKATTACH_GUEST_KERNEL'
 """The environment: a folder with an unpacked package linux-image-*; boot and lib are in it."""

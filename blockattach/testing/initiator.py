@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Self
 
-from blockattach import clock as clocks
-from blockattach.domain import connection as connections
+from blockattach.platform import clock as clocks
+from blockattach.storage.domain import connection as connections
 
 PROGRAM = 'qemu-io'
 _PROMPT = b'qemu-io> '

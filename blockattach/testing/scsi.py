@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Self
 
-from blockattach.domain import connection as connections
+from blockattach.storage.domain import connection as connections
 
 GOOD = 0x00
 CHECK_CONDITION = 0x02

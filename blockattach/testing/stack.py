@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO
 
 import blockattach
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import ports
 
 START_SECONDS = 120.0

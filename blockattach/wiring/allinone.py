@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import fasteners
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import core as core_conf
-from blockattach.conf import embedded
-from blockattach.conf import locations
-from blockattach.conf import volume as volume_conf
-from blockattach.db.types import volume_types
-from blockattach.http import server
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.webserver import server
+from blockattach.storage import errors
+from blockattach.storage.conf import embedded
+from blockattach.storage.conf import volume as volume_conf
+from blockattach.storage.db.types import volume_types
 from blockattach.wiring import configuration
 from blockattach.wiring import control
 from blockattach.wiring import dependencies

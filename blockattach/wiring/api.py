@@ -3,39 +3,39 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from blockattach.api import app
-from blockattach.api import routes
-from blockattach.api import services as api_services
-from blockattach.conf import api as api_conf
-from blockattach.conf import attachment_map as map_conf
-from blockattach.conf import health as health_conf
-from blockattach.conf import locations
-from blockattach.conf import resource_filters
-from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import scheduler as scheduler_conf
-from blockattach.conf import watch as watch_conf
-from blockattach.control import explaining
-from blockattach.control import extending
-from blockattach.control import legacy
-from blockattach.control import log_levels
-from blockattach.control import managing
-from blockattach.control import moving
-from blockattach.control import pool_check
-from blockattach.control import reconciling
-from blockattach.control import reservations
-from blockattach.control import snapshots
-from blockattach.control import volume_parts
-from blockattach.control import volumes
-from blockattach.db.services import services as db_services
-from blockattach.domain import binaries
-from blockattach.http import attachment_map
-from blockattach.http import dispatch
-from blockattach.http import health
-from blockattach.http import queueing
-from blockattach.policy import enforcer
-from blockattach.rpc import processes
-from blockattach.rpc import scheduler as scheduler_rpc
-from blockattach.rpc import volume as volume_rpc
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import health
+from blockattach.platform.http import queueing
+from blockattach.platform.policy import enforcer
+from blockattach.platform.rpc import processes
+from blockattach.storage.api import app
+from blockattach.storage.api import attachment_map
+from blockattach.storage.api import routes
+from blockattach.storage.api import services as api_services
+from blockattach.storage.conf import attachment_map as map_conf
+from blockattach.storage.conf import resource_filters
+from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.conf import watch as watch_conf
+from blockattach.storage.control import explaining
+from blockattach.storage.control import extending
+from blockattach.storage.control import legacy
+from blockattach.storage.control import log_levels
+from blockattach.storage.control import managing
+from blockattach.storage.control import moving
+from blockattach.storage.control import pool_check
+from blockattach.storage.control import reconciling
+from blockattach.storage.control import reservations
+from blockattach.storage.control import snapshots
+from blockattach.storage.control import volume_parts
+from blockattach.storage.control import volumes
+from blockattach.storage.db.services import services as db_services
+from blockattach.storage.domain import binaries
+from blockattach.storage.rpc import scheduler as scheduler_rpc
+from blockattach.storage.rpc import volume as volume_rpc
 from blockattach.wiring import authentication
 from blockattach.wiring import control
 from blockattach.wiring import dependencies

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
-from blockattach import context
-from blockattach import errors
-from blockattach import log
-from blockattach.conf import api as api_conf
-from blockattach.conf import changing
-from blockattach.conf import locations
-from blockattach.http import auth
-from blockattach.http import loopback
-from blockattach.http import middleware
-from blockattach.http import outer_middleware
-from blockattach.http import tls
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import changing
+from blockattach.platform.conf import locations
+from blockattach.platform.http import auth
+from blockattach.platform.http import loopback
+from blockattach.platform.http import middleware
+from blockattach.platform.http import outer_middleware
+from blockattach.platform.webserver import tls
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: a value is none for its option
     """
-    from blockattach.http import keystone
+    from blockattach.platform.http import keystone
 
     with locations.named(conf, keystone.GROUP, 'auth_type'):
         keystone.register(conf)
@@ -46,7 +46,7 @@ def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
     :raises ConfigurationError: its files, or its options, cannot be used
     """
     if settings.auth_strategy is Strategy.KEYSTONE:
-        from blockattach.http import keystone
+        from blockattach.platform.http import keystone
 
         register_keystone(conf)
         return keystone.authentication(conf)
@@ -64,7 +64,7 @@ def build_project_check(
     """
     if settings.auth_strategy is not Strategy.KEYSTONE:
         return lambda caller, project_id: None
-    from blockattach.http import projects
+    from blockattach.platform.http import projects
 
     register_keystone(conf)
     return projects.checked(conf)
@@ -72,7 +72,7 @@ def build_project_check(
 
 def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,
                  watch: Callable[[Callable[[], str | None]], None]) -> auth.Authentication:
-    from blockattach.http import basic_auth
+    from blockattach.platform.http import basic_auth
 
     with locations.named(conf, api_conf.GROUP, 'http_basic_auth_user_file'):
         users = changing.ChangingFile(files.users, basic_auth.parse_users)

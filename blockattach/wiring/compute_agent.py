@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from blockattach import periodic
 from blockattach.compute import agent
+from blockattach.compute import conf as compute_conf
 from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base as hosts
 from blockattach.compute.hosts import fake
-from blockattach.conf import compute as compute_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import locations
-from blockattach.rpc import serving
-from blockattach.rpc import transport
+from blockattach.platform import periodic
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.rpc import serving
+from blockattach.platform.rpc import transport
 from blockattach.wiring import outside
 from blockattach.wiring import processes
 

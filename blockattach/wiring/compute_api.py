@@ -10,10 +10,8 @@ from typing import NamedTuple
 import requests
 from oslo_config import cfg
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import periodic
 from blockattach.compute import conductor
+from blockattach.compute import conf as compute_conf
 from blockattach.compute import interface
 from blockattach.compute import notices
 from blockattach.compute import records
@@ -24,20 +22,22 @@ from blockattach.compute.acts import work
 from blockattach.compute.api import app
 from blockattach.compute.api import services
 from blockattach.compute.store import store
-from blockattach.conf import api as api_conf
-from blockattach.conf import compute as compute_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import health as health_conf
-from blockattach.conf import locations
-from blockattach.http import health
-from blockattach.http import middleware
-from blockattach.http import server
-from blockattach.policy import enforcer
-from blockattach.rpc import attachments as attachments_rpc
-from blockattach.rpc import notifications
-from blockattach.rpc import serving
-from blockattach.rpc import transport
-from blockattach.telemetry import acts
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform import periodic
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.http import health
+from blockattach.platform.http import middleware
+from blockattach.platform.policy import enforcer
+from blockattach.platform.rpc import notifications
+from blockattach.platform.rpc import serving
+from blockattach.platform.rpc import transport
+from blockattach.platform.telemetry import acts
+from blockattach.platform.webserver import server
+from blockattach.storage.rpc import attachments as attachments_rpc
 from blockattach.wiring import authentication
 from blockattach.wiring import compute_store
 from blockattach.wiring import outside

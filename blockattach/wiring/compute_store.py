@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from blockattach import clock as clocks
+from blockattach.compute import conf as compute_conf
 from blockattach.compute.store import schema
 from blockattach.compute.store import store
-from blockattach.conf import compute as compute_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import database as database_conf
-from blockattach.conf import locations
+from blockattach.platform import clock as clocks
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.conf import locations
 from blockattach.wiring import configuration
 from blockattach.wiring import databases
 

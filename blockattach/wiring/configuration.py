@@ -9,17 +9,17 @@ from oslo_log import log as oslo_log
 from oslo_policy import opts as policy_options
 from oslo_reports import opts as report_options
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach import log
 from blockattach import version
-from blockattach.conf import account
-from blockattach.conf import core as core_conf
-from blockattach.conf import failpoints as failpoints_conf
-from blockattach.conf import locations
-from blockattach.conf import options
-from blockattach.conf import permissions
-from blockattach.rpc import transport
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import log
+from blockattach.platform.conf import account
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import failpoints as failpoints_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import permissions
+from blockattach.platform.rpc import transport
+from blockattach.wiring import options
 
 LOG = oslo_log.getLogger(__name__)
 

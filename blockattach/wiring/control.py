@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
-from blockattach import context
-from blockattach.conf import api as api_conf
-from blockattach.conf import locations
-from blockattach.conf import nova as nova_conf
-from blockattach.conf import service_user
-from blockattach.control import attachments
-from blockattach.control import backend_calls
-from blockattach.control import detach_rule
-from blockattach.control import endpoint
-from blockattach.control import repeats
-from blockattach.db.attachments import attachment_queries
-from blockattach.policy import enforcer
-from blockattach.rpc import serving
-from blockattach.rpc import volume as volume_rpc
+from blockattach.platform import context
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.policy import enforcer
+from blockattach.platform.rpc import serving
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.conf import service_user
+from blockattach.storage.control import attachments
+from blockattach.storage.control import backend_calls
+from blockattach.storage.control import detach_rule
+from blockattach.storage.control import endpoint
+from blockattach.storage.control import repeats
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.rpc import volume as volume_rpc
 from blockattach.wiring import dependencies
 from blockattach.wiring import rules as policy_rules
 
 if TYPE_CHECKING:
-    from blockattach.nova import client as nova_client
+    from blockattach.storage.nova import client as nova_client
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -90,8 +90,8 @@ def _nova(conf: cfg.ConfigOpts,
     """What asks Nova. Loaded only where there is one to ask: keystoneauth is large."""
     if not settings.configured:
         return None
-    from blockattach import identity
-    from blockattach.nova import client
+    from blockattach.platform import identity
+    from blockattach.storage.nova import client
 
     service = service_user.settings(conf)
     return client.NovaClient(settings, None if service is None else identity.own(service))

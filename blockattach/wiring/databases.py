@@ -6,10 +6,10 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as oslo_db_exception
 
-from blockattach import errors
-from blockattach.conf import database as database_conf
-from blockattach.conf import locations
-from blockattach.db.engine import opening
+from blockattach.platform import errors
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.db import opening
 
 _DRIVERS = {
     'MySQLdb': ': start the URL with mysql+pymysql://, or install blockattach[mysqlclient]',

@@ -10,39 +10,39 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import secrets
-from blockattach.admission import controller
-from blockattach.conf import api as api_conf
-from blockattach.conf import control as control_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import database as database_conf
-from blockattach.conf import health as health_conf
-from blockattach.conf import locations
-from blockattach.conf import options
-from blockattach.conf import quota as quota_conf
-from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import service as service_conf
-from blockattach.db import storage_db
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import key_rotation
-from blockattach.db.engine import opening
-from blockattach.db.schema import migrate
-from blockattach.db.schema import online_migrations
-from blockattach.db.volumes import volume_queries
-from blockattach.health import monitor
-from blockattach.rpc import attachment_notices
-from blockattach.rpc import history
-from blockattach.rpc import notifications
-from blockattach.rpc import transport
-from blockattach.secrets import key_file
-from blockattach.telemetry import acts
-from blockattach.telemetry import threads as waiting
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.platform.admission import controller
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.db import opening
+from blockattach.platform.health import monitor
+from blockattach.platform.rpc import notifications
+from blockattach.platform.rpc import transport
+from blockattach.platform.secrets import key_file
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import threads as waiting
+from blockattach.storage.conf import control as control_conf
+from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db.schema import online_migrations
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.rpc import attachment_notices
+from blockattach.storage.rpc import history
 from blockattach.wiring import configuration
 from blockattach.wiring import databases
 from blockattach.wiring import limits
 from blockattach.wiring import observation
+from blockattach.wiring import options
 from blockattach.wiring import outside
 from blockattach.wiring import overview
 from blockattach.wiring import rpc_site
@@ -70,8 +70,9 @@ class Dependencies:
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
     backends: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """The `blockattach.volume.backends.KeptBackend` that this process serves, by ``host@backend``:
-    volumes move between them."""
+    """The `blockattach.storage.volume.backends.KeptBackend` that this process serves, by
+    ``host@backend``: volumes move between them.
+    """
     outgoing: 'requests.Session | None' = None
     """What carries the requests to Glance; None: connections of its own."""
     site: rpc_site.OpenSite | None = None
@@ -171,7 +172,7 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
                        f'{path}, or run blockattach-manage secrets check')
         try:
             # An extra that few need, and long to load.
-            from blockattach.secrets import key_manager
+            from blockattach.platform.secrets import key_manager
         except ImportError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot use a key manager: {exc}. Install blockattach[castellan]') from exc

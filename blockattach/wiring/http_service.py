@@ -1,14 +1,14 @@
 """The API on the built-in server."""
 from oslo_config import cfg
 
-from blockattach.api.resources.attachments import watching as rendering
-from blockattach.conf import api as api_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import locations
-from blockattach.conf import watch as watch_conf
-from blockattach.http import health
-from blockattach.http import server
-from blockattach.http import watching
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.http import health
+from blockattach.platform.webserver import server
+from blockattach.storage import watching
+from blockattach.storage.api.resources.attachments import watching as rendering
+from blockattach.storage.conf import watch as watch_conf
 from blockattach.wiring import api
 from blockattach.wiring import authentication
 from blockattach.wiring import dependencies

@@ -1,15 +1,15 @@
 """What the API asks Glance by; nothing where there is no Glance."""
 from typing import TYPE_CHECKING
 
-from blockattach.conf import glance as glance_conf
-from blockattach.conf import images as images_conf
-from blockattach.conf import service_user
-from blockattach.control import images
-from blockattach.rpc import volume as volume_rpc
+from blockattach.storage.conf import glance as glance_conf
+from blockattach.storage.conf import images as images_conf
+from blockattach.storage.conf import service_user
+from blockattach.storage.control import images
+from blockattach.storage.rpc import volume as volume_rpc
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
-    from blockattach.images import client
+    from blockattach.storage.images import client
 
 
 def build(base: dependencies.Dependencies,
@@ -26,8 +26,8 @@ def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
     settings = glance_conf.settings(base.conf)
     if not settings.configured:
         return None
-    from blockattach import identity
-    from blockattach.images import client
+    from blockattach.platform import identity
+    from blockattach.storage.images import client
 
     service = service_user.settings(base.conf)
     return client.UserImages(settings, base.outgoing,

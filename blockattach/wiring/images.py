@@ -5,21 +5,21 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from blockattach import errors
-from blockattach.conf import glance as glance_conf
-from blockattach.conf import images as images_conf
-from blockattach.conf import locations
-from blockattach.conf import nova as nova_conf
-from blockattach.conf import volume as volume_conf
-from blockattach.db.attachments import attachment_queries
-from blockattach.domain import image_cache as rules
-from blockattach.drivers import base as driver_base
-from blockattach.drivers import loading
-from blockattach.volume import image_cache
+from blockattach.platform import errors
+from blockattach.platform.conf import locations
+from blockattach.storage.conf import glance as glance_conf
+from blockattach.storage.conf import images as images_conf
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.conf import volume as volume_conf
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.domain import image_cache as rules
+from blockattach.storage.drivers import base as driver_base
+from blockattach.storage.drivers import loading
+from blockattach.storage.volume import image_cache
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
-    from blockattach.images import moving
+    from blockattach.storage.images import moving
 
 
 def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMover | None':
@@ -30,8 +30,8 @@ def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMov
     glance = glance_conf.settings(base.conf)
     if not glance.configured:
         return None
-    from blockattach.images import client
-    from blockattach.images import moving
+    from blockattach.storage.images import client
+    from blockattach.storage.images import moving
 
     settings = images_conf.settings(base.conf)
     return moving.ImageMover(
@@ -82,7 +82,7 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
     settings = nova_conf.settings(base.conf)
     if not settings.knows_hosts:
         return lambda volume_id, done: None
-    from blockattach.nova import client
+    from blockattach.storage.nova import client
 
     events = client.ServerEvents(settings)
 
@@ -96,7 +96,7 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
 def _certificate(base: dependencies.Dependencies, certificate_id: str) -> bytes:
     try:
         # An extra that few need, and long to load.
-        from blockattach.secrets import key_manager
+        from blockattach.platform.secrets import key_manager
     except ImportError as exc:
         raise errors.ConfigurationError(
             reason=f'cannot verify signatures: {exc}. Install blockattach[castellan]') from exc

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach.conf import locations
-from blockattach.conf import quota as quota_conf
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform.conf import locations
+from blockattach.storage.conf import quota as quota_conf
 
 GROUP = 'oslo_limit'
 """Of oslo.limit; every service calls it so."""
@@ -28,7 +28,7 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
     with locations.named(conf, quota_conf.GROUP, 'quota_driver'):
         try:
             # An extra that few need, and long to load.
-            from blockattach import unified_limits
+            from blockattach.platform import unified_limits
         except ImportError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot read limits from Keystone: {exc}. Install blockattach[limits]'

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import metrics
 from blockattach import version
-from blockattach.conf import locations
-from blockattach.conf import telemetry as telemetry_conf
-from blockattach.health import monitor
-from blockattach.rpc import transport
-from blockattach.telemetry import acts
-from blockattach.telemetry import state_report
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import metrics
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import telemetry as telemetry_conf
+from blockattach.platform.health import monitor
+from blockattach.platform.rpc import transport
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import state_report
 
 
 class Observation:
@@ -67,7 +67,7 @@ class Observation:
         if not settings.ports:
             return
         # Imported only where metrics are on.
-        from blockattach.telemetry import counting
+        from blockattach.platform.telemetry import counting
 
         counts = counting.Counts(self.telemetry.readings)
         with locations.named(self._conf, telemetry_conf.METRICS_GROUP, 'port'):
@@ -80,7 +80,7 @@ class Observation:
             return
         with locations.named(self._conf, telemetry_conf.TRACING_GROUP, 'endpoint'):
             try:
-                from blockattach.telemetry import otel
+                from blockattach.platform.telemetry import otel
             except ImportError as exc:
                 raise errors.ConfigurationError(
                     reason=f'cannot send traces: {exc.name} is not installed. Install '

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import core as core_conf
-from blockattach.conf import service as service_conf
-from blockattach.conf import volume as volume_conf
-from blockattach.db import storage_db
-from blockattach.db.attachments import leases
-from blockattach.drivers import loading
-from blockattach.volume import checker
-from blockattach.volume import repair
+from blockattach.platform import errors
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.storage.conf import volume as volume_conf
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import leases
+from blockattach.storage.drivers import loading
+from blockattach.storage.volume import checker
+from blockattach.storage.volume import repair
 from blockattach.wiring import dependencies
 from blockattach.wiring import volume
 

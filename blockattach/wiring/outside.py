@@ -7,18 +7,18 @@ from collections.abc import Callable
 import oslo_messaging
 from oslo_config import cfg
 
-from blockattach import clock
-from blockattach import errors
-from blockattach.conf import core as core_conf
-from blockattach.conf import health as health_conf
-from blockattach.conf import locations
-from blockattach.conf import rpc as rpc_conf
-from blockattach.health import monitor
-from blockattach.rpc import history
-from blockattach.rpc import rabbit
-from blockattach.rpc import transport
-from blockattach.telemetry import acts
-from blockattach.telemetry import threads as waiting
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.health import monitor
+from blockattach.platform.rpc import rabbit
+from blockattach.platform.rpc import transport
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import threads as waiting
+from blockattach.storage.rpc import history
 from blockattach.wiring import configuration
 from blockattach.wiring import observation
 

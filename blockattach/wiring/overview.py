@@ -1,11 +1,11 @@
 """What is observed of a process that stands on the database of block storage."""
 from concurrent import futures
 
-from blockattach import errors
-from blockattach import metrics
-from blockattach.db import storage_db
-from blockattach.db import work
-from blockattach.telemetry import readings
+from blockattach.platform import errors
+from blockattach.platform import metrics
+from blockattach.platform.telemetry import readings
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
 from blockattach.wiring import observation
 
 _OVERVIEW_SECONDS = 2.0

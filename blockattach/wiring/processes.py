@@ -10,10 +10,10 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
-from blockattach import log
-from blockattach.conf import health as health_conf
-from blockattach.conf import locations
-from blockattach.health import monitor
+from blockattach.platform import log
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.health import monitor
 from blockattach.wiring import configuration
 from blockattach.wiring import observation
 

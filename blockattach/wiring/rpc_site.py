@@ -10,21 +10,21 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import log
-from blockattach import periodic
-from blockattach.conf import core as core_conf
-from blockattach.conf import embedded
-from blockattach.conf import locations
-from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import service as service_conf
-from blockattach.db import storage_db
-from blockattach.db.services import rpc_endpoints
-from blockattach.rpc import transport
-from blockattach.rpc.http import endpoints
-from blockattach.rpc.http import keys
-from blockattach.rpc.http import sites
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform import periodic
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc import transport
+from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import keys
+from blockattach.platform.rpc.http import sites
+from blockattach.storage.conf import embedded
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import rpc_endpoints
 
 LOG = oslo_log.getLogger(__name__)
 

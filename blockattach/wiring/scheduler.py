@@ -2,26 +2,26 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import locations
-from blockattach.conf import nova as nova_conf
-from blockattach.conf import scheduler as scheduler_conf
-from blockattach.conf import service as service_conf
-from blockattach.db.attachments import leases
-from blockattach.db.services import services
-from blockattach.domain import binaries
-from blockattach.domain import pools
-from blockattach.rpc import history
-from blockattach.rpc import processes
-from blockattach.rpc import serving
-from blockattach.rpc import volume as volume_rpc
-from blockattach.scheduler import endpoint
-from blockattach.scheduler import pipeline
-from blockattach.scheduler import placement
-from blockattach.scheduler import plugins
-from blockattach.scheduler import service
-from blockattach.scheduler import waiting
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc import processes
+from blockattach.platform.rpc import serving
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.db.attachments import leases
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import pools
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import volume as volume_rpc
+from blockattach.storage.scheduler import endpoint
+from blockattach.storage.scheduler import pipeline
+from blockattach.storage.scheduler import placement
+from blockattach.storage.scheduler import plugins
+from blockattach.storage.scheduler import service
+from blockattach.storage.scheduler import waiting
 from blockattach.wiring import dependencies
 
 
@@ -81,7 +81,7 @@ def build_placing(base: dependencies.Dependencies,
     def run(caller: context.RequestContext, request: pools.VolumeRequest) -> None:
         # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
         # scheduler, and a scheduler that has nothing to place needs none of it.
-        from blockattach.scheduler import flows
+        from blockattach.storage.scheduler import flows
 
         flows.PlacingFlow(base.database, chooser, managers, settings, caller, request).run()
 
@@ -99,6 +99,6 @@ def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:
         raise errors.ConfigurationError(
             reason=f'cannot use the filter {plugins.LOCALITY} without Nova: set [nova] auth_url '
                    f'and username, or endpoint_override')
-    from blockattach.nova import client as nova_client
+    from blockattach.storage.nova import client as nova_client
 
     return nova_client.ServerHosts(nova).host_of

@@ -9,61 +9,61 @@ from typing import NamedTuple
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
-from blockattach import errors
-from blockattach import log
-from blockattach import periodic
-from blockattach.conf import attachments as attachments_conf
-from blockattach.conf import backend as backend_conf
-from blockattach.conf import core as core_conf
-from blockattach.conf import locations
-from blockattach.conf import nova as nova_conf
-from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import service as service_conf
-from blockattach.conf import volume as volume_conf
-from blockattach.db.attachments import leases as db_leases
-from blockattach.db.services import services
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import binaries
-from blockattach.domain import expiry_rule
-from blockattach.domain import expressions
-from blockattach.drivers import base as driver_base
-from blockattach.drivers import loading
-from blockattach.drivers.targets import tgtd
-from blockattach.privileged import context as privsep
-from blockattach.rpc import history
-from blockattach.rpc import processes
-from blockattach.rpc import scheduler as scheduler_rpc
-from blockattach.rpc import serving
-from blockattach.volume import backends
-from blockattach.volume import converge
-from blockattach.volume import expiry
-from blockattach.volume import extend_work
-from blockattach.volume import image_cache
-from blockattach.volume import image_work
-from blockattach.volume import lease
-from blockattach.volume import making
-from blockattach.volume import manage_snapshot_work
-from blockattach.volume import manage_work
-from blockattach.volume import manager as managers
-from blockattach.volume import move_work
-from blockattach.volume import pacing
-from blockattach.volume import placing
-from blockattach.volume import remains
-from blockattach.volume import repair
-from blockattach.volume import revert_work
-from blockattach.volume import server_notices
-from blockattach.volume import service
-from blockattach.volume import snapshot_work
-from blockattach.volume import stats
-from blockattach.volume import targets
-from blockattach.volume import volume_work
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform import periodic
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc import processes
+from blockattach.platform.rpc import serving
+from blockattach.storage.conf import attachments as attachments_conf
+from blockattach.storage.conf import backend as backend_conf
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.conf import volume as volume_conf
+from blockattach.storage.db.attachments import leases as db_leases
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import expiry_rule
+from blockattach.storage.domain import expressions
+from blockattach.storage.drivers import base as driver_base
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.targets import tgtd
+from blockattach.storage.privileged import context as privsep
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import scheduler as scheduler_rpc
+from blockattach.storage.volume import backends
+from blockattach.storage.volume import converge
+from blockattach.storage.volume import expiry
+from blockattach.storage.volume import extend_work
+from blockattach.storage.volume import image_cache
+from blockattach.storage.volume import image_work
+from blockattach.storage.volume import lease
+from blockattach.storage.volume import making
+from blockattach.storage.volume import manage_snapshot_work
+from blockattach.storage.volume import manage_work
+from blockattach.storage.volume import manager as managers
+from blockattach.storage.volume import move_work
+from blockattach.storage.volume import pacing
+from blockattach.storage.volume import placing
+from blockattach.storage.volume import remains
+from blockattach.storage.volume import repair
+from blockattach.storage.volume import revert_work
+from blockattach.storage.volume import server_notices
+from blockattach.storage.volume import service
+from blockattach.storage.volume import snapshot_work
+from blockattach.storage.volume import stats
+from blockattach.storage.volume import targets
+from blockattach.storage.volume import volume_work
+from blockattach.storage.work import recover
+from blockattach.storage.work import runner
 from blockattach.wiring import dependencies
 from blockattach.wiring import images
-from blockattach.work import recover
-from blockattach.work import runner
 
 if TYPE_CHECKING:
-    from blockattach.nova import client as nova_client
+    from blockattach.storage.nova import client as nova_client
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -359,7 +359,7 @@ def _notifying(settings: nova_conf.NovaSettings) -> server_notices.Notify | None
         return lambda servers, volume_id: dict.fromkeys(servers, _NO_NOVA)
     if not settings.knows_hosts:
         return lambda servers, volume_id: dict.fromkeys(servers, _NO_ACCOUNT)
-    from blockattach.nova import client as nova_client
+    from blockattach.storage.nova import client as nova_client
 
     return nova_client.ServerEvents(settings).volume_extended
 
@@ -372,7 +372,7 @@ def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
         LOG.warning('Cannot ask Nova about servers, reservations with a server do not expire: '
                     '[nova] username is not set')
         return None
-    from blockattach.nova import client as nova_client
+    from blockattach.storage.nova import client as nova_client
 
     return nova_client.Servers(settings)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench import client
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 _WAIT_SECONDS = 30.0
 _LONGEST_PAUSE = 0.4

@@ -26,8 +26,8 @@ import sqlalchemy as sa
 from bench import client
 from bench import identity as identities
 from bench import processes
-from blockattach import clock as clocks
-from blockattach.health import report
+from blockattach.platform import clock as clocks
+from blockattach.platform.health import report
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import rabbit

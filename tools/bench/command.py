@@ -17,8 +17,8 @@ from bench import results
 from bench import runs
 from bench import scenarios
 from bench import session as sessions
-from blockattach import clock as clocks
 from blockattach import version
+from blockattach.platform import clock as clocks
 from blockattach.testing import stack
 from blockattach.tests.fixtures import servers
 

@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 import sqlalchemy as sa
 
-from blockattach.db import models
+from blockattach.storage.db import models
 
 CONFIGURATION, MANAGER = 'FLOOR_CONFIGURATION', 'FLOOR_MANAGER'
 """Variables of the API's environment: the file, and the port of the manager."""

@@ -20,8 +20,8 @@ from bench import processes
 from bench import results
 from bench import scenarios
 from bench import target as targets
-from blockattach import clock as clocks
-from blockattach.db import models
+from blockattach.platform import clock as clocks
+from blockattach.storage.db import models
 from blockattach.tests.fixtures import servers
 
 SCENARIOS = floor.SCENARIOS

@@ -17,7 +17,7 @@ from bench import client
 from bench import meetings
 from bench import overload
 from bench import volume_acts
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 _ERRORS_KEPT = 5
 _ACTS = {**acts.REPEATED, **volume_acts.REPEATED}

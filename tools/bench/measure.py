@@ -14,7 +14,7 @@ from bench import acts
 from bench import cloud
 from bench import processes
 from bench import target as targets
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 _TOOLS = pathlib.Path(__file__).resolve().parents[1]
 # What a load process needs beside its seconds: to start, and to end what is in flight.

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import acts
 from bench import client
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 _REFUSED = (400, 409)
 _GONE = (404,)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench import acts
 from bench import client
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 _AGAIN_SECONDS = 0.5
 _WAIT_SECONDS = 60.0

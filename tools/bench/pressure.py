@@ -7,8 +7,8 @@ from bench import acts
 from bench import cloud as clouds
 from bench import scenarios
 from bench import session as sessions
-from blockattach.db import models
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle
 
 OVERLOAD = 'overload'
 _SATURATING = 32

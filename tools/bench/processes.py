@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from collections.abc import Mapping
 
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 TICK_MS = 1000 / os.sysconf('SC_CLK_TCK')
 BACKING = {'mariadbd': 'database', 'mysqld': 'database', 'postgres': 'database',

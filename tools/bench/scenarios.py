@@ -11,7 +11,7 @@ from typing import Any
 from bench import acts
 from bench import measure
 from bench import target as targets
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from bench import acts
 from bench import scenarios
 from bench import target as targets
-from blockattach.db import models
+from blockattach.storage.db import models
 
 _ELSEWHERE = 'elsewhere@disks#disks'
 """A pool of nobody: no volume service compares its target with these rows."""

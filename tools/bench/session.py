@@ -17,7 +17,7 @@ from bench import profiles
 from bench import results
 from bench import scenarios
 from bench import target as targets
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

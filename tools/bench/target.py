@@ -6,7 +6,7 @@ from typing import Any
 from bench import acts
 from bench import client
 from bench import processes
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 TYPE, SHARED_TYPE = 'bench', 'bench-multi'
 _THREADS = 8

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab.machines import guest
 from blockattach.tests.lab.machines import remote
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach import errors
-from blockattach import log
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.acts import work
 from blockattach.compute.hosts import base
+from blockattach.platform import log
 
 LOG = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.acts import connections

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
-from blockattach import log
+from blockattach.compute import errors
 from blockattach.compute import interface
 from blockattach.compute import lifecycle
 from blockattach.compute import records
@@ -15,6 +14,7 @@ from blockattach.compute import storage
 from blockattach.compute.acts import connections
 from blockattach.compute.acts import work
 from blockattach.compute.hosts import base
+from blockattach.platform import log
 
 LOG = logging.getLogger(__name__)
 

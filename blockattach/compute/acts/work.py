@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-from blockattach import clock as clocks
-from blockattach import context
-from blockattach import errors
-from blockattach import log
+from blockattach.compute import errors
 from blockattach.compute import interface
 from blockattach.compute import placement
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.hosts import base
 from blockattach.compute.store import store
+from blockattach.platform import clock as clocks
+from blockattach.platform import context
+from blockattach.platform import log
 
 LOG = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
+from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute.api import services as compute_services
-from blockattach.http import operation
-from blockattach.policy import servers as policies
+from blockattach.platform.http import operation
 
 
 def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from blockattach.compute.api import routes
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
-from blockattach.http import auth
-from blockattach.http import dispatch
-from blockattach.http import middleware
-from blockattach.http import operation
-from blockattach.telemetry import acts
+from blockattach.platform.http import auth
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import middleware
+from blockattach.platform.http import operation
+from blockattach.platform.telemetry import acts
 
 negotiate = functools.partial(
     operation.negotiate, operation.Range(versions.MINIMUM, versions.MAXIMUM),

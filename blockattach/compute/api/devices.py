@@ -9,13 +9,13 @@ from typing import Any
 
 from oslo_utils import strutils
 
-from blockattach import errors
 from blockattach.compute import device_names
+from blockattach.compute import errors
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.api import versions
-from blockattach.domain import connection
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.domain import connection
 
 Find = Callable[[str], storage.Volume]
 """Looks at a volume in the caller's name."""

@@ -2,15 +2,15 @@
 import datetime
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
+from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute.api import pages
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
 from blockattach.compute.store import instance_actions
-from blockattach.http import operation
-from blockattach.policy import servers as policies
+from blockattach.platform.http import operation
 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:

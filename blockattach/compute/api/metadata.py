@@ -3,11 +3,11 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.api import services as compute_services
-from blockattach.http import operation
+from blockattach.platform.http import operation
 
 _MOST = 128
 _CHANGEABLE = (lifecycle.VmState.ACTIVE, lifecycle.VmState.STOPPED)

@@ -2,8 +2,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from blockattach import errors
-from blockattach.http import operation
+from blockattach.compute import errors
+from blockattach.platform.http import operation
 
 _MOST = 1000
 

@@ -2,7 +2,8 @@
 import functools
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
+from blockattach.compute import policy as policies
 from blockattach.compute.api import actions
 from blockattach.compute.api import instance_actions
 from blockattach.compute.api import metadata
@@ -11,10 +12,9 @@ from blockattach.compute.api import services
 from blockattach.compute.api import small
 from blockattach.compute.api import versions
 from blockattach.compute.api import volumes
-from blockattach.http import operation
-from blockattach.http import schema
-from blockattach.http.operation import Operation
-from blockattach.policy import servers as policies
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.platform.http.operation import Operation
 
 _BASE = versions.BASE
 _NAME: schema.Schema = {'type': 'string', 'minLength': 1, 'maxLength': servers.LONGEST_NAME,

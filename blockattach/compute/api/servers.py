@@ -5,9 +5,10 @@ from typing import Any
 
 from oslo_utils import strutils
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import placement
+from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute.api import devices
 from blockattach.compute.api import metadata
@@ -15,8 +16,7 @@ from blockattach.compute.api import pages
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
-from blockattach.http import operation
-from blockattach.policy import servers as policies
+from blockattach.platform.http import operation
 
 MOST = 100
 """Servers of one request."""

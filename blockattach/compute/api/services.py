@@ -3,17 +3,17 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from blockattach import clock
-from blockattach import context
-from blockattach import errors
 from blockattach.compute import conductor
+from blockattach.compute import errors
 from blockattach.compute import interface
+from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.store import store
-from blockattach.http import operation
-from blockattach.policy import enforcer
-from blockattach.policy import servers as policies
+from blockattach.platform import clock
+from blockattach.platform import context
+from blockattach.platform.http import operation
+from blockattach.platform.policy import enforcer
 
 _HIDDEN = '***'
 _ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', re.IGNORECASE)

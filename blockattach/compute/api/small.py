@@ -2,11 +2,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
-from blockattach.http import operation
+from blockattach.platform.http import operation
 
 _OFFER = {operation.OFFER_HEADER:
           f'min={versions.EXTENSION_MINIMUM}, max={versions.EXTENSION_MAXIMUM}'}

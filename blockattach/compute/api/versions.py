@@ -4,7 +4,7 @@ The numbers are Nova's. A version that is about something else than servers, the
 and agents changes nothing here, and is spoken all the same; what it adds to a server that there is
 none of here is in `blockattach.compute.api.views`.
 """
-from blockattach.http.operation import V
+from blockattach.platform.http.operation import V
 
 SERVICE = 'compute'
 PREFIX = '/v2.1'

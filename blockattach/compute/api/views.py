@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from blockattach.compute import lifecycle
+from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
-from blockattach.http import operation
-from blockattach.policy import servers as policies
+from blockattach.platform.http import operation
 
 _V = lifecycle.VmState
 _POWER = {_V.ACTIVE: 1, _V.RESIZED: 1, _V.STOPPED: 4, _V.SHELVED: 4}

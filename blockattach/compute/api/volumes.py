@@ -2,18 +2,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import placement
+from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute import storage
 from blockattach.compute.api import devices
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
-from blockattach.domain import connection
-from blockattach.http import operation
-from blockattach.policy import servers as policies
+from blockattach.platform.http import operation
+from blockattach.storage.domain import connection
 
 _RO = connection.AccessMode.RO
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 
 class Power(enum.StrEnum):

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 
 class Cloud:

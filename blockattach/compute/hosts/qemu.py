@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from blockattach import clock as clocks
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qemu_disks
 from blockattach.compute.hosts import qemu_process
 from blockattach.compute.hosts import qemu_records
 from blockattach.compute.hosts import qmp
-from blockattach.domain import connection
+from blockattach.platform import clock as clocks
+from blockattach.storage.domain import connection
 
 QemuSettings = qemu_process.QemuSettings
 _RUNNING = ('running', 'paused', 'io-error', 'suspended', 'watchdog', 'guest-panicked',

@@ -9,12 +9,12 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import units
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qmp
-from blockattach.domain import connection
+from blockattach.platform import clock as clocks
+from blockattach.platform import units
+from blockattach.storage.domain import connection
 
 _FIRST_SLOT, _LAST_SLOT = 4, 31
 _NAME = re.compile(r'(?:/dev/)?(?:vd|sd|xvd|hd)([a-z]{1,2})')

@@ -13,11 +13,11 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach import clock as clocks
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import qemu_records
 from blockattach.compute.hosts import qmp
 from blockattach.compute.hosts.local import processes
+from blockattach.platform import clock as clocks
 
 ACT, ASK, CONSOLE = 'act.qmp', 'ask.qmp', 'console'
 """Sockets: for what changes something and may take long; for questions; the serial line."""

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable
 
 from blockattach.compute.hosts import base
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 _DESCRIPTION = 'server.json'
 

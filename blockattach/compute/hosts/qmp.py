@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Self
 
-from blockattach import clock as clocks
-from blockattach import errors
+from blockattach.compute import errors
+from blockattach.platform import clock as clocks
 
 ANSWER_SECONDS = 60.0
 """A login to a target is waited for within a command."""

@@ -3,7 +3,7 @@ import sqlalchemy as sa
 
 from blockattach.compute import records
 from blockattach.compute.store import models
-from blockattach.db.engine import clock
+from blockattach.platform.db import clock
 
 _agents = models.agents
 

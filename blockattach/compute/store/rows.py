@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from blockattach.compute import lifecycle
 from blockattach.compute import records
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 
 def row(record: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The revisions of the database of servers: they bring it to the tables of this release."""
 import pathlib
 
-from blockattach.db.engine import migrations
+from blockattach.platform.db import migrations
 
 MIGRATIONS = migrations.Migrations(
     pathlib.Path(__file__).parent / 'migrations', 'compute_alembic_version',

@@ -15,18 +15,18 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
-from blockattach import clock as clocks
-from blockattach import errors
 from blockattach.compute import device_names
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.store import agents
 from blockattach.compute.store import instance_actions
 from blockattach.compute.store import models
 from blockattach.compute.store import rows
-from blockattach.db.engine import clock as db_clock
-from blockattach.db.engine import engine
-from blockattach.domain import connection
+from blockattach.platform import clock as clocks
+from blockattach.platform.db import clock as db_clock
+from blockattach.platform.db import engine
+from blockattach.storage.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
 _acts = models.acts

@@ -1,5 +1,5 @@
 """What stories about the actions on a volume share."""
-from blockattach.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachment_queries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

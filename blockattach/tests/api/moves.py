@@ -1,6 +1,6 @@
 """What tests of volumes that move share: two backends of one host, and one of another."""
-from blockattach.db.services import pools
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.storage.db.services import pools
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process

@@ -2,8 +2,8 @@
 import json
 import urllib.parse
 
-from blockattach.api import routes
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.api import routes
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 

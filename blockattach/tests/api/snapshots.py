@@ -1,8 +1,8 @@
 """What stories about snapshots share."""
-from blockattach.domain import invariants
+from blockattach.storage.domain import invariants
+from blockattach.storage.volume import checker
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
-from blockattach.volume import checker
 
 
 class SnapshotsTestCase(actions.ActionsTestCase):

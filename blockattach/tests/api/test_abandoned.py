@@ -2,22 +2,22 @@
 import itertools
 from concurrent import futures
 
-from blockattach.conf import nova as nova_conf
-from blockattach.db import models
-from blockattach.db.engine import clock
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
-from blockattach.domain import expiry_rule
-from blockattach.drivers import faults
-from blockattach.nova import client as nova_client
-from blockattach.telemetry import acts
+from blockattach.platform.db import clock
+from blockattach.platform.telemetry import acts
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import expiry_rule
+from blockattach.storage.drivers import faults
+from blockattach.storage.nova import client as nova_client
+from blockattach.storage.volume import expiry
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
-from blockattach.volume import expiry
 
 S = lifecycle.State
 LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
@@ -145,7 +145,7 @@ class WithoutNovaTest(Case):
         with self.http.database.writer() as writer:
             writer.execute(models.volumes.update().values(
                 detach_announced_at=clock.now(-LONG - 1)))
-        with self.assertLogs('blockattach.volume.expiry', 'WARNING') as logged:
+        with self.assertLogs('blockattach.storage.volume.expiry', 'WARNING') as logged:
             self.assertEqual(0, self.look({}, detach_seconds=LONG))
         self.assertIn(volume_id, logged.output[0])
         self.assertEqual('in-use', self.status(volume_id))
@@ -275,7 +275,7 @@ class WithNovaTest(Case):
         for answer in (nova.Reply(503, b'down'), nova.Reply(401, {}), nova.Reply(404, b'proxy')):
             with self.subTest(answer):
                 self.nova.answer = answer
-                with self.assertLogs('blockattach.volume.expiry', 'WARNING') as logged:
+                with self.assertLogs('blockattach.storage.volume.expiry', 'WARNING') as logged:
                     self.assert_stays()
                 self.assertIn('keeping attachment', logged.output[0])
                 self.assertIn(self.attachment_id, logged.output[0])

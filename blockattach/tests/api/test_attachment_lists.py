@@ -1,5 +1,5 @@
 """Lists of attachments: pages, order, scope and filters."""
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

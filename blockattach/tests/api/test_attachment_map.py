@@ -3,7 +3,7 @@ import re
 
 import webob
 
-from blockattach.http import attachment_map
+from blockattach.storage.api import attachment_map
 from blockattach.tests.api import base
 
 ENABLED = {'map': {'enabled': True}}

@@ -4,7 +4,7 @@ import tempfile
 
 from oslo_config import cfg
 
-from blockattach.conf import quota as quota_conf
+from blockattach.storage.conf import quota as quota_conf
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

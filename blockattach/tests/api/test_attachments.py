@@ -1,10 +1,10 @@
 """Attachments: reserve, connect, complete, delete, and each way in which they are refused."""
 import functools
 
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import connection
-from blockattach.domain import volume_lifecycle
-from blockattach.drivers import faults
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

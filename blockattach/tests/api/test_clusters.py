@@ -1,6 +1,6 @@
 """Clusters: the members of each, seen and taken out of use as one."""
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
 
 NAME = 'alpha@fake'

@@ -7,8 +7,8 @@ import json
 import sqlalchemy as sa
 import webob
 
-from blockattach.db import models
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 

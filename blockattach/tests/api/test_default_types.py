@@ -3,9 +3,9 @@ import dataclasses
 
 import webob
 
-from blockattach import errors
-from blockattach.api import app
-from blockattach.http import auth
+from blockattach.platform import errors
+from blockattach.platform.http import auth
+from blockattach.storage.api import app
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

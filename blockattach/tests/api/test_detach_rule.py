@@ -1,5 +1,5 @@
 """The rule of CVE-2023-2088 at the API: what ends or moves an attachment asks Nova first."""
-from blockattach import failpoints
+from blockattach.platform import failpoints
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova

@@ -1,11 +1,11 @@
 """os-extend: a volume becomes larger, attached or not; and what a user reads where it does not."""
 import dataclasses
 
-from blockattach.db.services import pools
-from blockattach.db.volumes import extending
-from blockattach.domain import volume_lifecycle
-from blockattach.drivers import faults
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.volumes import extending
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.drivers import faults
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http

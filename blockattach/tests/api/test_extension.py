@@ -2,7 +2,7 @@
 import contextlib
 import functools
 
-from blockattach.db import models
+from blockattach.storage.db import models
 from blockattach.tests.api import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make

@@ -1,7 +1,7 @@
 """Extensions: which parts of the API a client is promised."""
-from blockattach.api import routes
-from blockattach.api.resources import extensions
-from blockattach.http import operation
+from blockattach.platform.http import operation
+from blockattach.storage.api import routes
+from blockattach.storage.api.resources import extensions
 from blockattach.tests.api import base
 
 

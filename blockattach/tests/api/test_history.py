@@ -1,6 +1,6 @@
 """History, explanation and dry run of attachments, for clients of ``blockattach 1.4``."""
-from blockattach.domain import connection
-from blockattach.drivers import faults
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

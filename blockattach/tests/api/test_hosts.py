@@ -1,7 +1,7 @@
 """Hosts of services, what is on them, and the zones that they are in."""
-from blockattach.db import models
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.storage.db import models
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

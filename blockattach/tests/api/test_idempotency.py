@@ -2,10 +2,10 @@
 import threading
 from concurrent import futures
 
-from blockattach import failpoints
-from blockattach.db.attachments import attachments
-from blockattach.domain import attachment_lifecycle
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import http

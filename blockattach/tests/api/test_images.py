@@ -2,9 +2,9 @@
 import os
 import tempfile
 
-from blockattach import failpoints
-from blockattach.api import routes
-from blockattach.domain import images
+from blockattach.platform import failpoints
+from blockattach.storage.api import routes
+from blockattach.storage.domain import images
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import disks

@@ -7,9 +7,10 @@ them on SQLite, and on the servers one request for each verb, with the first par
 """
 import unittest
 
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.policy import rules
+from blockattach.platform import failpoints
+from blockattach.storage.db import models
+from blockattach.storage.policy import rules
+from blockattach.storage.volume import checker
 from blockattach.tests.api import base
 from blockattach.tests.api import test_transfers
 from blockattach.tests.db import base as db_base
@@ -19,7 +20,6 @@ from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
-from blockattach.volume import checker
 
 OTHER_HOST = 'storage-1@other'
 KEEP = {'updated_at'}

@@ -1,7 +1,7 @@
 """What lies on a backend already becomes a volume, is left there again, and is listed."""
-from blockattach.db.services import pools
-from blockattach.drivers import base as drivers
-from blockattach.drivers import faults
+from blockattach.storage.db.services import pools
+from blockattach.storage.drivers import base as drivers
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process

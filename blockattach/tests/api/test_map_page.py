@@ -7,8 +7,8 @@ import uuid
 
 import webob
 
-from blockattach.db import models
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.fixtures import browser
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make

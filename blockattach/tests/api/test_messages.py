@@ -1,6 +1,6 @@
 """User messages."""
-from blockattach.db import messages
-from blockattach.domain import messages as domain_messages
+from blockattach.storage.db import messages
+from blockattach.storage.domain import messages as domain_messages
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 

@@ -1,5 +1,5 @@
 """os-migrate_volume: a volume goes to another backend, whole, or stays where it is."""
-from blockattach.drivers import faults
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import moves
 from blockattach.tests.fixtures import http

@@ -1,6 +1,6 @@
 """A backend without multiattach gets no multiattach volume by create, retype or migrate."""
-from blockattach.db.types import volume_types
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.api import base
 from blockattach.tests.api import moves
 from blockattach.tests.fixtures import http

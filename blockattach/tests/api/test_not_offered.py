@@ -1,5 +1,5 @@
 """What this service does not offer: clients that look find none, and read why none is made."""
-from blockattach.api.resources import not_offered
+from blockattach.storage.api.resources import not_offered
 from blockattach.tests.api import base
 
 # The first version that has it, and the one before.

@@ -1,5 +1,5 @@
 """What is notified while requests come: all that starts ends once, well or in error."""
-from blockattach.drivers import faults
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make

@@ -1,5 +1,5 @@
 """What os-attach leaves: on the volume, and on the attachment that it makes."""
-from blockattach.drivers import faults
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make

@@ -10,12 +10,12 @@ import re
 
 import yaml
 
-from blockattach.api import routes
-from blockattach.db import messages
-from blockattach.db.services import services
-from blockattach.db.types import default_types
-from blockattach.domain import binaries
-from blockattach.domain import messages as domain_messages
+from blockattach.storage.api import routes
+from blockattach.storage.db import messages
+from blockattach.storage.db.services import services
+from blockattach.storage.db.types import default_types
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import messages as domain_messages
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

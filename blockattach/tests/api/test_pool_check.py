@@ -1,7 +1,7 @@
 """What a client is answered at once for a volume that no pool will do for."""
-from blockattach.db.services import pools
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import http

@@ -2,9 +2,9 @@
 import dataclasses
 import uuid
 
-from blockattach import errors
-from blockattach.conf import quota as quota_conf
-from blockattach.db import models
+from blockattach.platform import errors
+from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.db import models
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

@@ -2,12 +2,12 @@
 
 What is repaired by ``blockattach-manage reconcile`` is a matter of the reconciler's own tests.
 """
-from blockattach.db import derived
-from blockattach.domain import invariants
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import derived
+from blockattach.storage.domain import invariants
+from blockattach.storage.domain.invariants import observed
+from blockattach.storage.volume import checker
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
-from blockattach.volume import checker
 
 # The invariant, and what breaks it on a volume with two hosts and one reservation.
 BROKEN = (

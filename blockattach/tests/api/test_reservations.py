@@ -1,6 +1,6 @@
 """What a host has reserved: shown for one attachment, to clients of ``blockattach 1.1``."""
-from blockattach import errors
-from blockattach.drivers import faults
+from blockattach.platform import errors
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

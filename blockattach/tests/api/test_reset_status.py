@@ -1,6 +1,6 @@
 """os-reset_status: what an administrator may say, and what contradicts the attachments."""
-from blockattach import failpoints
-from blockattach.db.services import pools
+from blockattach.platform import failpoints
+from blockattach.storage.db.services import pools
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http

@@ -3,8 +3,8 @@ import json
 import pathlib
 import tempfile
 
-from blockattach import errors
-from blockattach.conf import resource_filters
+from blockattach.platform import errors
+from blockattach.storage.conf import resource_filters
 from blockattach.tests.api import base
 from blockattach.tests.api import snapshots
 from blockattach.tests.fixtures import http

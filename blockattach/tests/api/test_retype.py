@@ -1,7 +1,7 @@
 """os-retype: a volume gets another type, where it is or elsewhere; else it is what it was."""
-from blockattach.db.types import qos_specs
-from blockattach.db.types import volume_types
-from blockattach.drivers import faults
+from blockattach.storage.db.types import qos_specs
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import moves
 from blockattach.tests.fixtures import http

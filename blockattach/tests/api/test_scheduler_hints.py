@@ -1,6 +1,6 @@
 """Hints of clients, between two backends: near to a volume, apart from it, or nowhere."""
-from blockattach.conf import scheduler as scheduler_conf
-from blockattach.db.services import pools
+from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.db.services import pools
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import in_process

@@ -1,5 +1,5 @@
 """What the pools said of themselves."""
-from blockattach.db.services import pools
+from blockattach.storage.db.services import pools
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

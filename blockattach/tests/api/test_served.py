@@ -1,6 +1,6 @@
 """The page on the operations of the Block Storage API says what is there and what is answered."""
-from blockattach.api import routes
-from blockattach.api.resources import not_offered
+from blockattach.storage.api import routes
+from blockattach.storage.api.resources import not_offered
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.rules import sources

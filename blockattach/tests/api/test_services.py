@@ -2,11 +2,11 @@
 import datetime
 import functools
 
-from blockattach.db.services import pools
-from blockattach.db.services import services
-from blockattach.domain import binaries
-from blockattach.domain import records
-from blockattach.drivers import faults
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import records
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

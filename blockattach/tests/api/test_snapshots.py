@@ -1,5 +1,5 @@
 """Snapshots: made, shown, changed and deleted."""
-from blockattach.drivers import faults
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import snapshots
 from blockattach.tests.fixtures import http

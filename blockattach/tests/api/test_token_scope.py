@@ -4,8 +4,8 @@ import json
 
 import webob
 
-from blockattach.api import app
-from blockattach.http import auth
+from blockattach.platform.http import auth
+from blockattach.storage.api import app
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import promises

@@ -2,16 +2,16 @@
 import itertools
 import threading
 
-from blockattach.db import models
-from blockattach.domain import transfers as domain_transfers
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import models
+from blockattach.storage.domain import transfers as domain_transfers
+from blockattach.storage.domain.invariants import observed
+from blockattach.storage.volume import checker
 from blockattach.tests.api import base
 from blockattach.tests.api import snapshots
 from blockattach.tests.api import test_bad_input
 from blockattach.tests.api import test_quotas
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
-from blockattach.volume import checker
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')
 OFFERED = 'awaiting-transfer'

@@ -3,7 +3,7 @@ undoing."""
 import threading
 from concurrent import futures
 
-from blockattach.domain import volume_lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make

@@ -1,6 +1,6 @@
 """os-initialize_connection and os-terminate_connection, as legacy clients use them."""
-from blockattach.domain import connection
-from blockattach.drivers import faults
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make

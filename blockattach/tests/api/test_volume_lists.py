@@ -3,7 +3,7 @@ import datetime
 import itertools
 from urllib import parse
 
-from blockattach.domain import volume_lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

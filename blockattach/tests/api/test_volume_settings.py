@@ -1,8 +1,8 @@
 """What users say of a volume: its name, its metadata and that of its image, whether it boots."""
 import hashlib
 
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http

@@ -1,7 +1,7 @@
 """What snapshots mean for their volume: it stays as long as they do, or goes with them, and can be
 reverted to the latest one.
 """
-from blockattach.drivers import faults
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import snapshots
 from blockattach.tests.fixtures import http

@@ -1,6 +1,6 @@
 """Private volume types: which projects may use them."""
-from blockattach import failpoints
-from blockattach.db.types import volume_types
+from blockattach.platform import failpoints
+from blockattach.storage.db.types import volume_types
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

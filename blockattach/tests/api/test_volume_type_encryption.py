@@ -1,7 +1,7 @@
 """Encrypted volumes: what a type says of them, which consumers may use them, and that none share
 them."""
-from blockattach import failpoints
-from blockattach.db.types import volume_types
+from blockattach.platform import failpoints
+from blockattach.storage.db.types import volume_types
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

@@ -1,9 +1,9 @@
 """Volumes: create, show, delete, at each version and to each kind of caller."""
-from blockattach.db.services import services
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import binaries
-from blockattach.domain import volume_lifecycle
-from blockattach.drivers import faults
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make

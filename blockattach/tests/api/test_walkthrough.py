@@ -13,31 +13,33 @@ from blockattach.tests.fixtures import make
 
 PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/contributor/walkthrough.rst'
 PACKAGE = 'blockattach.'
-OUTSIDE = ('tests', 'testing', 'telemetry', 'failpoints', 'log', 'clock', 'context', 'conf',
-           'policy.files', 'rpc', 'admission', 'http.middleware', 'http.loopback',
-           'http.queueing', 'http.auth', 'db.engine.sqlite')
+OUTSIDE = ('tests', 'testing', 'platform.telemetry', 'platform.failpoints', 'platform.log',
+           'platform.clock', 'platform.context', 'platform.conf', 'storage.conf',
+           'platform.policy.files', 'platform.rpc', 'storage.rpc', 'platform.admission',
+           'platform.http.middleware', 'platform.http.loopback', 'platform.http.queueing',
+           'platform.http.auth', 'platform.db.sqlite')
 """Observation, files that are looked at now and then, travel, and the database of tests."""
 
 STEPS = (
-    ('http.dispatch', 'Dispatcher._match'),
-    ('http.dispatch', 'Dispatcher._permit'),
-    ('api.resources.attachments.handlers', 'create'),
-    ('policy.access', 'volume_to_attach'),
-    ('control.attachments', 'AttachmentControl.create'),
-    ('db.attachments.attachments', 'reserve'),
-    ('control.backend_calls', 'BackendCalls.connect'),
-    ('volume.lease', 'Leases.pair'),
-    ('db.attachments.grants', 'desired_state'),
-    ('drivers.targets.fake', 'FakeTarget.grant'),
-    ('db.attachments.attachments', 'move'),
-    ('policy.access', 'connection_infos'),
+    ('platform.http.dispatch', 'Dispatcher._match'),
+    ('platform.http.dispatch', 'Dispatcher._permit'),
+    ('storage.api.resources.attachments.handlers', 'create'),
+    ('storage.policy.access', 'volume_to_attach'),
+    ('storage.control.attachments', 'AttachmentControl.create'),
+    ('storage.db.attachments.attachments', 'reserve'),
+    ('storage.control.backend_calls', 'BackendCalls.connect'),
+    ('storage.volume.lease', 'Leases.pair'),
+    ('storage.db.attachments.grants', 'desired_state'),
+    ('storage.drivers.targets.fake', 'FakeTarget.grant'),
+    ('storage.db.attachments.attachments', 'move'),
+    ('storage.policy.access', 'connection_infos'),
 )
 """Where each step of the page begins: module and function."""
 
 MODULES = 32
 STEPS_OF_ONE = 3
-EVERYWHERE = {'db.engine.engine', 'db.engine.statements', 'http.operation', 'policy.enforcer',
-              'domain.connection'}
+EVERYWHERE = {'platform.db.engine', 'platform.db.statements', 'platform.http.operation',
+              'platform.policy.enforcer', 'storage.domain.connection'}
 """How many modules a request enters, and in how many of the steps it comes to one of them; but for
 the database itself, what is known of the request, and the words for initiators and modes.
 """
@@ -97,7 +99,7 @@ class AttachTest(base.ApiTestCase):
 
     def test_each_step_enters_what_the_page_says(self):
         before, *steps = self.trace()
-        self.assertEqual({'http.dispatch'}, set(before))
+        self.assertEqual({'platform.http.dispatch'}, set(before))
         page = listed()
         self.assertEqual((len(STEPS), len(STEPS)), (len(steps), len(page)))
         named = set()

@@ -4,13 +4,13 @@ import http.client
 import json
 import socket
 
-from blockattach import clock as clocks
-from blockattach.api.resources.attachments import watching as rendering
-from blockattach.conf import watch as watch_conf
-from blockattach.db import expired
-from blockattach.db import models
-from blockattach.http import server
-from blockattach.http import watching
+from blockattach.platform import clock as clocks
+from blockattach.platform.webserver import server
+from blockattach.storage import watching
+from blockattach.storage.api.resources.attachments import watching as rendering
+from blockattach.storage.conf import watch as watch_conf
+from blockattach.storage.db import expired
+from blockattach.storage.db import models
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http as fixture
 from blockattach.tests.fixtures import make

@@ -3,7 +3,7 @@ import json
 
 import webob
 
-from blockattach.api import routes
+from blockattach.storage.api import routes
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 

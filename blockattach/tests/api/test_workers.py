@@ -1,6 +1,6 @@
 """What services that are down have left, and who finishes it."""
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 

@@ -11,9 +11,9 @@ from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qemu
 from blockattach.compute.hosts import qemu_disks
 from blockattach.compute.hosts import qemu_process
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import guests
 from blockattach.tests.conformance import settings
 

@@ -2,11 +2,11 @@
 import os
 import uuid
 
-from blockattach import units
 from blockattach.compute.hosts import base
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgt_socket
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgt_socket
 from blockattach.tests.conformance import settings
 
 PASSWORD = 'secret-of-sixteen'

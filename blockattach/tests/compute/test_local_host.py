@@ -9,10 +9,7 @@ import tempfile
 import unittest
 import uuid
 
-from blockattach import clock as clocks
-from blockattach import disks
-from blockattach import errors
-from blockattach import units
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import brick
 from blockattach.compute.hosts.local import choice
@@ -21,8 +18,11 @@ from blockattach.compute.hosts.local import host as local_host
 from blockattach.compute.hosts.local import nbd
 from blockattach.compute.hosts.local import processes
 from blockattach.conformance import hosts
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import clock as clocks
+from blockattach.platform import disks
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.tests.compute import programs
 from blockattach.tests.compute import storage
 from blockattach.tests.conformance import settings

@@ -6,16 +6,16 @@ import stat
 import uuid
 from concurrent import futures
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import units
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qemu_disks
 from blockattach.compute.hosts import qemu_process
 from blockattach.compute.hosts import qemu_records
 from blockattach.compute.hosts import qmp
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt_socket
+from blockattach.platform import clock
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt_socket
 from blockattach.tests.compute import qemu
 from blockattach.tests.conformance import settings
 

@@ -4,8 +4,8 @@ import dataclasses
 import os
 
 from blockattach.conformance import target
-from blockattach.drivers.targets import lio
-from blockattach.privileged import context
+from blockattach.storage.drivers.targets import lio
+from blockattach.storage.privileged import context
 from blockattach.tests.conformance import settings
 from blockattach.tests.fixtures import lio_kernel
 

@@ -7,11 +7,11 @@ import unittest
 import uuid
 from unittest import mock
 
-from blockattach import units
-from blockattach.conf import backend
-from blockattach.drivers import base
-from blockattach.drivers.stores import lvm as lvm_stores
-from blockattach.privileged import context
+from blockattach.platform import units
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores import lvm as lvm_stores
+from blockattach.storage.privileged import context
 from blockattach.tests.conformance import lvm_stand_in
 from blockattach.tests.conformance import settings
 

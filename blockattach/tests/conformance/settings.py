@@ -6,7 +6,7 @@ import socket
 import tempfile
 import unittest
 
-from blockattach.conf import backend
+from blockattach.storage.conf import backend
 from blockattach.testing import backend as testing_backend
 from blockattach.testing import ports
 

@@ -18,7 +18,7 @@ TEST = 'test_directory_store'
 _MOST_LINES = 10
 _LOAD = """
 import sys
-from blockattach.drivers import loading
+from blockattach.storage.drivers import loading
 from blockattach.testing import backend
 loaded = loading.load_backend(backend.settings(sys.argv[1], store='directory', target='fake'))
 loaded.store.check()

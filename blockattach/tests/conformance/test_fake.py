@@ -3,14 +3,14 @@ import dataclasses
 import threading
 from collections.abc import Sequence
 
-from blockattach import errors
 from blockattach.conformance import store
 from blockattach.conformance import target
-from blockattach.domain import connection
-from blockattach.drivers import base
-from blockattach.drivers import faults
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import faults
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.conformance import settings
 
 

@@ -5,13 +5,13 @@ import errno
 import os
 from collections.abc import Iterator
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach import units
 from blockattach.conformance import store
 from blockattach.conformance import store_base
-from blockattach.drivers import base
-from blockattach.drivers.stores import file
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import units
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores import file
 from blockattach.tests.conformance import settings
 
 MEANINGS = {errno.ENOSPC: errors.BackendFull, errno.EDQUOT: errors.BackendFull,

@@ -4,7 +4,7 @@ import uuid
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
 from blockattach.conformance import hosts
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 
 class FakeHostTest(hosts.HostContract):

@@ -4,11 +4,11 @@ import errno
 import os
 import re
 
-from blockattach import errors
-from blockattach import failpoints
 from blockattach.conformance import target
-from blockattach.domain import connection
-from blockattach.domain import reservation
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import reservation
 from blockattach.tests.conformance import lio_backend
 
 _RW = connection.AccessMode.RW

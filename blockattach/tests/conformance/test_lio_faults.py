@@ -3,9 +3,9 @@ import dataclasses
 import errno
 import os
 
-from blockattach import errors
-from blockattach.domain import connection
-from blockattach.drivers.targets import lio
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import lio
 from blockattach.tests.conformance import lio_backend
 
 _RW = connection.AccessMode.RW

@@ -2,12 +2,12 @@
 import json
 import os
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import host as local_host
 from blockattach.conformance import hosts
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.tests.conformance import settings
 
 RIGHT, WRONG = 'secret-of-twelve', 'another-secret'

@@ -1,8 +1,8 @@
 """The lvm store keeps the store's contract, on a stand-in for LVM; the lab has the real one."""
-from blockattach import errors
-from blockattach import failpoints
-from blockattach import units
 from blockattach.conformance import store
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import units
 from blockattach.tests.conformance import lvm_backend
 from blockattach.tests.conformance import lvm_stand_in
 from blockattach.tests.fixtures import exhaustive

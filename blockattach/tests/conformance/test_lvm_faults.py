@@ -3,17 +3,17 @@ import errno
 import os
 from unittest import mock
 
-from blockattach import errors
-from blockattach import units
-from blockattach.drivers import base
-from blockattach.drivers.stores.lvm import group
-from blockattach.privileged import lvm
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores.lvm import group
+from blockattach.storage.privileged import lvm
 from blockattach.tests.conformance import lvm_backend
 from blockattach.tests.conformance import lvm_stand_in
 from blockattach.tests.fixtures import exhaustive
 
 VG, POOL, TAG = lvm_backend.GROUP, lvm_backend.POOL, lvm_backend.TAG
-THIN_LOG = 'blockattach.drivers.stores.lvm.thin'
+THIN_LOG = 'blockattach.storage.drivers.stores.lvm.thin'
 TIMEOUTS = (1, 10, 60)
 """Seconds that a command may take, the fewest first."""
 FULL = (('data_percent', r'data of thin pool vg/vg-pool is 96\.0% full; .*lvextend --size'),
@@ -126,7 +126,7 @@ class CheckTest(LvmTest):
 
     def test_lost_disks_are_logged_and_what_is_on_others_is_served(self):
         self.machine.change(missing=1)
-        with self.assertLogs('blockattach.drivers.stores.lvm.store', 'ERROR'):
+        with self.assertLogs('blockattach.storage.drivers.stores.lvm.store', 'ERROR'):
             self.machine.store('thin').check()
 
 
@@ -444,7 +444,7 @@ class WipeTest(LvmTest):
         store.create(volume)
         store.delete(volume)
         self.machine.fault('lvchange', 'no')
-        with self.assertLogs('blockattach.drivers.stores.lvm.thick', 'ERROR') as logged:
+        with self.assertLogs('blockattach.storage.drivers.stores.lvm.thick', 'ERROR') as logged:
             for _ in range(60):
                 store.wipe()
         self.assertEqual(1, len(logged.records))

@@ -6,8 +6,8 @@ import unittest
 
 from blockattach.conformance import __main__ as command
 from blockattach.conformance import report
-from blockattach.drivers import base
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.conformance import settings
 from blockattach.tests.conformance import wrong_drivers

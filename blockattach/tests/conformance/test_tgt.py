@@ -2,13 +2,13 @@
 import dataclasses
 import os
 
-from blockattach import units
 from blockattach.conformance import scsi as kit_scsi
 from blockattach.conformance import target
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgt_socket
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgt_socket
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import initiator
 from blockattach.testing import scsi
 from blockattach.tests.conformance import settings

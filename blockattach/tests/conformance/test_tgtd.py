@@ -9,20 +9,20 @@ import subprocess
 import sys
 from unittest import mock
 
-from blockattach import errors
-from blockattach import failpoints
 from blockattach.conformance import target
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgt_socket
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgt_socket
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.tests.conformance import settings
 from blockattach.tests.conformance import test_tgt
 
 _RW = connection.AccessMode.RW
 _STARTER = """
 import sys
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 daemon = tgtd.Tgtd(sys.argv[1], ['127.0.0.1'], 0)
 daemon.start()
 print(daemon.client().pid(), flush=True)

@@ -5,10 +5,10 @@ Not found by the loader of tests, which looks for names that begin with test.
 from blockattach.conformance import scsi
 from blockattach.conformance import store
 from blockattach.conformance import target
-from blockattach.domain import reservation
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
-from blockattach.drivers.targets import tgt
+from blockattach.storage.domain import reservation
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
+from blockattach.storage.drivers.targets import tgt
 from blockattach.tests.conformance import settings
 from blockattach.tests.conformance import test_tgt
 

@@ -11,7 +11,7 @@ import threading
 import unittest
 import zlib
 
-from blockattach import errors
+from blockattach.platform import errors
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import exhaustive
 

@@ -2,8 +2,8 @@
 import datetime
 import uuid
 
-from blockattach import secrets
-from blockattach.db import models
+from blockattach.platform import secrets
+from blockattach.storage.db import models
 
 VOLUMES = 3000
 PROJECTS = 50

@@ -1,9 +1,9 @@
 """Volume managers that answer as a test says, in the place of the bus."""
 import threading
 
-from blockattach import errors
-from blockattach.db import work
-from blockattach.db.volumes import volumes
+from blockattach.platform import errors
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import volumes
 
 
 def accept(database, host, volume_id, generation):
@@ -28,7 +28,9 @@ def lose_the_answer(database, host, volume_id, generation):
 
 
 class Managers:
-    """Stands for `blockattach.rpc.volume.VolumeClients`. ``asked`` is what reached anyone."""
+    """Stands for `blockattach.storage.rpc.volume.VolumeClients`. ``asked`` is what reached
+    anyone.
+    """
 
     def __init__(self, database, behaviour=accept, **by_host):
         self._database = database

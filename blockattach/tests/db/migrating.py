@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import autogenerate
 from alembic.runtime import migration
 
-from blockattach import errors
+from blockattach.platform import errors
 from blockattach.tests.db import base
 from blockattach.tests.db import upgrading
 from blockattach.tests.fixtures import database

@@ -4,17 +4,17 @@ import uuid
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import pairs
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
-from blockattach.domain import volume_lifecycle
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -5,12 +5,12 @@ from concurrent import futures
 import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
-from blockattach.conf import database as database_conf
-from blockattach.db import models
-from blockattach.db import storage_db
-from blockattach.db.engine import clock
-from blockattach.db.engine import opening
-from blockattach.db.engine import statements
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.db import clock
+from blockattach.platform.db import opening
+from blockattach.platform.db import statements
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import polling
 

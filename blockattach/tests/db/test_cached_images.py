@@ -3,18 +3,18 @@ volume is made of it; in any order of the two.
 """
 import dataclasses
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db import work
-from blockattach.db.services import pools
-from blockattach.db.volumes import cached_images
-from blockattach.db.volumes import unmanaging
-from blockattach.db.volumes import volume_images
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import image_cache
-from blockattach.domain import images
-from blockattach.domain import records
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import work
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.volumes import cached_images
+from blockattach.storage.db.volumes import unmanaging
+from blockattach.storage.db.volumes import volume_images
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import image_cache
+from blockattach.storage.domain import images
+from blockattach.storage.domain import records
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

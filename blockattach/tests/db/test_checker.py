@@ -3,17 +3,17 @@ import datetime
 
 import sqlalchemy as sa
 
-from blockattach import clock
-from blockattach.db import derived
-from blockattach.db import models
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import connection
-from blockattach.drivers import faults
-from blockattach.drivers.targets import fake
+from blockattach.platform import clock
+from blockattach.storage.db import derived
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import faults
+from blockattach.storage.drivers.targets import fake
+from blockattach.storage.volume import checker
 from blockattach.testing import backend
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
-from blockattach.volume import checker
 
 STATES = attachment_lifecycle.State
 _rows = models.attachments

@@ -3,14 +3,14 @@ import datetime
 
 import sqlalchemy as sa
 
-from blockattach import clock as clocks
-from blockattach.db import work
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.engine import clock
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.platform import clock as clocks
+from blockattach.platform.db import clock
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make

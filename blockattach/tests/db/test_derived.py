@@ -1,11 +1,11 @@
 """What an operator's repair leaves as it is."""
-from blockattach.db import derived
-from blockattach.db import work
-from blockattach.db.volumes import moving
-from blockattach.db.volumes import unmanaging
-from blockattach.db.volumes import volume_images
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import images
+from blockattach.storage.db import derived
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import moving
+from blockattach.storage.db.volumes import unmanaging
+from blockattach.storage.db.volumes import volume_images
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import images
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

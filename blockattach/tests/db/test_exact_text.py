@@ -1,14 +1,14 @@
 """Texts that differ only in a trailing blank are distinct on every kind of database."""
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach.db import quotas
-from blockattach.db.engine import paging
-from blockattach.db.schema import migrate
-from blockattach.db.types import qos_specs
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volume_settings
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import quotas
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db.types import qos_specs
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volume_settings
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make

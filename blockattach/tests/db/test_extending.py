@@ -1,18 +1,18 @@
 """Volumes that become larger: the room on their pool, who takes them on, and what two writers at
 once may do."""
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db import quotas
-from blockattach.db import work
-from blockattach.db.attachments import attachments
-from blockattach.db.services import pools
-from blockattach.db.volumes import extending
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import volume_lifecycle
-from blockattach.scheduler import waiting
+from blockattach.platform import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.volumes import extending
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.scheduler import waiting
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.db import test_lost_commits

@@ -2,7 +2,7 @@
 """
 import sqlalchemy as sa
 
-from blockattach.db.engine import opening
+from blockattach.platform.db import opening
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import database

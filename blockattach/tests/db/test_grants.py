@@ -6,12 +6,12 @@ import uuid
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import grants
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make

@@ -2,13 +2,13 @@
 import datetime
 import threading
 
-from blockattach import context
-from blockattach import errors
-from blockattach.db import expired
-from blockattach.db import models
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import history
-from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.platform import context
+from blockattach.storage import errors
+from blockattach.storage.db import expired
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import history
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling

@@ -1,11 +1,11 @@
 """Rows of a Cinder database with invalid values: each is reported, and none is imported."""
 import sqlalchemy as sa
 
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import cinder_rows
+from blockattach.platform import failpoints
+from blockattach.storage.db import models
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import cinder_rows
 from blockattach.tests.db import base
 from blockattach.tests.db import test_importing
 from blockattach.tests.fixtures import cinder

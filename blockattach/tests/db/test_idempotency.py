@@ -2,11 +2,11 @@
 import functools
 import threading
 
-from blockattach import errors
-from blockattach import idempotency
-from blockattach.db import idempotency as idempotency_keys
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
+from blockattach.platform import errors
+from blockattach.platform import idempotency
+from blockattach.storage.db import idempotency as idempotency_keys
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling

@@ -3,18 +3,18 @@ import functools
 
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import grants
-from blockattach.db.importing import importer
-from blockattach.db.importing import source
-from blockattach.db.snapshots import snapshot_queries
-from blockattach.db.types import qos_specs
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import connection
-from blockattach.domain import importing
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.importing import importer
+from blockattach.storage.db.importing import source
+from blockattach.storage.db.snapshots import snapshot_queries
+from blockattach.storage.db.types import qos_specs
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import importing
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import cinder
 from blockattach.tests.fixtures import database

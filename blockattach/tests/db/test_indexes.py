@@ -8,26 +8,26 @@ import unittest
 
 import sqlalchemy as sa
 
-from blockattach import idempotency
-from blockattach.db import idempotency as idempotency_keys
-from blockattach.db import messages
-from blockattach.db import quotas
-from blockattach.db import work
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import detaches
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import key_rotation
-from blockattach.db.attachments import pairs
-from blockattach.db.attachments import waits
-from blockattach.db.engine import paging
-from blockattach.db.services import services
-from blockattach.db.snapshots import snapshot_queries
-from blockattach.db.volumes import cached_images
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.platform import idempotency
+from blockattach.platform.db import paging
+from blockattach.storage.db import idempotency as idempotency_keys
+from blockattach.storage.db import messages
+from blockattach.storage.db import quotas
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import detaches
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.db.attachments import waits
+from blockattach.storage.db.services import services
+from blockattach.storage.db.snapshots import snapshot_queries
+from blockattach.storage.db.volumes import cached_images
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import full
 from blockattach.tests.db import recording

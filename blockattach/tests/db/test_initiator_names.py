@@ -1,13 +1,13 @@
 """Initiator names are compared without case, also in rows of an earlier release."""
 import sqlalchemy as sa
 
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import initiator_names
-from blockattach.db.schema import online_migrations
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import initiator_names
+from blockattach.storage.db.schema import online_migrations
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -6,14 +6,14 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach import secrets
-from blockattach.db import models
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import key_rotation
-from blockattach.secrets import key_file
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import secrets
+from blockattach.platform.secrets import key_file
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import key_rotation
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make

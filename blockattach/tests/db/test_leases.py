@@ -3,14 +3,14 @@ import threading
 import uuid
 from concurrent import futures
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import leases
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.platform import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import leases
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling

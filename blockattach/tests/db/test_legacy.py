@@ -1,16 +1,16 @@
 """What the legacy actions need of the database: legacy reservations, announced detaches,
 settings."""
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import detaches
-from blockattach.db.engine import clock
-from blockattach.db.engine import paging
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
+from blockattach.platform.db import clock
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import detaches
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

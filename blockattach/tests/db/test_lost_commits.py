@@ -9,26 +9,26 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import idempotency
-from blockattach.conf import quota as quota_conf
-from blockattach.control import repeats
-from blockattach.db import messages
-from blockattach.db import models
-from blockattach.db import work
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import detaches
-from blockattach.db.engine import paging
-from blockattach.db.services import pools
-from blockattach.db.types import type_access
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import messages as domain_messages
-from blockattach.domain import volume_lifecycle
+from blockattach.platform import clock as clocks
+from blockattach.platform import idempotency
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.control import repeats
+from blockattach.storage.db import messages
+from blockattach.storage.db import models
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import detaches
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.types import type_access
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import messages as domain_messages
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import breaking
 from blockattach.tests.fixtures import exhaustive

@@ -4,14 +4,14 @@ import unittest
 
 from oslo_db import exception as db_exception
 
-from blockattach import errors
 from blockattach.compute.store import models as compute_models
 from blockattach.compute.store import schema
-from blockattach.db import models
-from blockattach.db.schema import migrate
-from blockattach.db.services import pools
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
+from blockattach.platform import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
 from blockattach.tests.db import base
 from blockattach.tests.db import migrating
 from blockattach.tests.fixtures import database
@@ -25,15 +25,15 @@ import sqlalchemy as sa
 from alembic import autogenerate
 from alembic.runtime import migration
 from oslo_db import exception
-from blockattach import clock
-from blockattach import secrets
-from blockattach.conf import database
-from blockattach.db import storage_db
-from blockattach.db.engine import engine
-from blockattach.db.engine import opening
-from blockattach.db.schema import migrate
-from blockattach.db import models
-from blockattach.db.schema import online_migrations
+from blockattach.platform import clock
+from blockattach.platform import secrets
+from blockattach.platform.conf import database
+from blockattach.storage.db import storage_db
+from blockattach.platform.db import engine
+from blockattach.platform.db import opening
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db import models
+from blockattach.storage.db.schema import online_migrations
 
 opened = opening.open_engine(database.DatabaseSettings(sys.argv[1]))
 rows = storage_db.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())

@@ -2,15 +2,15 @@
 once may do."""
 import threading
 
-from blockattach import errors
-from blockattach.db import work
-from blockattach.db.attachments import attachments
-from blockattach.db.services import pools
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import claims
-from blockattach.db.volumes import moving
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
+from blockattach.storage import errors
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import claims
+from blockattach.storage.db.volumes import moving
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.db import test_lost_commits

@@ -1,10 +1,10 @@
 """Rows that the release before wrote are brought to what this one writes; then it may contract."""
 import sqlalchemy as sa
 
-from blockattach.db import models
-from blockattach.db.schema import online_migrations
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.storage.db import models
+from blockattach.storage.db.schema import online_migrations
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -1,8 +1,8 @@
 """How much there is and what takes too long, on each database."""
-from blockattach.db import work
-from blockattach.db.attachments import attachments
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import make

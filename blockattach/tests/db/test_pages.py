@@ -8,9 +8,9 @@ import pkgutil
 
 import sqlalchemy as sa
 
-import blockattach.db
-from blockattach.db import models
-from blockattach.db.engine import paging
+import blockattach.storage.db
+from blockattach.platform.db import paging
+from blockattach.storage.db import models
 from blockattach.tests.db import base
 
 ROWS = 4
@@ -26,7 +26,8 @@ def lists():
     """Return the sort columns of each list, by module."""
     # Only alembic can import the migration scripts.
     modules = [importlib.import_module(one.name) for one in pkgutil.walk_packages(
-        blockattach.db.__path__, 'blockattach.db.') if '.migrations' not in one.name]
+        blockattach.storage.db.__path__, 'blockattach.storage.db.') if '.migrations' not in
+        one.name]
     return {module.__name__: module.SORT_COLUMNS for module in modules
             if hasattr(module, 'SORT_COLUMNS')}
 

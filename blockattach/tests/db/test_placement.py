@@ -1,27 +1,27 @@
 """Placing volumes, on a real database, with managers that take on, refuse, keep silent and die."""
 import threading
 
-from blockattach import context
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.conf import scheduler as scheduler_conf
-from blockattach.db import messages
-from blockattach.db import models
-from blockattach.db import work
-from blockattach.db.engine import clock
-from blockattach.db.engine import paging
-from blockattach.db.services import pools
-from blockattach.db.services import services
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import binaries
-from blockattach.domain import volume_lifecycle
-from blockattach.scheduler import flows
-from blockattach.scheduler import pipeline
-from blockattach.scheduler import placement
-from blockattach.scheduler import plugins
-from blockattach.scheduler import waiting
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform.db import clock
+from blockattach.platform.db import paging
+from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.db import messages
+from blockattach.storage.db import models
+from blockattach.storage.db import work
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.scheduler import flows
+from blockattach.storage.scheduler import pipeline
+from blockattach.storage.scheduler import placement
+from blockattach.storage.scheduler import plugins
+from blockattach.storage.scheduler import waiting
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.fixtures import clock as testing_clock
@@ -234,7 +234,7 @@ class NoPoolTest(PlacementCase):
         make.pool(self.database, 'small@b#p', 3)
         make.pool(self.database, 'full@b#p', 0)
         asked = self.volume(5)
-        with self.assertLogs('blockattach.scheduler.placement', 'WARNING') as logs:
+        with self.assertLogs('blockattach.storage.scheduler.placement', 'WARNING') as logs:
             self.place(asked.id, managers.Managers(self.database))
         found = messages.list_page(self.database, make.PROJECT, {}, paging.Page())
         self.assertEqual(

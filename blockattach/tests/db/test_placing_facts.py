@@ -1,9 +1,9 @@
 """What the scheduler looks at besides: hints, volumes they name, counts, QoS specs."""
-from blockattach import errors
-from blockattach.db.types import qos_specs
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
+from blockattach.storage import errors
+from blockattach.storage.db.types import qos_specs
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -1,21 +1,21 @@
 """What is asked often finds its rows by an index, so that it costs the same in a full database."""
 import datetime
 
-from blockattach.db import messages
-from blockattach.db import purging
-from blockattach.db import work
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import history
-from blockattach.db.attachments import pairs
-from blockattach.db.attachments import waits
-from blockattach.db.engine import paging
-from blockattach.db.snapshots import snapshot_queries
-from blockattach.db.snapshots import snapshots
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.platform.db import paging
+from blockattach.storage.db import messages
+from blockattach.storage.db import purging
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import history
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.db.attachments import waits
+from blockattach.storage.db.snapshots import snapshot_queries
+from blockattach.storage.db.snapshots import snapshots
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import clock

@@ -3,14 +3,14 @@ import json
 import math
 import threading
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.engine import clock
-from blockattach.db.services import pools
-from blockattach.db.services import services
-from blockattach.db.volumes import volumes
-from blockattach.domain import binaries
-from blockattach.domain import volume_lifecycle
+from blockattach.platform.db import clock
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

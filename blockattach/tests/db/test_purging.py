@@ -5,23 +5,23 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach import clock as clocks
-from blockattach import idempotency
-from blockattach.db import expired
-from blockattach.db import idempotency as idempotency_keys
-from blockattach.db import messages
-from blockattach.db import models
-from blockattach.db import purging
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.engine import engine
-from blockattach.db.engine import paging
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import messages as domain_messages
-from blockattach.domain import volume_lifecycle
+from blockattach.platform import clock as clocks
+from blockattach.platform import idempotency
+from blockattach.platform.db import engine
+from blockattach.platform.db import paging
+from blockattach.storage.db import expired
+from blockattach.storage.db import idempotency as idempotency_keys
+from blockattach.storage.db import messages
+from blockattach.storage.db import models
+from blockattach.storage.db import purging
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import messages as domain_messages
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import clock

@@ -3,10 +3,10 @@ import contextlib
 
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach.db.types import qos_specs
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
+from blockattach.storage import errors
+from blockattach.storage.db.types import qos_specs
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.db import test_races

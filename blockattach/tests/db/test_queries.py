@@ -3,17 +3,17 @@ import datetime
 import itertools
 import uuid
 
-from blockattach import errors
-from blockattach.db import messages
-from blockattach.db import work
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.engine import paging
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volume_settings
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import messages as texts
-from blockattach.domain import volume_lifecycle
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import messages
+from blockattach.storage.db import work
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volume_settings
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import messages as texts
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import database

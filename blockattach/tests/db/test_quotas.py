@@ -5,17 +5,17 @@ import uuid
 
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach.conf import quota as quota_conf
-from blockattach.db import models
-from blockattach.db import quotas
-from blockattach.db.attachments import attachments
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import moving
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import quotas as domain
-from blockattach.domain import volume_lifecycle
+from blockattach.storage import errors
+from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import moving
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import quotas as domain
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make

@@ -2,9 +2,9 @@
 import threading
 from concurrent import futures
 
-from blockattach.db import models
-from blockattach.db.engine import clock
-from blockattach.db.services import rpc_endpoints
+from blockattach.platform.db import clock
+from blockattach.storage.db import models
+from blockattach.storage.db.services import rpc_endpoints
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import polling
 

@@ -5,27 +5,27 @@ import uuid
 
 from oslo_config import cfg
 
-from blockattach import context
-from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import scheduler as scheduler_conf
-from blockattach.conf import service as service_conf
-from blockattach.db.services import services
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import binaries
-from blockattach.domain import volume_lifecycle
-from blockattach.objects import placement as placement_objects
-from blockattach.rpc import history
-from blockattach.rpc import scheduler as scheduler_rpc
-from blockattach.rpc import transport
-from blockattach.scheduler import endpoint
-from blockattach.scheduler import flows
-from blockattach.scheduler import pipeline
-from blockattach.scheduler import placement
-from blockattach.scheduler import plugins
-from blockattach.scheduler import service
-from blockattach.scheduler import waiting
+from blockattach.platform import context
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc import transport
+from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.db.services import services
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.objects import placement as placement_objects
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import scheduler as scheduler_rpc
+from blockattach.storage.scheduler import endpoint
+from blockattach.storage.scheduler import flows
+from blockattach.storage.scheduler import pipeline
+from blockattach.storage.scheduler import placement
+from blockattach.storage.scheduler import plugins
+from blockattach.storage.scheduler import service
+from blockattach.storage.scheduler import waiting
 from blockattach.tests.db import base
 from blockattach.tests.db import managers
 from blockattach.tests.fixtures import clock as testing_clock

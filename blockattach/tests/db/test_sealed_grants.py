@@ -1,13 +1,13 @@
 """Credentials and the keys that sealed them: replaced while everybody works, lost, and renewed."""
 from concurrent import futures
 
-from blockattach import errors
-from blockattach import secrets
-from blockattach.db import models
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import grants
-from blockattach.db.attachments import key_rotation
-from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import make

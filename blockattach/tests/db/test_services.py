@@ -3,12 +3,12 @@ import datetime
 import threading
 from concurrent import futures
 
-from blockattach import clock as process_clock
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.engine import clock
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.platform import clock as process_clock
+from blockattach.platform.db import clock
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import polling
 
@@ -200,7 +200,7 @@ class RemoveTest(ServiceCase):
     def test_of_two_of_one_name_the_later_is_the_service(self):
         first, second = (services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova', sole=True)
                          for _ in range(2))
-        with self.assertLogs('blockattach.db.services', 'ERROR') as said:
+        with self.assertLogs('blockattach.storage.db.services', 'ERROR') as said:
             for presence in (first, second, first, second, first):
                 presence.beat()
         self.assertRegex('\n'.join(said.output), r'\A.*Lost the service registration .*host=h@b\Z')

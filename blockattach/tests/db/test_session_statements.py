@@ -2,11 +2,11 @@
 import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
-from blockattach.conf import database as database_conf
-from blockattach.db import storage_db
-from blockattach.db.engine import opening
-from blockattach.db.engine import session_statements
-from blockattach.db.engine import statements
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.db import opening
+from blockattach.platform.db import session_statements
+from blockattach.platform.db import statements
+from blockattach.storage.db import storage_db
 from blockattach.tests.db import base
 from blockattach.tests.db import test_built_statements
 from blockattach.tests.fixtures import database

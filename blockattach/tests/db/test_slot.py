@@ -4,8 +4,8 @@ from concurrent import futures
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach.db import models
-from blockattach.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

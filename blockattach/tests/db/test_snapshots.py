@@ -3,16 +3,16 @@ database.
 """
 import datetime
 
-from blockattach import errors
-from blockattach.db import derived
-from blockattach.db import models
-from blockattach.db import purging
-from blockattach.db import work
-from blockattach.db.engine import paging
-from blockattach.db.snapshots import reverts
-from blockattach.db.snapshots import snapshot_queries
-from blockattach.db.snapshots import snapshots
-from blockattach.db.volumes import volumes
+from blockattach.platform import errors
+from blockattach.platform.db import paging
+from blockattach.storage.db import derived
+from blockattach.storage.db import models
+from blockattach.storage.db import purging
+from blockattach.storage.db import work
+from blockattach.storage.db.snapshots import reverts
+from blockattach.storage.db.snapshots import snapshot_queries
+from blockattach.storage.db.snapshots import snapshots
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import make

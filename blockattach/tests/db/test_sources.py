@@ -2,15 +2,15 @@
 import threading
 from concurrent import futures
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import snapshot_rows
-from blockattach.db.volumes import sources
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import sources as rules
-from blockattach.domain import volume_lifecycle
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import snapshot_rows
+from blockattach.storage.db.volumes import sources
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import sources as rules
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling

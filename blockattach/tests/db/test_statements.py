@@ -9,7 +9,7 @@ import contextlib
 import re
 import uuid
 
-from blockattach.db import models
+from blockattach.storage.db import models
 from blockattach.tests.db import base
 from blockattach.tests.db import recording
 from blockattach.tests.fixtures import database

@@ -1,17 +1,17 @@
 """What is measured of the database."""
 from oslo_db import exception as db_exception
 
-from blockattach import errors
-from blockattach.db.engine import engine
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.telemetry import counting
+from blockattach.platform.telemetry import counting
+from blockattach.storage import errors
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
 
-@engine.retried
+@storage_db.retried
 def unlucky(database, times):
     """Thrown out so many times, then done."""
     with database.writer():

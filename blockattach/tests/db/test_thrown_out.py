@@ -4,15 +4,15 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach.conf import quota as quota_conf
-from blockattach.db import models
-from blockattach.db import quotas
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.engine import clock
-from blockattach.db.engine import engine
-from blockattach.db.services import pools
-from blockattach.db.volumes import volume_queries
+from blockattach.platform.db import clock
+from blockattach.platform.db import engine
+from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.volumes import volume_queries
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make

@@ -2,14 +2,14 @@
 
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db import quotas
-from blockattach.db import transfers
-from blockattach.db.attachments import attachments
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import quotas as domain_quotas
-from blockattach.domain import transfers as domain
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import transfers
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import quotas as domain_quotas
+from blockattach.storage.domain import transfers as domain
 from blockattach.tests.db import base
 from blockattach.tests.db import test_lost_commits
 from blockattach.tests.db import test_quotas

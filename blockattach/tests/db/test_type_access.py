@@ -1,9 +1,9 @@
 """Access of projects to private types, and default types of projects."""
-from blockattach import errors
-from blockattach.db.engine import paging
-from blockattach.db.types import default_types
-from blockattach.db.types import type_access
-from blockattach.db.types import volume_types
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db.types import default_types
+from blockattach.storage.db.types import type_access
+from blockattach.storage.db.types import volume_types
 from blockattach.tests.db import base
 from blockattach.tests.db import test_races
 from blockattach.tests.fixtures import make

@@ -2,9 +2,9 @@
 import functools
 import threading
 
-from blockattach import errors
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volume_settings
+from blockattach.storage import errors
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volume_settings
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -1,12 +1,12 @@
 """Encryption of volume types: what is kept, what a type in use refuses, and many at once."""
 import sqlalchemy as sa
 
-from blockattach import errors
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import volume_lifecycle
-from blockattach.domain import volume_type
+from blockattach.storage import errors
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain import volume_type
 from blockattach.tests.db import base
 from blockattach.tests.db import test_races
 from blockattach.tests.fixtures import make

@@ -1,11 +1,11 @@
 """Volume types: names, extra specs, and what a type in use refuses."""
 import threading
 
-from blockattach import errors
-from blockattach.db.engine import paging
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import volumes
-from blockattach.domain import volume_lifecycle
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

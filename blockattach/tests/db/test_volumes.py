@@ -1,14 +1,14 @@
 """The verbs of a volume's lifecycle: each one transaction, and late words change nothing."""
 import uuid
 
-from blockattach import errors
-from blockattach.db import work
-from blockattach.db.services import pools
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.storage import errors
+from blockattach.storage.db import work
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

@@ -3,14 +3,14 @@ import datetime
 import threading
 from concurrent import futures
 
-from blockattach import errors
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.attachments import waits
-from blockattach.db.engine import clock
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import expiry_rule
+from blockattach.platform.db import clock
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import waits
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import expiry_rule
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock as testing_clock
 from blockattach.tests.fixtures import make

@@ -6,24 +6,24 @@ from concurrent import futures
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from blockattach import context
-from blockattach import errors
-from blockattach.db import messages
-from blockattach.db import models
-from blockattach.db import work
-from blockattach.db.engine import clock
-from blockattach.db.engine import paging
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import messages as texts
-from blockattach.domain import records
-from blockattach.domain import volume_lifecycle
+from blockattach.platform import context
+from blockattach.platform.db import clock
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import messages
+from blockattach.storage.db import models
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import messages as texts
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.volume import volume_work
+from blockattach.storage.work import recover
+from blockattach.storage.work import runner
+from blockattach.storage.work import verbs
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
-from blockattach.volume import volume_work
-from blockattach.work import recover
-from blockattach.work import runner
-from blockattach.work import verbs
 
 HOST = 'storage-1@disks'
 ONE, ONE_AGAIN, TWO = 'one@disks/1', 'one@disks/2', 'two@disks/1'

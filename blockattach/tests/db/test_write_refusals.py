@@ -4,9 +4,9 @@ import os
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from blockattach import errors
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
+from blockattach.platform import errors
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 

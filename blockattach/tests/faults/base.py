@@ -5,8 +5,8 @@ import contextlib
 import os
 import random
 
-from blockattach import clock
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import clock
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.faults import client as clients
 from blockattach.tests.faults import cloud as clouds

@@ -2,7 +2,7 @@
 import threading
 from concurrent import futures
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.tests.faults import cloud as clouds
 from blockattach.tests.functional import base
 from blockattach.tests.simulation import nouns

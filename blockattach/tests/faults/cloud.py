@@ -6,14 +6,15 @@ import signal
 import sqlalchemy as sa
 from cryptography import fernet
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import secrets
-from blockattach.db import models
-from blockattach.db import storage_db
-from blockattach.db.engine import clock as db_clock
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.platform.db import clock as db_clock
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.volume import checker
 from blockattach.testing import stack
 from blockattach.tests.faults import instances
 from blockattach.tests.fixtures import database
@@ -24,7 +25,6 @@ from blockattach.tests.functional import commands
 from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import operations
 from blockattach.tests.system import fault_clouds
-from blockattach.volume import checker
 
 SECONDS = 120
 """Longer than anything may take on a busy machine."""

@@ -14,8 +14,8 @@ import pathlib
 import signal
 import threading
 
-from blockattach import errors
-from blockattach import failpoints
+from blockattach.platform import errors
+from blockattach.platform import failpoints
 
 _PAGE = 4096
 _OVER = object()
@@ -55,7 +55,9 @@ class Switch:
             self._page = mmap.mmap(file.fileno(), _PAGE)
 
     def set(self, *texts):
-        """Each is PLACE=ACTION as `blockattach.failpoints` has it; none: nothing happens."""
+        """Each is PLACE=ACTION as `blockattach.platform.failpoints` has it; none: nothing
+        happens.
+        """
         text = '\n'.join(texts).encode()
         self._page[:] = text + bytes(_PAGE - len(text))
 

@@ -10,7 +10,7 @@ import unittest
 import urllib.parse
 import uuid
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.testing import stack
 from blockattach.tests.fixtures import forks
 

@@ -10,7 +10,7 @@ import sys
 
 from oslo_config import cfg
 
-from blockattach.rpc import attachments
+from blockattach.storage.rpc import attachments
 
 CONNECTOR = {'initiator': 'iqn.2026-01.org.example:consumer', 'host': 'consumer',
              'ip': '127.0.0.1'}

@@ -10,25 +10,25 @@ import unittest
 import uuid
 from concurrent import futures
 
-from blockattach import context
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments as attachment_verbs
-from blockattach.db.engine import clock as db_clock
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
-from blockattach.domain import invariants
-from blockattach.rpc import scheduler as scheduler_rpc
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform.db import clock as db_clock
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments as attachment_verbs
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import invariants
+from blockattach.storage.rpc import scheduler as scheduler_rpc
+from blockattach.storage.volume import checker
 from blockattach.testing import backend
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
-from blockattach.volume import checker
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume
 

@@ -12,7 +12,7 @@ import uuid
 
 import yaml
 
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import served
 from blockattach.tests.functional import attachment_commands

@@ -2,10 +2,10 @@
 import functools
 import threading
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.drivers import faults
 from blockattach.tests.functional import instances
 
 S = lifecycle.State

@@ -1,13 +1,13 @@
 """How what was begun ends, whichever process ends it: the row, the notifications, the user."""
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import messages
-from blockattach.db.attachments import attachments
-from blockattach.db.engine import paging
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import messages as texts
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import messages
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import messages as texts
+from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import notifications
 from blockattach.tests.functional import instances

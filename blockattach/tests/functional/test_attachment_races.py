@@ -2,9 +2,9 @@
 import collections
 import uuid
 
-from blockattach import errors
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.drivers import faults
+from blockattach.storage import errors
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.drivers import faults
 from blockattach.tests.functional import instances
 
 S = lifecycle.State

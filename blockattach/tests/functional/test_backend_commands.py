@@ -1,6 +1,6 @@
 """`openstack volume backend pool explain` and `volume reconcile` as they are typed."""
-from blockattach.db.services import pools
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.db.services import pools
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import attachment_commands

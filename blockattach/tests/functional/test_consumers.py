@@ -4,13 +4,13 @@ import uuid
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import rpc as rpc_conf
-from blockattach.control import endpoint
-from blockattach.rpc import attachments
-from blockattach.rpc import contract
-from blockattach.rpc import history
-from blockattach.rpc import transport
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import transport
+from blockattach.storage import errors
+from blockattach.storage.control import endpoint
+from blockattach.storage.rpc import attachments
+from blockattach.storage.rpc import history
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova

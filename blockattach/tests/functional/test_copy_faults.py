@@ -1,13 +1,13 @@
 """Volumes are made of others while something fails or dies: all agrees in the end, the source is
 as it was, and its users notice nothing."""
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import sources as source_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import sources
-from blockattach.drivers import base
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import sources as source_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import sources
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import stored_snapshots
 from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_volume_faults

@@ -4,7 +4,7 @@ progress, and errors with what to do.
 import json
 import uuid
 
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.fixtures import nova
 from blockattach.tests.functional import attachment_commands
 from blockattach.tests.functional import commands

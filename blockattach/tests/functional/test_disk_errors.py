@@ -4,7 +4,7 @@ import errno
 import os
 from unittest import mock
 
-from blockattach.db import work
+from blockattach.storage.db import work
 from blockattach.tests.functional import test_image_faults
 
 RAW = test_image_faults.RAW

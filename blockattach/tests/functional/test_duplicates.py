@@ -15,29 +15,29 @@ from typing import Any
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
 
-from blockattach import errors
-from blockattach.conf import rpc as rpc_conf
-from blockattach.control import endpoint as control_endpoint
-from blockattach.db import models
-from blockattach.db.attachments import attachments as attachment_verbs
-from blockattach.db.services import pools as stored_pools
-from blockattach.db.services import services
-from blockattach.db.volumes import extending
-from blockattach.db.volumes import placing_facts
-from blockattach.db.volumes import volumes as volume_verbs
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import binaries
-from blockattach.domain import pools
-from blockattach.domain import volume_lifecycle
-from blockattach.objects import placement as placement_objects
-from blockattach.policy import enforcer
-from blockattach.rpc import attachments as attachments_rpc
-from blockattach.rpc import contract
-from blockattach.rpc import history
-from blockattach.rpc import processes
-from blockattach.rpc import scheduler as scheduler_rpc
-from blockattach.rpc import transport
-from blockattach.rpc import volume as volume_rpc
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.policy import enforcer
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import processes
+from blockattach.platform.rpc import transport
+from blockattach.storage import errors
+from blockattach.storage.control import endpoint as control_endpoint
+from blockattach.storage.db import models
+from blockattach.storage.db.attachments import attachments as attachment_verbs
+from blockattach.storage.db.services import pools as stored_pools
+from blockattach.storage.db.services import services
+from blockattach.storage.db.volumes import extending
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.db.volumes import volumes as volume_verbs
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import pools
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.objects import placement as placement_objects
+from blockattach.storage.rpc import attachments as attachments_rpc
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import scheduler as scheduler_rpc
+from blockattach.storage.rpc import volume as volume_rpc
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
 from blockattach.wiring import rules as policy_rules

@@ -6,7 +6,7 @@ import uuid
 
 import yaml
 
-from blockattach.domain import attachment_lifecycle
+from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import attachment_commands

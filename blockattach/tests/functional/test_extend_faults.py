@@ -1,12 +1,12 @@
 """Volumes become larger while something fails or dies: all agrees in the end."""
 from concurrent import futures
 
-from blockattach import failpoints
-from blockattach.db import messages
-from blockattach.db import work
-from blockattach.db.engine import paging
-from blockattach.db.volumes import volumes
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.platform.db import paging
+from blockattach.storage.db import messages
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_volume_faults

@@ -1,11 +1,11 @@
 """Images are cached and volumes are cloned from them while processes die and backends fail: no
 volume of a user fails by it, and all agrees in the end."""
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.db.volumes import cached_images
-from blockattach.db.volumes import volume_images
-from blockattach.db.volumes import volumes
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.volumes import cached_images
+from blockattach.storage.db.volumes import volume_images
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.fixtures import disks
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances

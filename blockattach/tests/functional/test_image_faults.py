@@ -3,12 +3,12 @@ the end."""
 import os
 import tempfile
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.db import work
-from blockattach.db.volumes import volume_images
-from blockattach.db.volumes import volumes
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import volume_images
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.fixtures import disks
 from blockattach.tests.fixtures import glance
 from blockattach.tests.functional import instances

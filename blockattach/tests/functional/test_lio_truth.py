@@ -2,9 +2,9 @@
 import contextlib
 import dataclasses
 
-from blockattach import failpoints
-from blockattach.drivers.targets import lio
-from blockattach.privileged import context
+from blockattach.platform import failpoints
+from blockattach.storage.drivers.targets import lio
+from blockattach.storage.privileged import context
 from blockattach.tests.conformance import settings as conformance_settings
 from blockattach.tests.fixtures import lio_kernel
 from blockattach.tests.functional import instances

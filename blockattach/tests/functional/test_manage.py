@@ -15,19 +15,19 @@ import unittest
 
 import sqlalchemy as sa
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import storage_db
-from blockattach.db import work
-from blockattach.db.services import pools
-from blockattach.db.services import services
-from blockattach.db.volumes import volume_queries
-from blockattach.db.volumes import volumes
-from blockattach.domain import binaries
-from blockattach.domain import volume_lifecycle
-from blockattach.rpc import history
-from blockattach.secrets import key_file
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform.secrets import key_file
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.rpc import history
 from blockattach.tests.fixtures import clock as clocks
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import exhaustive

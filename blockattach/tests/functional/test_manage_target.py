@@ -2,10 +2,10 @@
 import os
 import tempfile
 
-from blockattach import units
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.conformance import settings
 from blockattach.tests.functional import test_manage

@@ -1,8 +1,8 @@
 """What of a volume manager's work is counted, and as what."""
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.drivers import faults
-from blockattach.telemetry import counting
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform.telemetry import counting
+from blockattach.storage.drivers import faults
 from blockattach.tests.functional import instances
 
 

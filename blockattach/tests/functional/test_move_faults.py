@@ -1,16 +1,16 @@
 """Volumes move between two backends while something fails or dies: each is whole at any moment,
 and in one place in the end.
 """
-from blockattach import failpoints
-from blockattach.db import messages
-from blockattach.db import models
-from blockattach.db import work
-from blockattach.db.engine import paging
-from blockattach.db.services import pools
-from blockattach.db.types import volume_types
-from blockattach.db.volumes import moving
-from blockattach.db.volumes import volumes
-from blockattach.domain import volume_type
+from blockattach.platform import failpoints
+from blockattach.platform.db import paging
+from blockattach.storage.db import messages
+from blockattach.storage.db import models
+from blockattach.storage.db import work
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import moving
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import volume_type
 from blockattach.testing import backend
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances

@@ -7,12 +7,12 @@ import json
 import sys
 import tempfile
 
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.importing import importer
-from blockattach.db.importing import source
-from blockattach.domain import connection
-from blockattach.domain import importing
-from blockattach.drivers import base as drivers
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.importing import importer
+from blockattach.storage.db.importing import source
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import importing
+from blockattach.storage.drivers import base as drivers
 from blockattach.tests.fixtures import cinder
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import hostile_rows

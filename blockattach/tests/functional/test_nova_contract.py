@@ -5,7 +5,7 @@ Nova is at an address where nobody answers: what a service does is never asked o
 import unittest
 import uuid
 
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import nova_calls

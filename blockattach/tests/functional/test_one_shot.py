@@ -1,15 +1,15 @@
 """A backend is repaired from outside, beside the one service that has it for itself."""
 from concurrent import futures
 
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.storage.db import models
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import faults
+from blockattach.storage.volume import repair
+from blockattach.storage.work import recover
 from blockattach.tests.functional import barriers
 from blockattach.tests.functional import instances
-from blockattach.volume import repair
-from blockattach.work import recover
 
 S = lifecycle.State
 RW = instances.RW
@@ -160,7 +160,7 @@ class ExclusionTest(OneShotTestCase):
         repairing = self.begin(self.reconcile)
         self.until_held(self.target, 'revoke')
         calls = self.target.faults.calls['revoke']
-        with self.assertNoLogs('blockattach.volume.repair', 'ERROR'):
+        with self.assertNoLogs('blockattach.storage.volume.repair', 'ERROR'):
             self.assertEqual(0, self.world.instance.truth.repair())
         self.assertEqual(calls, self.target.faults.calls['revoke'])
         held.set()

@@ -2,9 +2,9 @@
 first."""
 import threading
 
-from blockattach.db.services import pools
+from blockattach.storage.db.services import pools
+from blockattach.storage.volume import stats
 from blockattach.tests.functional import instances
-from blockattach.volume import stats
 
 LONG_AGO = 86400
 

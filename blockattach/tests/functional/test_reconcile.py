@@ -4,12 +4,12 @@ import random
 import threading
 from concurrent import futures
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db.attachments import grants
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import connection
-from blockattach.drivers import faults
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional import instances
 

@@ -4,14 +4,14 @@ And a volume manager that begins again leaves what a caller may still be waiting
 """
 import uuid
 
-from blockattach import context
-from blockattach import errors
-from blockattach.db.attachments import attachments as attachment_verbs
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.drivers import faults
+from blockattach.platform import context
+from blockattach.storage import errors
+from blockattach.storage.db.attachments import attachments as attachment_verbs
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.drivers import faults
+from blockattach.storage.work import recover
 from blockattach.tests.fixtures import clock
 from blockattach.tests.functional import instances
-from blockattach.work import recover
 
 S = lifecycle.State
 SETTLE_SECONDS = 10

@@ -2,15 +2,15 @@
 import threading
 import uuid
 
-from blockattach import context
-from blockattach import errors
-from blockattach.db import work as db_work
-from blockattach.domain import records
-from blockattach.telemetry import threads as waiting
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.telemetry import threads as waiting
+from blockattach.storage.db import work as db_work
+from blockattach.storage.domain import records
+from blockattach.storage.volume import pacing
+from blockattach.storage.work import runner
+from blockattach.storage.work import verbs
 from blockattach.tests.functional import instances
-from blockattach.volume import pacing
-from blockattach.work import runner
-from blockattach.work import verbs
 
 
 class Acts:

@@ -1,14 +1,14 @@
 """Snapshots are made and removed, and volumes reverted, while something fails or dies: all agrees
 in the end.
 """
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import work
-from blockattach.db.snapshots import reverts
-from blockattach.db.snapshots import snapshot_queries
-from blockattach.db.snapshots import snapshots
-from blockattach.db.volumes import volumes
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.db import work
+from blockattach.storage.db.snapshots import reverts
+from blockattach.storage.db.snapshots import snapshot_queries
+from blockattach.storage.db.snapshots import snapshots
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
 

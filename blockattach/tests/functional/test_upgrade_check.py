@@ -6,13 +6,13 @@ import tempfile
 import sqlalchemy as sa
 from cryptography import fernet
 
-from blockattach import clock
 from blockattach.cmd import upgrade_checks
-from blockattach.db import storage_db
-from blockattach.db.services import services
-from blockattach.domain import binaries
-from blockattach.rpc import history
-from blockattach.secrets import key_file
+from blockattach.platform import clock
+from blockattach.platform.secrets import key_file
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.rpc import history
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import make

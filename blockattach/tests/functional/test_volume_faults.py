@@ -1,12 +1,12 @@
 """Volumes are made and removed while something fails or dies: all agrees in the end."""
 from concurrent import futures
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import models
-from blockattach.db.services import pools
-from blockattach.db.volumes import volumes
-from blockattach.drivers import faults
+from blockattach.platform import failpoints
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.drivers import faults
 from blockattach.tests.functional import instances
 
 A_MOMENT = 0.3

@@ -5,28 +5,28 @@ import queue
 import threading
 import uuid
 
-from blockattach import clock as clocks
-from blockattach import context
-from blockattach import errors
-from blockattach import periodic
-from blockattach.conf import volume as volume_conf
-from blockattach.db import work as db_work
-from blockattach.db.services import pools
-from blockattach.domain import records
-from blockattach.drivers import faults
-from blockattach.telemetry import threads as waiting
+from blockattach.platform import clock as clocks
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import periodic
+from blockattach.platform.telemetry import threads as waiting
+from blockattach.storage.conf import volume as volume_conf
+from blockattach.storage.db import work as db_work
+from blockattach.storage.db.services import pools
+from blockattach.storage.domain import records
+from blockattach.storage.drivers import faults
+from blockattach.storage.volume import image_cache
+from blockattach.storage.volume import making
+from blockattach.storage.volume import pacing
+from blockattach.storage.volume import remains
+from blockattach.storage.volume import service
+from blockattach.storage.volume import stats
+from blockattach.storage.volume import volume_work
+from blockattach.storage.work import runner
+from blockattach.storage.work import verbs
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
-from blockattach.volume import image_cache
-from blockattach.volume import making
-from blockattach.volume import pacing
-from blockattach.volume import remains
-from blockattach.volume import service
-from blockattach.volume import stats
-from blockattach.volume import volume_work
-from blockattach.work import runner
-from blockattach.work import verbs
 
 # A deadline that only a failure ever reaches.
 SECONDS = polling.LIMIT
@@ -252,7 +252,7 @@ class TargetProcessTest(ServiceCase):
 
     def test_one_that_hangs_is_waited_for_and_not_said_to_have_died(self):
         made, compared = self.begun()
-        with self.assertLogs('blockattach.volume.targets') as said:
+        with self.assertLogs('blockattach.storage.volume.targets') as said:
             self.daemon.hang()
             self.wait_for(lambda: said.output)
             self.daemon.hang(False)
@@ -287,7 +287,7 @@ class TargetProcessTest(ServiceCase):
         for hangs in (False, True):
             with self.subTest(hangs=hangs):
                 made, compared = self.begun()
-                with self.assertLogs('blockattach.volume.targets') as said:
+                with self.assertLogs('blockattach.storage.volume.targets') as said:
                     if hangs:
                         self.daemon.hang()
                         self.wait_for(lambda said=said: said.output)
@@ -303,7 +303,7 @@ class TargetProcessTest(ServiceCase):
     @exhaustive.only
     def test_one_that_cannot_be_started_is_logged_once(self):
         made, compared = self.begun()
-        with self.assertLogs('blockattach.volume.targets') as said:
+        with self.assertLogs('blockattach.storage.volume.targets') as said:
             self.daemon.refuse()
             self.wait_for(lambda: self.daemon.starts > 2)
             self.daemon.fault = None

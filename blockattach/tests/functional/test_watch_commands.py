@@ -8,11 +8,11 @@ import uuid
 
 import webob
 
-from blockattach import clock as clocks
-from blockattach.api.resources.attachments import watching as rendering
-from blockattach.conf import watch as watch_conf
-from blockattach.http import server
-from blockattach.http import watching
+from blockattach.platform import clock as clocks
+from blockattach.platform.webserver import server
+from blockattach.storage import watching
+from blockattach.storage.api.resources.attachments import watching as rendering
+from blockattach.storage.conf import watch as watch_conf
 from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import served

@@ -3,7 +3,7 @@ import threading
 
 import requests
 
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 
 PORT = 8776
 USER = 'compute'

@@ -6,7 +6,7 @@ import uuid
 
 from blockattach.compute.hosts.local import devices
 from blockattach.conformance import hosts
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.tests.compute import storage
 from blockattach.tests.compute import test_local_host
 

@@ -1,7 +1,7 @@
 """The LIO driver on a storage host; the tests call these in a guest."""
 import secrets
 
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.testing import scsi
 from blockattach.tests.lab import lio_kit
 from blockattach.tests.lab import lvm_devices

@@ -6,8 +6,8 @@ import dataclasses
 import os
 import unittest
 
-from blockattach import errors
-from blockattach.domain import connection
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
 from blockattach.testing import scsi
 from blockattach.tests.lab import lio
 from blockattach.tests.lab import lio_kit

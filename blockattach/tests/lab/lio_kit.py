@@ -10,15 +10,15 @@ import tempfile
 
 from oslo_config import cfg
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import units
 from blockattach.conformance import scsi as kit_scsi
 from blockattach.conformance import target
-from blockattach.domain import connection
-from blockattach.domain import reservation
-from blockattach.drivers.targets import lio
-from blockattach.privileged import context
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import reservation
+from blockattach.storage.drivers.targets import lio
+from blockattach.storage.privileged import context
 from blockattach.testing import initiator
 from blockattach.testing import scsi
 from blockattach.tests.conformance import settings

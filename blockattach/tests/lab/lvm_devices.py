@@ -10,9 +10,9 @@ import subprocess
 import uuid
 
 from blockattach.conformance import target
-from blockattach.drivers import base
-from blockattach.drivers.stores import lvm as lvm_stores
-from blockattach.privileged import context
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores import lvm as lvm_stores
+from blockattach.storage.privileged import context
 from blockattach.tests.lab import lvm_kit
 
 _POOL_SIZE = '3g'

@@ -13,15 +13,15 @@ import tempfile
 import unittest
 import uuid
 
-from blockattach import errors
-from blockattach import units
-from blockattach.conf import backend as backend_conf
 from blockattach.conformance import store
-from blockattach.drivers import base
-from blockattach.drivers.stores import lvm as lvm_stores
-from blockattach.drivers.stores.lvm import group
-from blockattach.privileged import context
-from blockattach.privileged import lvm as privileged
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.conf import backend as backend_conf
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores import lvm as lvm_stores
+from blockattach.storage.drivers.stores.lvm import group
+from blockattach.storage.privileged import context
+from blockattach.storage.privileged import lvm as privileged
 from blockattach.tests.conformance import settings
 
 # Two empty disks of the guest's own.
@@ -241,7 +241,7 @@ class FaultsTest(unittest.TestCase):
         volume = self.created(store)
         lvm('vgchange', '--activate', 'n', GROUP)
         configure(DISK)
-        with self.assertLogs('blockattach.drivers.stores.lvm.store', 'ERROR'):
+        with self.assertLogs('blockattach.storage.drivers.stores.lvm.store', 'ERROR'):
             store.check()
         self.assertTrue(os.path.exists(store.device(volume)))
         self.refuses(errors.BackendRefused, 'vgextend --restoremissing', store.create,

@@ -4,11 +4,11 @@ import secrets
 import bcrypt
 from oslo_config import cfg
 
-from blockattach import units
-from blockattach.conf import backend
-from blockattach.drivers import base
-from blockattach.drivers import loading
-from blockattach.privileged import context
+from blockattach.platform import units
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import loading
+from blockattach.storage.privileged import context
 from blockattach.tests.lab import block_storage
 from blockattach.tests.lab.machines import guest as guests
 

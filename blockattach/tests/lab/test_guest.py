@@ -6,7 +6,7 @@ import signal
 import socket
 import tempfile
 
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab.machines import guest
 from blockattach.tests.lab.machines import remote

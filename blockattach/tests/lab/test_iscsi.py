@@ -1,7 +1,7 @@
 """LIO in one guest, the kernel's initiator in two others, over routed links."""
 import hashlib
 
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio
 from blockattach.tests.lab.machines import guest

@@ -1,5 +1,5 @@
 """The kits for targets on logical volumes, in guests of their own."""
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab.machines import guest
 

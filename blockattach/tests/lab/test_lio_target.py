@@ -2,7 +2,7 @@
 
 Its kit: test_kits.
 """
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
 from blockattach.tests.lab.machines import guest

@@ -1,5 +1,5 @@
 """The lvm store on real volume groups, in guests: the kit for stores, and real faults."""
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab.machines import guest
 

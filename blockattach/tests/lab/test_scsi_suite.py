@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from typing import NamedTuple
 
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab import lio_driver
 from blockattach.tests.lab.machines import guest

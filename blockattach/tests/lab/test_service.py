@@ -6,8 +6,8 @@ import contextlib
 import hashlib
 from concurrent import futures
 
-from blockattach import clock as clocks
-from blockattach import units
+from blockattach.platform import clock as clocks
+from blockattach.platform import units
 from blockattach.testing import scsi
 from blockattach.tests.lab import base
 from blockattach.tests.lab import compute_host

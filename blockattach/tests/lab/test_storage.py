@@ -1,7 +1,7 @@
 """LVM in a guest: thin and thick volumes on a disk that outlives a power cut."""
 import hashlib
 
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.lab import base
 from blockattach.tests.lab.machines import guest
 

@@ -7,8 +7,8 @@ import json
 import re
 import unittest
 
-from blockattach.api import routes
 from blockattach.compute.api import routes as compute_routes
+from blockattach.storage.api import routes
 from blockattach.tests.rules import sources
 
 APIS = (('print_api_reference', 'api_examples', routes.operations()),

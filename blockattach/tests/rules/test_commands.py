@@ -4,9 +4,9 @@ import subprocess
 import sys
 import unittest
 
-from blockattach.conf import options
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_packaging
+from blockattach.wiring import options
 
 # What takes long to import: none of it is there when the first signal may come.
 HEAVY = ('alembic', 'httptools', 'kombu', 'oslo_config', 'oslo_db', 'oslo_log', 'oslo_messaging',

@@ -17,7 +17,7 @@ import keystone.conf.opts
 import yaml
 
 from blockattach.cmd import manage
-from blockattach.conf import core
+from blockattach.platform.conf import core
 from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_debian_guide as guide

@@ -9,15 +9,15 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach import log
 from blockattach.cmd import manage
-from blockattach.conf import backend
-from blockattach.conf import options
-from blockattach.http import keystone
-from blockattach.http import outer_middleware
-from blockattach.rpc import transport
+from blockattach.platform import log
+from blockattach.platform.http import keystone
+from blockattach.platform.http import outer_middleware
+from blockattach.platform.rpc import transport
+from blockattach.storage.conf import backend
 from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_operator_files
+from blockattach.wiring import options
 
 GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'debian.rst'
 ETC = sources.ROOT / 'etc'

@@ -19,21 +19,22 @@ DECLARATIONS = (
     (r'typing\.\w+|collections\.namedtuple|enum\.\w+|dataclasses\.\w+|contextvars\.ContextVar',
      'say what a type is'),
     (r'oslo_log\.log\.getLogger|logging\.getLogger', 'a name for log lines; set up later'),
-    (r'oslo_config\.(cfg|types)\.\w+|blockattach\.conf\.settings\.(option|options|part)',
+    (r'oslo_config\.(cfg|types)\.\w+|blockattach\.platform\.conf\.settings\.(option|options|part)',
      'an option: a description, registered later'),
-    (r'(oslo_policy\.policy|blockattach\.policy\.base)\.\w+',
+    (r'(oslo_policy\.policy|blockattach\.platform\.policy\.base)\.\w+',
      'a rule: a description, registered later'),
-    (r'oslo_versionedobjects\.fields\.\w+|blockattach\.objects\.base\.\w+Field',
+    (r'oslo_versionedobjects\.fields\.\w+|blockattach\.platform\.rpc\.versioned_objects\.\w+Field',
      'say what an object carries'),
     (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
-    (r'blockattach\.db\.engine\.statements\.(Statement|value)',
+    (r'blockattach\.platform\.db\.statements\.(Statement|value)',
      'the same, compiled when it is first sent'),
-    (r'blockattach\.db\.engine\.migrations\.(Migrations|Phase)',
+    (r'blockattach\.platform\.db\.migrations\.(Migrations|Phase)',
      'where the revisions of a database are'),
-    (r'blockattach\.db\.models\.live', 'a condition as an expression'),
-    (r'blockattach\.rpc\.contract\.\w+', 'since when a method of an interface exists, and how'),
-    (r'blockattach\.http\.(schema|operation)\.\w+|blockattach\.api\.answers\.\w+'
-     r'|blockattach\.api\.metadata\.Noun',
+    (r'blockattach\.storage\.db\.models\.live', 'a condition as an expression'),
+    (r'blockattach\.platform\.rpc\.contract\.\w+',
+     'since when a method of an interface exists, and how'),
+    (r'blockattach\.platform\.http\.(schema|operation)\.\w+|blockattach\.storage\.api\.answers\.\w+'
+     r'|blockattach\.storage\.api\.metadata\.Noun',
      'schemas and rows of the API'),
     (r'functools\.partial', 'a function with some of its values'),
     (r'fastjsonschema\.compile', 'a compiled constant'),
@@ -43,7 +44,7 @@ DECLARATIONS = (
 METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|lower|upper|label|'
                      r'with_variant|is_not|joinpath|resolve|operations)')
 
-MIGRATIONS = 'blockattach/db/schema/migrations'
+MIGRATIONS = 'blockattach/storage/db/schema/migrations'
 OF_SERVERS = 'blockattach/compute/store/migrations'
 # module, call: reason
 EXCEPTED = {
@@ -51,34 +52,36 @@ EXCEPTED = {
         'keeps eventlet out, which must be done before any module of oslo is imported',
     ('blockattach/__init__.py', 'oslo_service.backend.register_backend_default_hook'):
         'native threads must be chosen before any module of oslo.service is imported',
-    ('blockattach/api/resources/volumes/views.py', '_list'):
+    ('blockattach/storage/api/resources/volumes/views.py', '_list'):
         'schemas are put together by small functions',
-    ('blockattach/api/resources/volumes/views.py', '_by_version'): 'the same',
-    ('blockattach/api/resources/snapshots/views.py', '_by_version'): 'the same',
-    ('blockattach/api/resources/quotas.py', '_set'): 'the same',
-    ('blockattach/api/resources/quotas.py', '_with_attachments'): 'the same',
-    ('blockattach/api/resources/not_offered.py', '_rows'): 'rows that several nouns have alike',
+    ('blockattach/storage/api/resources/volumes/views.py', '_by_version'): 'the same',
+    ('blockattach/storage/api/resources/snapshots/views.py', '_by_version'): 'the same',
+    ('blockattach/storage/api/resources/quotas.py', '_set'): 'the same',
+    ('blockattach/storage/api/resources/quotas.py', '_with_attachments'): 'the same',
+    ('blockattach/storage/api/resources/not_offered.py', '_rows'):
+        'rows that several nouns have alike',
     ('blockattach/compute/store/models.py', '_id'): 'columns that several tables have',
-    ('blockattach/db/models.py', 'uuid_column'): 'the same',
-    ('blockattach/db/models.py', 'timestamps'): 'the same',
-    ('blockattach/db/models.py', 'soft_deletion'): 'the same',
-    ('blockattach/db/models.py', '_table'): 'tables, with the options that all of them have',
+    ('blockattach/storage/db/models.py', 'uuid_column'): 'the same',
+    ('blockattach/storage/db/models.py', 'timestamps'): 'the same',
+    ('blockattach/storage/db/models.py', 'soft_deletion'): 'the same',
+    ('blockattach/storage/db/models.py', '_table'):
+        'tables, with the options that all of them have',
     (f'{MIGRATIONS}/versions/0001_first_release.py', '_timestamps'):
         'columns that several tables have',
     (f'{MIGRATIONS}/versions/0001_first_release.py', '_soft_deletion'): 'the same',
-    (f'{MIGRATIONS}/env.py', 'blockattach.db.engine.environment.run'):
+    (f'{MIGRATIONS}/env.py', 'blockattach.platform.db.environment.run'):
         'alembic runs this file; nobody imports it',
-    (f'{OF_SERVERS}/env.py', 'blockattach.db.engine.environment.run'): 'the same',
-    ('blockattach/privileged/context.py', 'Context'):
+    (f'{OF_SERVERS}/env.py', 'blockattach.platform.db.environment.run'): 'the same',
+    ('blockattach/storage/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
-    ('blockattach/rpc/inproc.py', 'Registry'):
+    ('blockattach/platform/rpc/inproc.py', 'Registry'):
         'oslo.messaging makes drivers itself: what they share can be handed to them no other way',
-    ('blockattach/rpc/http/sites.py', 'Registry'): 'the same',
+    ('blockattach/platform/rpc/http/sites.py', 'Registry'): 'the same',
     ('blockattach/wsgi.py', 'importlib.import_module'):
         'under uWSGI, a module names what runs after a fork while it is imported, or not at all',
-    ('blockattach/domain/extra_specs.py', '_numbers'):
+    ('blockattach/storage/domain/extra_specs.py', '_numbers'):
         'makes a comparison of numbers from one of the standard operators, and nothing else',
-    ('blockattach/domain/expressions.py', '_of_numbers'): 'the same',
+    ('blockattach/storage/domain/expressions.py', '_of_numbers'): 'the same',
     ('blockattach/wsgi.py', 'threading.Lock'):
         'WSGI servers call a function of the module from many threads: nobody hands it anything',
 }
@@ -179,7 +182,7 @@ class DeclarationsTest(unittest.TestCase):
     def test_acts_are_found(self):
         for text in ('import threading\nLOCK = threading.Lock()\n',
                      'engine = make_engine()\n',
-                     'from blockattach.db.engine import engine\nDATABASE = engine.Database()\n',
+                     'from blockattach.platform.db import engine\nDATABASE = engine.Database()\n',
                      'class A:\n    cache = load()\n',
                      'def f(now=read_clock()):\n    pass\n',
                      'if FAST:\n    warm_up()\n',
@@ -192,7 +195,8 @@ class DeclarationsTest(unittest.TestCase):
         for text in ('from oslo_log import log\nLOG = log.getLogger(__name__)\n',
                      'import sqlalchemy as sa\nID = sa.String(36).with_variant(sa.Text(), "x")\n',
                      'from typing import NamedTuple\nclass A(NamedTuple):\n    b: int\nC = A(1)\n',
-                     'from blockattach.domain import connection\nX = connection.Credential("a")\n',
+                     'from blockattach.storage.domain import connection\n'
+                     'X = connection.Credential("a")\n',
                      'import functools\nfrom typing import NewType\n'
                      'new = functools.partial(NewType, "A")\nA = new(str)\n',
                      'def f():\n    return act()\n', 'f = lambda: act()\n'):

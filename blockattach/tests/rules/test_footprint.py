@@ -47,7 +47,7 @@ LOAD = """
 import gc, json, os, sys, threading
 os.environ['BLOCKATTACH_CONFIG_FILES'] = sys.argv[1]
 from blockattach import wsgi
-from blockattach.api import routes
+from blockattach.storage.api import routes
 wsgi.load()
 print(json.dumps({
     'driver': 'pymysql' in sys.modules, 'threads': threading.active_count(),
@@ -88,7 +88,7 @@ NOWHERE = {
     'keystoneclient': 'keystonemiddleware asks Keystone with it',
     'keystonemiddleware': 'where [api] auth_strategy is keystone',
     'oslo_cache': "keystonemiddleware's; others need no cache of it",
-    'blockattach.http.basic_auth': 'where [api] auth_strategy is http_basic',
+    'blockattach.platform.http.basic_auth': 'where [api] auth_strategy is http_basic',
     'oslo_limit': 'where [quota] quota_driver is unified_limits',
     'openstack': "oslo.limit's client of Keystone",
     'castellan': 'where [DEFAULT] seal_key_ids names keys',
@@ -103,20 +103,22 @@ NOWHERE = {
 }
 
 _NO_HTTP = dict.fromkeys(('webob', 'httptools', 'oslo_middleware', 'fastjsonschema',
-                          'blockattach.http', 'blockattach.api'), 'it serves no HTTP')
-_NO_BACKEND = dict.fromkeys(('blockattach.drivers', 'blockattach.volume', 'oslo_privsep'),
-                            'it keeps no backend')
-_NO_PLACES = {'blockattach.scheduler': 'it places nothing'}
+                          'blockattach.platform.http', 'blockattach.platform.webserver',
+                          'blockattach.storage.api'), 'it serves no HTTP')
+_NO_BACKEND = dict.fromkeys(
+    ('blockattach.storage.drivers', 'blockattach.storage.volume', 'oslo_privsep'),
+    'it keeps no backend')
+_NO_PLACES = {'blockattach.storage.scheduler': 'it places nothing'}
 _NO_POLICY = {'oslo_policy.policy': 'it decides nothing by a policy',
               'requests': "oslo.policy's remote checks",
-              'blockattach.control': 'the verbs are of others'}
-_NO_DATABASE = {**dict.fromkeys(('sqlalchemy', 'oslo_db.sqlalchemy', 'blockattach.db'),
-                                'it keeps nothing'),
+              'blockattach.storage.control': 'the verbs are of others'}
+_NO_DATABASE = {**dict.fromkeys(('sqlalchemy', 'oslo_db.sqlalchemy', 'blockattach.platform.db',
+                                 'blockattach.storage.db'), 'it keeps nothing'),
                 'cryptography': 'it seals nothing'}
 _OF_THE_COMPUTE_API = dict.fromkeys(
     ('blockattach.compute.acts', 'blockattach.compute.api', 'blockattach.compute.conductor',
-     'blockattach.compute.storage', 'blockattach.compute.store', 'blockattach.policy',
-     'blockattach.rpc.attachments', 'blockattach.wiring.compute_api', 'routes'),
+     'blockattach.compute.storage', 'blockattach.compute.store', 'blockattach.compute.policy',
+     'blockattach.storage.rpc.attachments', 'blockattach.wiring.compute_api', 'routes'),
     'acts on servers are of the compute API')
 _OTHER_KINDS = {'blockattach.compute.hosts.qemu': 'with [compute] kind = qemu',
                 'blockattach.compute.hosts.local': 'with [compute] kind = host',

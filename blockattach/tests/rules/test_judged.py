@@ -2,7 +2,7 @@
 import ast
 import unittest
 
-from blockattach.policy import rules
+from blockattach.storage.policy import rules
 from blockattach.tests.rules import sources
 
 JUDGED = ('volume_rows.lock_judged', 'snapshot_rows.lock_judged')
@@ -23,7 +23,7 @@ def verbs(module):
     calls = {name: {called for one in ast.walk(node)
                     for called in _called(module, one)} for name, node in functions.items()}
     for name, node in functions.items():
-        if any(module.dotted(one).endswith('engine.retried') for one in node.decorator_list):
+        if any(module.dotted(one).endswith('storage_db.retried') for one in node.decorator_list):
             found, more = set(), {name}
             while more:
                 found |= more
@@ -42,7 +42,8 @@ def _called(module, node):
 class JudgedTest(unittest.TestCase):
 
     def found(self, functions):
-        return {verb for module in sources.product() if module.path.startswith('blockattach/db/')
+        return {verb for module in sources.product()
+                if module.path.startswith('blockattach/storage/db/')
                 for verb, called in verbs(module) if called & set(functions)}
 
     def test_each_verb_that_compares_the_project_is_in_the_table(self):
@@ -53,9 +54,9 @@ class JudgedTest(unittest.TestCase):
 
     def test_a_verb_without_comparison_is_found(self):
         module = sources.parse(
-            'from blockattach.db.engine import engine\n'
-            'from blockattach.db.volumes import volume_rows\n'
-            '@engine.retried\ndef change(database, volume_id):\n'
-            '    volume_rows.lock(database, volume_id)\n', 'blockattach/db/example.py')
+            'from blockattach.storage.db import storage_db\n'
+            'from blockattach.storage.db.volumes import volume_rows\n'
+            '@storage_db.retried\ndef change(database, volume_id):\n'
+            '    volume_rows.lock(database, volume_id)\n', 'blockattach/storage/db/example.py')
         self.assertEqual([('example.change', True)], [
             (verb, 'volume_rows.lock' in called) for verb, called in verbs(module)])

@@ -18,6 +18,7 @@ DOTTED = re.compile(r'``(blockattach(?:\.\w+)+)``')
 ELSEWHERE = {
     'doc/build/html': 'tox -e docs writes it',
     'etc/blockattach/blockattach.conf': 'the operator writes it',
+    'blockattach.conf': 'the operator writes it',
     'blockattach.conf.d': 'a folder that the operator makes',
     'blockattach.outcome': 'a label of spans',
     'blockattach.request_id': 'a label of spans',
@@ -70,10 +71,11 @@ class LinksTest(unittest.TestCase):
     def test_dead_links_are_found(self):
         for text in (':doc:`nowhere`\n', ':doc:`words <nowhere>`\n', '.. image:: nowhere.svg\n',
                      '.. toctree::\n   :maxdepth: 1\n\n   nowhere\n', '``tools/nowhere``\n',
-                     '``blockattach.nowhere``\n', '``blockattach.errors.Nowhere``\n'):
+                     '``blockattach.nowhere``\n', '``blockattach.platform.errors.Nowhere``\n'):
             with self.subTest(text):
                 self.assertEqual(1, len(list(dead_links('doc/source/example.rst', text))))
 
     def test_living_links_pass(self):
-        text = '``blockattach/clock.py`` ``blockattach.errors.NotFound`` ``blockattach.domain``\n'
+        text = ('``blockattach/platform/clock.py`` ``blockattach.platform.errors.NotFound`` '
+                '``blockattach.storage.domain``\n')
         self.assertEqual([], list(dead_links('doc/source/example.rst', text)))

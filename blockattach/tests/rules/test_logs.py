@@ -4,11 +4,11 @@ says besides has a name that is in the table.
 import ast
 import unittest
 
-from blockattach import log
-from blockattach import metrics
+from blockattach.platform import log
+from blockattach.platform import metrics
 from blockattach.tests.rules import sources
 
-STEP = 'blockattach.log.step'
+STEP = 'blockattach.platform.log.step'
 METHODS = ('debug', 'info', 'warning', 'error', 'exception', 'critical')
 
 
@@ -32,7 +32,7 @@ def fields(module):
     """The names that a module logs by, and where; None for those that cannot be seen here."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and module.imported(node.func) in (
-                'blockattach.log.fields', 'blockattach.log.Fields', STEP):
+                'blockattach.platform.log.fields', 'blockattach.platform.log.Fields', STEP):
             for keyword in node.keywords:
                 yield keyword.arg, module.at(node)
 
@@ -51,14 +51,15 @@ class LogsTest(unittest.TestCase):
         for text in ("LOG.info(f'Volume {id} is created')\n", 'LOG.error(error)\n',
                      "LOG.warning('Cannot reach ' + host)\n", 'LOG.exception()\n',
                      "LOG.info('Volume created.')\n",
-                     'from blockattach import log\nlog.step(LOG, sentence, volume_id=id)\n',
-                     "from blockattach import log\nlog.step(LOG, 'Volume created.')\n"):
+                     'from blockattach.platform import log\n'
+                     'log.step(LOG, sentence, volume_id=id)\n',
+                     "from blockattach.platform import log\nlog.step(LOG, 'Volume created.')\n"):
             with self.subTest(text):
                 self.assertEqual(1, len(list(varying(sources.parse(text)))))
 
     def test_a_constant_sentence_with_fields_passes(self):
         for text in ("LOG.info('Volume created%s', log.fields(volume_id=id))\n",
-                     "from blockattach import log\n"
+                     "from blockattach.platform import log\n"
                      "log.step(LOG, 'Volume created', volume_id=id)\n"):
             with self.subTest(text):
                 self.assertEqual([], list(varying(sources.parse(text))))
@@ -80,13 +81,14 @@ class FieldsTest(unittest.TestCase):
                                  if row.part is not None} - set(log.FIELDS))
 
     def test_fields_are_found_by_either_import(self):
-        for text in ('from blockattach import log\nlog.fields(volume_id=1, b=2)\n',
-                     'from blockattach.log import fields\nfields(volume_id=1, b=2)\n',
-                     "from blockattach import log\nlog.step(LOG, 'A b', volume_id=1, b=2)\n"):
+        for text in ('from blockattach.platform import log\nlog.fields(volume_id=1, b=2)\n',
+                     'from blockattach.platform.log import fields\nfields(volume_id=1, b=2)\n',
+                     'from blockattach.platform import log\n'
+                     "log.step(LOG, 'A b', volume_id=1, b=2)\n"):
             with self.subTest(text):
                 self.assertEqual(['volume_id', 'b'],
                                  [name for name, _ in fields(sources.parse(text))])
 
     def test_names_that_are_not_literal_are_found(self):
-        module = sources.parse('from blockattach import log\nlog.fields(**more)\n')
+        module = sources.parse('from blockattach.platform import log\nlog.fields(**more)\n')
         self.assertEqual([None], [name for name, _ in fields(module)])

@@ -6,7 +6,7 @@ import unittest
 
 import yaml
 
-from blockattach import metrics
+from blockattach.platform import metrics
 from blockattach.tests.rules import sources
 
 RULES = sources.ROOT / 'etc' / 'prometheus' / 'blockattach.rules.yaml'

@@ -57,9 +57,10 @@ class NamesTest(unittest.TestCase):
         self.assertEqual([], [found for module in sources.modules() for found in patched(module)])
 
     def test_patches_are_found(self):
-        for text in ("mock.patch('blockattach.db.engine.engine.x')\n",
-                     "fixtures.MockPatch('blockattach.db.engine.engine.x')\n",
-                     'from blockattach.db.engine import engine\nmock.patch.object(engine, "x")\n'):
+        for text in ("mock.patch('blockattach.platform.db.engine.x')\n",
+                     "fixtures.MockPatch('blockattach.platform.db.engine.x')\n",
+                     'from blockattach.platform.db import engine\n'
+                     'mock.patch.object(engine, "x")\n'):
             with self.subTest(text):
                 self.assertEqual(1, len(list(patched(sources.parse(text)))))
 

@@ -1,4 +1,4 @@
-"""The state of an attachment has one writer, in `blockattach.db.attachments`; each move is
+"""The state of an attachment has one writer, in `blockattach.storage.db.attachments`; each move is
 notified."""
 import ast
 import unittest
@@ -6,26 +6,27 @@ import unittest
 from blockattach.tests.rules import sources
 
 # What it writes is worked out here.
-WRITER = 'blockattach/db/attachments/attachment_values.py'
+WRITER = 'blockattach/storage/db/attachments/attachment_values.py'
 COLUMNS = ('state', 'previous_state', 'slot', 'rank')
 # Migrations make columns and fill new ones; they run while nothing else does. An operator's repair
 # writes what follows from the state, never the state. The consumer has tables of its own, and can
 # import none of these.
-EXCEPTED = (WRITER, 'blockattach/db/schema/migrations/', 'blockattach/db/derived.py',
-            'blockattach/compute/store/')
+EXCEPTED = (WRITER, 'blockattach/storage/db/schema/migrations/',
+            'blockattach/storage/db/derived.py', 'blockattach/compute/store/')
 
-VERBS = tuple(f'blockattach.db.attachments.attachments.{verb}' for verb in ('move', 'reserve'))
+VERBS = tuple(f'blockattach.storage.db.attachments.attachments.{verb}'
+              for verb in ('move', 'reserve'))
 # A function that makes a move notifies it; tests begin in the middle of a lifecycle.
-TELLERS = ('blockattach/control/backend_calls.py', 'blockattach/volume/converge.py',
-           'blockattach/tests/fixtures/make.py')
+TELLERS = ('blockattach/storage/control/backend_calls.py',
+           'blockattach/storage/volume/converge.py', 'blockattach/tests/fixtures/make.py')
 
 
 def writes(module):
     """Where a module gives a value to a column of the lifecycle.
 
-    In `blockattach.db` a key of a dict counts too: rows are written from dicts there.
+    In `blockattach.storage.db` a key of a dict counts too: rows are written from dicts there.
     """
-    in_db = module.path.startswith('blockattach/db/')
+    in_db = module.path.startswith('blockattach/storage/db/')
     for node in ast.walk(module.tree):
         names = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -64,7 +65,7 @@ class OneWriterTest(unittest.TestCase):
         for text in ("rows.update().values(state='x')\n", "values = {'state': 'x'}\n",
                      "values['state'] = 'x'\n"):
             with self.subTest(text):
-                module = sources.parse(text, 'blockattach/db/example.py')
+                module = sources.parse(text, 'blockattach/storage/db/example.py')
                 self.assertEqual(1, len(list(writes(module))))
 
 
@@ -80,9 +81,11 @@ class EveryMoveIsNotifiedTest(unittest.TestCase):
             self.assertNotEqual([], list(moves(module)), teller)
 
     def test_each_way_to_move_is_found(self):
-        for text in ('from blockattach.db.attachments import attachments\nattachments.move()\n',
-                     'from blockattach.db.attachments import attachments as a\nact = a.reserve\n',
-                     'import blockattach.db.attachments.attachments\n'
-                     'blockattach.db.attachments.attachments.move()\n'):
+        for text in ('from blockattach.storage.db.attachments import attachments\n'
+                     'attachments.move()\n',
+                     'from blockattach.storage.db.attachments import attachments as a\n'
+                     'act = a.reserve\n',
+                     'import blockattach.storage.db.attachments.attachments\n'
+                     'blockattach.storage.db.attachments.attachments.move()\n'):
             with self.subTest(text):
                 self.assertEqual(1, len(list(moves(sources.parse(text)))))

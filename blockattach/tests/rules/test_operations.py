@@ -3,8 +3,8 @@ import unittest
 
 import jsonschema
 
-from blockattach.api import routes
-from blockattach.api import versions
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
 from blockattach.wiring import rules
 
 # What needs no token or no rule by the first word of its path, and why.

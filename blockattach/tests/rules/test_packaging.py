@@ -5,8 +5,8 @@ import subprocess
 import sys
 import unittest
 
-from blockattach.conf import options
 from blockattach.tests.rules import sources
+from blockattach.wiring import options
 
 
 def entry_points():
@@ -32,7 +32,7 @@ class PackagingTest(unittest.TestCase):
 
     def test_every_module_of_options_is_in_the_sample(self):
         listed = {option.dest for _, group in options.list_opts() for option in group}
-        for module in sources.modules('blockattach/conf/'):
+        for module in sources.modules('blockattach/storage/conf/'):
             name = module.path.removesuffix('.py').replace('/', '.')
             own = getattr(importlib.import_module(name), 'list_opts', None)
             if own is None or own is options.list_opts:

@@ -38,8 +38,8 @@ class PlantedBugsTest(unittest.TestCase):
                     self.assertEqual([], found.errors)
 
     def test_one_that_fits_no_more_is_named(self):
-        stale = bugs.Bug('stale', 'units.py', 'what nobody wrote', '', '', 'P1')
-        with self.assertRaisesRegex(planting.NotPlanted, '^stale: .* 0 times in units.py'):
+        stale = bugs.Bug('stale', 'platform/units.py', 'what nobody wrote', '', '', 'P1')
+        with self.assertRaisesRegex(planting.NotPlanted, '^stale: .* 0 times in platform/units.py'):
             planting.mutated(stale)
 
     def test_one_that_is_no_python_is_named(self):

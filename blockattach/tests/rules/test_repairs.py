@@ -7,8 +7,8 @@ from contextlib import redirect_stderr
 from openstackclient import shell
 
 from blockattach.cmd import manage
-from blockattach.domain import invariants
-from blockattach.domain.invariants import observed
+from blockattach.storage.domain import invariants
+from blockattach.storage.domain.invariants import observed
 
 OURS, CLIENT = 'blockattach-manage', 'openstack'
 FILLED = {'volume_id': '11111111-1111-4111-8111-111111111111',

@@ -9,11 +9,11 @@ import pathlib
 import unittest
 
 from blockattach.compute.store import schema
-from blockattach.db.schema import migrate
+from blockattach.storage.db.schema import migrate
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.rules import sources
 
-FOLDER = 'blockattach/db/schema/migrations'
+FOLDER = 'blockattach/storage/db/schema/migrations'
 OF_SERVERS = 'blockattach/compute/store/migrations'
 EXPANDS, CONTRACTS, SERVERS_EXPANDS, SERVERS_CONTRACTS = (
     f'{folder}/{phase.folder}/' for folder in (FOLDER, OF_SERVERS)

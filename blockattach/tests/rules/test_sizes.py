@@ -51,11 +51,11 @@ class SizesTest(unittest.TestCase):
                 self.assertEqual(0, self._count(head + body + end, 'a.js'))
 
     def test_a_module_that_leans_on_everything_is_found(self):
-        lines = [f'from blockattach.db import m{number}\n'
+        lines = [f'from blockattach.storage.db import m{number}\n'
                  for number in range(check_sizes.INTERNAL_IMPORTS + 1)]
         self.assertEqual(1, self._count(''.join(lines)))
         self.assertEqual(0, self._count(''.join(lines[1:])))
-        self.assertEqual(0, self._count(''.join(lines), 'blockattach/api/routes.py'))
+        self.assertEqual(0, self._count(''.join(lines), 'blockattach/storage/api/routes.py'))
 
     def test_lines_with_code_are_counted(self):
         self.assertEqual(8, check_sizes.code_lines(COUNTED))

@@ -13,7 +13,7 @@ WALK = """
 import importlib, json, pkgutil, socket, sys, threading, time
 import blockattach
 
-SKIPPED = ('blockattach.tests', 'blockattach.db.schema.migrations',
+SKIPPED = ('blockattach.tests', 'blockattach.storage.db.schema.migrations',
            'blockattach.compute.store.migrations')
 names = ['blockattach']
 for module in pkgutil.walk_packages(blockattach.__path__, 'blockattach.',
@@ -87,7 +87,7 @@ class ThreadsTest(unittest.TestCase):
         self.maxDiff = None
         seen = json.loads(run(WALK))
         self.assertEqual({}, seen['failed'])
-        self.assertIn('blockattach.rpc.transport', seen['imported'])
+        self.assertIn('blockattach.platform.rpc.transport', seen['imported'])
         self.assertEqual('THREADING', seen['backend'])
         self.assertEqual([], seen['patched'])
         self.assertEqual(['_thread', 'socket', 'threading', 'time'], seen['homes'])

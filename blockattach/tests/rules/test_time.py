@@ -1,4 +1,4 @@
-"""Time comes from `blockattach.clock` and, in SQL, from `db.engine.clock`; nobody sleeps.
+"""Time comes from `blockattach.platform.clock` and, in SQL, from `db.engine.clock`; nobody sleeps.
 
 A test can hold a clock that is handed down; it cannot hold one that is looked up. What sleeps
 waits too long or not long enough: wait for the condition instead.
@@ -8,8 +8,8 @@ import unittest
 
 from blockattach.tests.rules import sources
 
-CLOCKS = ('blockattach/clock.py', 'blockattach/db/engine/clock.py', 'blockattachclient/clock.py',
-          'blockattach_tempest_plugin/clock.py')
+CLOCKS = ('blockattach/platform/clock.py', 'blockattach/platform/db/clock.py',
+          'blockattachclient/clock.py', 'blockattach_tempest_plugin/clock.py')
 
 FORBIDDEN = (
     'time.time', 'time.time_ns', 'time.monotonic', 'time.monotonic_ns', 'time.perf_counter',

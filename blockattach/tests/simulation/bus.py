@@ -10,7 +10,7 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach.rpc import serving
+from blockattach.platform.rpc import serving
 from blockattach.tests.fixtures import messages
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults

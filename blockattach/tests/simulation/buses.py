@@ -2,10 +2,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from blockattach.rpc import calling
-from blockattach.rpc import contract
-from blockattach.rpc import serving
-from blockattach.rpc import transport
+from blockattach.platform.rpc import calling
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import serving
+from blockattach.platform.rpc import transport
+from blockattach.storage.rpc import history
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import direct
@@ -19,7 +20,7 @@ class SimulatedBus(transport.Bus):
         """
         :param touch: called before the process does something that others see
         """
-        super().__init__(None, settings, clock, telemetry=telemetry)
+        super().__init__(None, settings, history.RELEASES, clock, telemetry=telemetry)
         self.process = process
         self.broker = broker
         self.touch = touch

@@ -18,8 +18,8 @@ from typing import Any
 from typing import ClassVar
 from typing import TypeVar
 
-from blockattach.db import storage_db
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import storage_db
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import deployment
 

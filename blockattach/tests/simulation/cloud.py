@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 from typing import NoReturn
 
-from blockattach import failpoints
-from blockattach.domain import quotas
+from blockattach.platform import failpoints
+from blockattach.storage.domain import quotas
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import consumer

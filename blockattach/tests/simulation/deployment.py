@@ -9,15 +9,14 @@ from oslo_config import cfg
 from oslo_policy import opts as policy_options
 from oslo_reports import opts as report_options
 
-from blockattach.admission import controller
-from blockattach.conf import api as api_conf
-from blockattach.conf import options
-from blockattach.conf import quota as quota_conf
-from blockattach.conf import rpc as rpc_conf
-from blockattach.conf import service as service_conf
-from blockattach.rpc import notifications
-from blockattach.rpc import transport
-from blockattach.telemetry import acts
+from blockattach.platform.admission import controller
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc import notifications
+from blockattach.platform.rpc import transport
+from blockattach.platform.telemetry import acts
+from blockattach.storage.conf import quota as quota_conf
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import buses
@@ -31,6 +30,7 @@ from blockattach.wiring import api
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
 from blockattach.wiring import observation
+from blockattach.wiring import options
 from blockattach.wiring import processes
 from blockattach.wiring import scheduler
 from blockattach.wiring import volume

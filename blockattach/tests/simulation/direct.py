@@ -9,7 +9,7 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach.rpc.http import endpoints
+from blockattach.platform.rpc.http import endpoints
 from blockattach.tests.fixtures import messages
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus

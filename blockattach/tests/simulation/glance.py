@@ -13,7 +13,7 @@ from typing import Any
 import requests
 from requests import adapters
 
-from blockattach import units
+from blockattach.platform import units
 from blockattach.tests.fixtures import glance
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults

@@ -12,12 +12,12 @@ import random
 from collections import Counter
 from collections.abc import Collection
 
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import quotas
-from blockattach.domain.invariants import observed
-from blockattach.http import responses
+from blockattach.platform import failpoints
+from blockattach.platform.http import responses
+from blockattach.storage import errors
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import quotas
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
-from blockattach.domain import quotas
-from blockattach.domain.invariants import observed
+from blockattach.storage.domain import quotas
+from blockattach.storage.domain.invariants import observed
 
 READ_ONLY = 'ro'
 _WRITES = 'rw'

@@ -10,7 +10,7 @@ from typing import Any
 from typing import NamedTuple
 from typing import Protocol
 
-from blockattach import clock
+from blockattach.platform import clock
 
 REPEATED = (409, 500, 503, 504)
 AT_WORK = ('creating', 'deleting', 'downloading', 'extending', 'managing', 'reverting', 'retyping',

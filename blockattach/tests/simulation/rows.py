@@ -18,12 +18,12 @@ from cryptography import fernet
 from oslo_db import exception as oslo_db_exception
 from sqlalchemy import event
 
-from blockattach import secrets
-from blockattach.conf import database as database_conf
-from blockattach.db import storage_db
-from blockattach.db.engine import engine
-from blockattach.db.engine import opening
-from blockattach.db.schema import migrate
+from blockattach.platform import secrets
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.db import engine
+from blockattach.platform.db import opening
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.schema import migrate
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults
 from blockattach.tests.simulation import threads
@@ -55,7 +55,7 @@ class Rows:
         return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
 
     def _time(self, form: str, when: str, offset: str) -> str:
-        """What `blockattach.db.engine.clock` asks of SQLite."""
+        """What `blockattach.platform.db.clock` asks of SQLite."""
         moment = threads.START + datetime.timedelta(
             seconds=self.baton.now + float(offset.removesuffix(' seconds')))
         return moment.strftime('%Y-%m-%d %H:%M:%S.') + f'{moment.microsecond // 1000:03d}'

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterator
 
-from blockattach import failpoints
-from blockattach.db import purging
-from blockattach.db import storage_db
-from blockattach.db.attachments import grants
-from blockattach.db.types import volume_types
-from blockattach.domain import invariants
-from blockattach.domain.invariants import observed
+from blockattach.platform import failpoints
+from blockattach.storage.db import purging
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.domain import invariants
+from blockattach.storage.domain.invariants import observed
+from blockattach.storage.volume import checker
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
 from blockattach.tests.simulation import clients
@@ -30,7 +31,6 @@ from blockattach.tests.simulation import nouns
 from blockattach.tests.simulation import rows
 from blockattach.tests.simulation import storage
 from blockattach.tests.simulation import threads
-from blockattach.volume import checker
 
 _GRANTED = 'every_user_is_granted'
 _AGE = datetime.timedelta(minutes=5)

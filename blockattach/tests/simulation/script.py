@@ -65,7 +65,7 @@ class Script(faults.Faults):
 
 
 class Bus:
-    """What becomes of the next messages of a method (`blockattach.rpc`)."""
+    """What becomes of the next messages of a method (`blockattach.platform.rpc`)."""
 
     def __init__(self, script: Script, broker: bus.Broker) -> None:
         self._script = script
@@ -93,7 +93,7 @@ class Bus:
 
 
 class Backend:
-    """What becomes of the next acts of a verb (`blockattach.drivers.base`)."""
+    """What becomes of the next acts of a verb (`blockattach.storage.drivers.base`)."""
 
     def __init__(self, script: Script) -> None:
         self._script = script

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach import errors
-from blockattach.domain import connection
-from blockattach.drivers import base
-from blockattach.drivers import loading
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.testing import backend
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import faults

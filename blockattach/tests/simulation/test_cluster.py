@@ -1,7 +1,7 @@
 """Two volume managers of one cluster on one storage: one dies, stands still, is cut off or
 stopped, and the other goes on; and one of them acts at a time.
 """
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.tests.simulation import base
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment

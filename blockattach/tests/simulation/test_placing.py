@@ -1,5 +1,5 @@
 """Placing volumes on two backends: one dies, or is silent; a scheduler does; reports go on."""
-from blockattach import errors
+from blockattach.platform import errors
 from blockattach.tests.simulation import base
 from blockattach.tests.simulation import deployment
 

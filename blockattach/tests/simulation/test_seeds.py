@@ -11,7 +11,7 @@ import sys
 import unittest
 from typing import Any
 
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import failpoint_names
 from blockattach.tests.simulation import direct

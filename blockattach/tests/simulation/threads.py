@@ -7,9 +7,9 @@ from concurrent import futures
 from types import TracebackType
 from typing import Any
 
-from blockattach import clock
-from blockattach.telemetry import readings
-from blockattach.telemetry import threads
+from blockattach.platform import clock
+from blockattach.platform.telemetry import readings
+from blockattach.platform.telemetry import threads
 from blockattach.tests.simulation import baton as batons
 
 START = datetime.datetime(2026, 1, 1)

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import failpoints
-from blockattach.db import storage_db
-from blockattach.db.services import services
-from blockattach.domain import binaries
-from blockattach.domain import connection
-from blockattach.drivers.targets import fake as fake_target
-from blockattach.secrets import key_file
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform.secrets import key_file
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.fixtures import make
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import clients as requests

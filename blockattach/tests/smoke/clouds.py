@@ -5,7 +5,7 @@ import io
 import pathlib
 import tempfile
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import forks

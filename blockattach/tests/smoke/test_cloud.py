@@ -206,8 +206,8 @@ class CloudTest(base.StackTestCase):
         cinder = cinder_client.Client('3.71', session=self.cloud.connect('admin').session,
                                       service_type='block-storage')
         for level in ('DEBUG', 'INFO'):
-            cinder.services.set_log_levels(level, '*', '', 'blockattach.volume')
-            seen = cinder.services.get_log_levels('*', '', 'blockattach.volume.')
+            cinder.services.set_log_levels(level, '*', '', 'blockattach.storage.volume')
+            seen = cinder.services.get_log_levels('*', '', 'blockattach.storage.volume.')
             self.assertEqual({('cinder-api', level), ('cinder-volume', level),
                               ('cinder-scheduler', level)},
                              {(one.binary, one.level) for one in seen})

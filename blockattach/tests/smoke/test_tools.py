@@ -124,7 +124,7 @@ class DevcloudTest(ToolTestCase):
         self.assertEqual({'volume_backend_name': 'disks-2'}, made['disks-2'])
 
 
-MAP_PLACE = 'blockattach/http/attachment_map/'
+MAP_PLACE = 'blockattach/storage/api/attachment_map/'
 MAP_PARTS = {path.relative_to(sources.ROOT).as_posix()
              for path in (sources.ROOT / MAP_PLACE).iterdir() if path.is_file()}
 
@@ -176,7 +176,7 @@ class WheelTest(ToolTestCase):
                               if re.search(r'stestr|twine|extra == .test', line)])
         self.assertEqual([], [name for name in names if 'blockattach/tests' in name])
         self.assertIn('blockattach/testing/stack.py', names)
-        self.assertIn('blockattach/db/schema/migrations/script.py.mako', names)
+        self.assertIn('blockattach/storage/db/schema/migrations/script.py.mako', names)
         self.assertEqual(MAP_PARTS, {name for name in names if name.startswith(MAP_PLACE)})
         programs = self.install(wheel)
         with subprocess.Popen(

@@ -7,7 +7,7 @@ import threading
 import urllib.parse
 import uuid
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.tests.functional import base
 
 ANSWER_SECONDS = 60

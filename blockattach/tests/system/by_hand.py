@@ -4,8 +4,8 @@ import os
 import pathlib
 import signal
 
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
 from blockattach.testing import initiator
 from blockattach.tests.conformance import settings
 from blockattach.tests.functional import base

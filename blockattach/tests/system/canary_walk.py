@@ -7,9 +7,9 @@ there either.
 import urllib.parse
 import uuid
 
-from blockattach.api.resources import not_offered
-from blockattach.db.services import services
-from blockattach.domain import binaries
+from blockattach.storage.api.resources import not_offered
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
 from blockattach.tests.functional import base
 from blockattach.tests.system import canaries
 from blockattach.tests.system import processes

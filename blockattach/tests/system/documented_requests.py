@@ -10,9 +10,9 @@ from typing import NamedTuple
 import schemathesis
 from hypothesis import strategies as st
 
-from blockattach.api import routes
-from blockattach.api import versions
-from blockattach.drivers import base as drivers
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
+from blockattach.storage.drivers import base as drivers
 from blockattach.tests.api import base
 from blockattach.tests.api import test_transfers
 from blockattach.tests.fixtures import http

@@ -14,10 +14,10 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgtd
-from blockattach.health import report
+from blockattach.platform.health import report
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings
 from blockattach.tests.fixtures import forks

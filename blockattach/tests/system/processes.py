@@ -9,7 +9,7 @@ import re
 import signal
 import tempfile
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import forks

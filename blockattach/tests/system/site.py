@@ -13,8 +13,8 @@ import sys
 import tempfile
 import threading
 
-from blockattach import clock
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import clock
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.tests.fixtures import forks
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base

@@ -1,7 +1,7 @@
 """Hosts that write a counted pattern to their disks all the time and read it back."""
 import threading
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.testing import scsi
 from blockattach.tests.functional import base
 

@@ -11,7 +11,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from blockattach import clock
+from blockattach.platform import clock
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers

@@ -6,7 +6,7 @@ long something takes on a crowded machine is no matter of a test.
 import os
 import signal
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.tests.functional import base
 from blockattach.tests.system import by_hand
 

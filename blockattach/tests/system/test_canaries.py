@@ -17,11 +17,11 @@ import uuid
 import requests
 import sqlalchemy as sa
 
-from blockattach.api import routes
-from blockattach.db import messages
-from blockattach.domain import messages as domain_messages
-from blockattach.drivers.targets import tgtd
-from blockattach.http import dispatch
+from blockattach.platform.http import dispatch
+from blockattach.storage.api import routes
+from blockattach.storage.db import messages
+from blockattach.storage.domain import messages as domain_messages
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import keystone

@@ -2,7 +2,7 @@
 import collections
 import concurrent.futures
 
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 

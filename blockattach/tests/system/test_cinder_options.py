@@ -2,7 +2,7 @@
 import json
 import subprocess
 
-from blockattach.conf import cinder_options
+from blockattach.storage.conf import cinder_options
 from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 from blockattach.tests.system import cinder_peer

@@ -8,10 +8,10 @@ import pathlib
 import shutil
 import signal
 
-from blockattach import errors
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
-from blockattach.drivers.targets import tgtd
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings
 from blockattach.tests.fixtures import forks

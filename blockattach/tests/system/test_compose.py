@@ -3,7 +3,7 @@ import tempfile
 
 from openstack import connection
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers

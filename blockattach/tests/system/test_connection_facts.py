@@ -3,7 +3,7 @@ import os
 import pathlib
 import uuid
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.tests.conformance import settings
 from blockattach.tests.functional import base

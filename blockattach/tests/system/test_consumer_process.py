@@ -14,8 +14,8 @@ from blockattach.tests.system import processes
 PROJECT = '00000000000000000000000000000002'
 USER = '00000000000000000000000000000001'
 SCRIPT = pathlib.Path(consumer.__file__)
-MAY_IMPORT = {'blockattach.rpc.attachments', 'blockattach.rpc.transport',
-              'blockattach.rpc.contract'}
+MAY_IMPORT = {'blockattach.storage.rpc.attachments', 'blockattach.platform.rpc.transport',
+              'blockattach.platform.rpc.contract'}
 OURS_ALONE = {'api', 'control', 'db', 'drivers', 'http', 'policy', 'scheduler', 'volume', 'wiring'}
 
 

@@ -7,8 +7,8 @@ import os
 import shutil
 import signal
 
-from blockattach.domain import connection
-from blockattach.drivers.targets import tgt
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers.targets import tgt
 from blockattach.testing import initiator
 from blockattach.testing import stack
 from blockattach.tests.conformance import settings

@@ -9,14 +9,14 @@ from concurrent import futures
 
 import sqlalchemy as sa
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import secrets
-from blockattach.db import storage_db
-from blockattach.db.attachments import attachment_queries
-from blockattach.db.attachments import attachments
-from blockattach.db.schema import migrate
-from blockattach.db.volumes import volume_queries
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.schema import migrate
+from blockattach.storage.db.volumes import volume_queries
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import servers

@@ -5,7 +5,7 @@ import pathlib
 import signal
 import tempfile
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.functional import base
 from blockattach.tests.functional import test_manage

@@ -32,7 +32,8 @@ class HttpCase(processes.ProcessesTestCase):
         self.assertEqual(200, self.api.ask('DELETE', path)[0])
 
     def check_processes(self):
-        status, answer = self.api.ask('PUT', '/os-services/get-log', {'prefix': 'blockattach.rpc'})
+        status, answer = self.api.ask('PUT', '/os-services/get-log',
+                                      {'prefix': 'blockattach.platform.rpc'})
         self.assertEqual(200, status)
         self.assertLessEqual(set(PROCESS_TOPICS),
                              {one['binary'] for one in answer['log_levels']})

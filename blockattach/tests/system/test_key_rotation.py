@@ -5,11 +5,11 @@ import threading
 
 import sqlalchemy as sa
 
-from blockattach import clock
-from blockattach.db import models
-from blockattach.db import storage_db
-from blockattach.db.attachments import key_rotation
-from blockattach.secrets import key_file
+from blockattach.platform import clock
+from blockattach.platform.secrets import key_file
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import key_rotation
 from blockattach.tests.fixtures import database
 from blockattach.tests.functional import base
 from blockattach.tests.system import processes

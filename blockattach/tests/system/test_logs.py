@@ -4,7 +4,7 @@ import re
 import urllib.error
 import urllib.request
 
-from blockattach.http import auth
+from blockattach.platform.http import auth
 from blockattach.tests.functional import base
 
 SECONDS = 180

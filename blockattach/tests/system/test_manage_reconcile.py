@@ -2,7 +2,7 @@
 import json
 import sqlite3
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.tests.functional import base
 from blockattach.tests.functional import test_manage
 from blockattach.tests.system import by_hand

@@ -2,7 +2,7 @@
 import pathlib
 import re
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.functional import base
 from blockattach.tests.functional import test_manage

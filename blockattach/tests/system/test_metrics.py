@@ -6,7 +6,7 @@ import urllib.request
 
 from prometheus_client import parser
 
-from blockattach import metrics
+from blockattach.platform import metrics
 from blockattach.testing import stack
 from blockattach.tests.functional import base
 

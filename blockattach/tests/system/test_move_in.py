@@ -7,7 +7,7 @@ import json
 
 import sqlalchemy as sa
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import scsi
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database

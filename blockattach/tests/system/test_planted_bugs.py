@@ -11,7 +11,7 @@ from blockattach.tests.rules import sources
 EVERYBODY = next(bug for bug in bugs.BUGS
                  if bug.name == 'another_server_joins_a_plain_volume')
 NO_BUG = bugs.Bug(
-    'no_bug', 'domain/connection.py',
+    'no_bug', 'storage/domain/connection.py',
     '    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO\n',
     '    return AccessMode.RW if AccessMode.RW in list(modes) else AccessMode.RO\n',
     'none', 'P5')

@@ -1,9 +1,9 @@
 """A server that holds no more prepared statements: what is asked is answered all the same."""
 import sqlalchemy as sa
 
-from blockattach.conf import database as database_conf
-from blockattach.db.engine import opening
-from blockattach.db.engine import statements
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.db import opening
+from blockattach.platform.db import statements
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
 from blockattach.tests.system import clouds

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 
-from blockattach.health import report
+from blockattach.platform.health import report
 from blockattach.testing import stack
 from blockattach.tests.fixtures import forks
 from blockattach.tests.functional import base
@@ -337,7 +337,7 @@ class Working:
 
 sys.argv = ['x']
 def load(conf):
-    from blockattach.conf import core
+    from blockattach.platform.conf import core
     conf.register_opts(core.OPTS)
     conf.set_default('graceful_shutdown_timeout', {graceful_seconds})
     return Working()

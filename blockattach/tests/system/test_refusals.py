@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.functional import base
 

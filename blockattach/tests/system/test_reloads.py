@@ -3,7 +3,7 @@ import os
 import pathlib
 import signal
 
-from blockattach.health import report
+from blockattach.platform.health import report
 from blockattach.tests.functional import base
 from blockattach.tests.system import test_process_instances as instances
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemathesis import checks
 from schemathesis.core import failures as schemathesis_failures
 
-from blockattach.api import routes
+from blockattach.storage.api import routes
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import http

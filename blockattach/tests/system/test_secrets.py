@@ -11,7 +11,7 @@ import stat
 import urllib.error
 import urllib.request
 
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import initiator
 from blockattach.testing import stack
 from blockattach.tests.functional import base

@@ -6,7 +6,7 @@ where the manager of release 0.2 is replaced, by ``test_upgrade``.
 import os
 import signal
 
-from blockattach.rpc import history
+from blockattach.storage.rpc import history
 from blockattach.testing import scsi
 from blockattach.testing import stack
 from blockattach.tests.fixtures import rabbit

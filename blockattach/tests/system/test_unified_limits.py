@@ -3,12 +3,12 @@ import tempfile
 
 from oslo_config import cfg
 
-from blockattach import clock
-from blockattach.conf import options
+from blockattach.platform import clock
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.functional import base
 from blockattach.tests.system import clouds
 from blockattach.wiring import limits
+from blockattach.wiring import options
 
 URL = 'http://127.0.0.1:8776/v3'
 

@@ -1,8 +1,8 @@
 """This release and the next one side by side, as doc/source/admin/upgrade.rst says, under load."""
 import tempfile
 
-from blockattach.drivers.targets import tgtd
-from blockattach.rpc import history
+from blockattach.storage.drivers.targets import tgtd
+from blockattach.storage.rpc import history
 from blockattach.testing import scsi
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import next_release

@@ -2,9 +2,9 @@
 import dataclasses
 import datetime
 
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain import connection
-from blockattach.domain import records
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import records
 
 PROJECT = 'project'
 VOLUME = '11111111-1111-4111-8111-111111111111'

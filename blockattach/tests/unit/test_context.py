@@ -4,7 +4,7 @@ import unittest
 
 from oslo_context import context as oslo_context
 
-from blockattach import context
+from blockattach.platform import context
 
 
 class StoreTest(unittest.TestCase):

@@ -1,12 +1,14 @@
 """The tree of errors: drawn as it is, and each known by a code."""
+import importlib
 import inspect
 import re
 import sys
 import unittest
 
-from blockattach import errors
+from blockattach.storage import errors
 
-CLASSES = {name: value for name, value in vars(errors).items()
+CLASSES = {name: value for module in errors.MODULES
+           for name, value in vars(importlib.import_module(module)).items()
            if inspect.isclass(value) and issubclass(value, errors.BlockattachError)}
 FIELDS = {name: f'<{name}>' for name in (
     set(re.findall(r'%\((\w+)\)s', ''.join(

@@ -1,8 +1,8 @@
 """Named points where a test may make something fail."""
 import unittest
 
-from blockattach import errors
-from blockattach import failpoints
+from blockattach.platform import errors
+from blockattach.platform import failpoints
 
 
 class FailpointsTest(unittest.TestCase):

@@ -9,8 +9,8 @@ from concurrent import futures
 from oslo_config import cfg
 from oslo_log import formatters
 
-from blockattach import context
-from blockattach import log
+from blockattach.platform import context
+from blockattach.platform import log
 
 
 class FieldsTest(unittest.TestCase):

@@ -1,7 +1,7 @@
 """Sizes."""
 import unittest
 
-from blockattach import units
+from blockattach.platform import units
 
 
 class UnitsTest(unittest.TestCase):

@@ -5,14 +5,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import units
+from blockattach.compute import errors
 from blockattach.compute import files
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
-from blockattach.domain import connection
+from blockattach.platform import clock as clocks
+from blockattach.platform import units
+from blockattach.storage.domain import connection
 
 LOCKS = '/run/lock/os-brick'
 """Where os-brick keeps its locks unless OSLO_LOCK_PATH says so."""

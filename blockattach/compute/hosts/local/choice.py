@@ -2,11 +2,11 @@
 import os
 from collections.abc import Mapping
 
-from blockattach import errors
 from blockattach.compute import files
 from blockattach.compute.hosts.local import brick
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import nbd
+from blockattach.platform import errors
 
 AUTO = 'auto'
 KINDS: Mapping[str, type[brick.BrickConnector] | type[nbd.NbdConnector]] = {

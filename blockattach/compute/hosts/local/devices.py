@@ -6,10 +6,10 @@ import glob
 import os
 from collections.abc import Iterator
 
-from blockattach import clock as clocks
-from blockattach import disks
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts.local import processes
+from blockattach.platform import clock as clocks
+from blockattach.platform import disks
 
 _CLEARED_SECONDS = 10.0
 _TICK = 0.05

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
 from blockattach.compute.hosts.local import records
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 _STAYS = ('cannot live-migrate servers of a local host, because the agent does not know which '

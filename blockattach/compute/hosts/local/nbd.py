@@ -12,17 +12,17 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
-from blockattach import clock as clocks
-from blockattach import errors
-from blockattach import log
-from blockattach import units
+from blockattach.compute import errors
 from blockattach.compute import files
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qmp
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
 from blockattach.compute.hosts.local import processes
-from blockattach.domain import connection
+from blockattach.platform import clock as clocks
+from blockattach.platform import log
+from blockattach.platform import units
+from blockattach.storage.domain import connection
 
 LOG = oslo_log.getLogger(__name__)
 

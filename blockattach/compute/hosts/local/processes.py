@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from blockattach import errors
+from blockattach.compute import errors
 
 _GRACE_SECONDS = 10.0
 

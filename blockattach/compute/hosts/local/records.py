@@ -6,10 +6,10 @@ import re
 import shutil
 from collections.abc import Sequence
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import files
 from blockattach.compute.hosts import base
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 _FILE = 'server.json'
 _NAME = re.compile('[A-Za-z0-9][A-Za-z0-9_-]*')

@@ -1,5 +1,5 @@
 """Run by alembic."""
 from blockattach.compute.store import models
-from blockattach.db.engine import environment
+from blockattach.platform.db import environment
 
 environment.run(models.metadata)

@@ -12,17 +12,17 @@ import requests
 import webob
 from requests import adapters
 
-from blockattach import errors
+from blockattach.compute import conf as compute_conf
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
 from blockattach.compute.store import models
 from blockattach.compute.store import store
-from blockattach.conf import compute as compute_conf
-from blockattach.conf import rpc as rpc_conf
-from blockattach.control import endpoint
-from blockattach.rpc import calling
-from blockattach.rpc import contract
-from blockattach.telemetry import acts
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import calling
+from blockattach.platform.rpc import contract
+from blockattach.platform.telemetry import acts
+from blockattach.storage.control import endpoint
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import database

@@ -1,14 +1,14 @@
 """The same stories where attachments are asked for over the bus: `[block_storage] transport`."""
 import unittest
 
-from blockattach import errors
+from blockattach.compute import conf as compute_conf
 from blockattach.compute import storage
-from blockattach.conf import compute as compute_conf
-from blockattach.conf import rpc as rpc_conf
-from blockattach.http import responses
-from blockattach.rpc import attachments
-from blockattach.rpc import contract
-from blockattach.telemetry import acts
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.http import responses
+from blockattach.platform.rpc import contract
+from blockattach.platform.telemetry import acts
+from blockattach.storage import errors
+from blockattach.storage.rpc import attachments
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import exhaustive

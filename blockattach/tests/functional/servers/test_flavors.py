@@ -1,5 +1,5 @@
 """Flavors that are configured anew while there are servers of the old ones."""
-from blockattach import errors
+from blockattach.platform import errors
 from blockattach.tests.functional.servers import cloud
 
 OTHERS = ['new:m2.new:4:2048:1', '1:m1.tiny:8:4096:0']

@@ -1,5 +1,5 @@
 """What was done with a server, and why it failed, as clients of the compute API see it."""
-from blockattach.drivers import faults
+from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional.servers import cloud

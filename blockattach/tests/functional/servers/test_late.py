@@ -7,9 +7,9 @@ import re
 
 import sqlalchemy as sa
 
-from blockattach import context
 from blockattach.compute import interface
-from blockattach.rpc import contract
+from blockattach.platform import context
+from blockattach.platform.rpc import contract
 from blockattach.tests.fixtures import bus
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional.servers import cloud

@@ -1,5 +1,5 @@
 """Reasons name hosts only to those who may see where servers are."""
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.tests.functional.servers import cloud
 
 MEMBER = 'member,reader'

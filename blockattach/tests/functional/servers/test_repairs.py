@@ -5,12 +5,12 @@ Whatever is accepted then succeeds: nothing but block storage and the hosts may 
 """
 import functools
 
-from blockattach import context
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.compute.acts import connections
 from blockattach.compute.acts import work
+from blockattach.platform import context
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import http
 from blockattach.tests.functional.servers import cloud

@@ -1,6 +1,6 @@
 """Servers and their volumes, as clients of the compute API see them."""
-from blockattach import context
-from blockattach.drivers import faults
+from blockattach.platform import context
+from blockattach.storage.drivers import faults
 from blockattach.tests.functional.servers import cloud
 
 

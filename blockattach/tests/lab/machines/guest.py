@@ -29,7 +29,7 @@ from typing import Any
 from typing import Self
 
 import blockattach
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 from blockattach.tests.lab.machines import console as consoles
 from blockattach.tests.lab.machines import links
 from blockattach.tests.lab.machines import remote

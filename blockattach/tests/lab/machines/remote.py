@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
-from blockattach import clock as clocks
+from blockattach.platform import clock as clocks
 from blockattach.tests.lab.machines import agent
 
 # Takes what a command says while it says it: which stream ('o' or 'e'), and the bytes.

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach.db.attachments import attachment_queries
-from blockattach.domain import attachment_lifecycle
-from blockattach.domain.invariants import observed
-from blockattach.rpc import attachments
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain.invariants import observed
+from blockattach.storage.rpc import attachments
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation import promises

@@ -4,7 +4,7 @@ that stays until it has them.
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach.domain.invariants import observed
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import volumes

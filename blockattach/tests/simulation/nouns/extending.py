@@ -3,10 +3,10 @@ why not; and no volume ever has another size than one that was asked for.
 """
 from collections.abc import Iterator
 
-from blockattach.db import models
-from blockattach.domain import messages
-from blockattach.domain import volume_lifecycle
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import models
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import attachments

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from blockattach.db import models
-from blockattach.domain import messages
-from blockattach.domain import volume_lifecycle
-from blockattach.domain.invariants import observed
-from blockattach.drivers import base
+from blockattach.storage.db import models
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain.invariants import observed
+from blockattach.storage.drivers import base
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import glance

@@ -5,11 +5,11 @@ import dataclasses
 from collections.abc import Iterator
 from collections.abc import Mapping
 
-from blockattach import units
-from blockattach.db import models
-from blockattach.domain import messages
-from blockattach.domain import volume_lifecycle
-from blockattach.domain.invariants import observed
+from blockattach.platform import units
+from blockattach.storage.db import models
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import glance
 from blockattach.tests.simulation import operations

@@ -4,13 +4,13 @@ there, and is taken on again; no bytes of it are ever lost.
 import dataclasses
 from collections.abc import Iterator
 
-from blockattach import errors
-from blockattach import units
-from blockattach.db import models
-from blockattach.domain import messages
-from blockattach.domain import volume_lifecycle
-from blockattach.domain.invariants import observed
-from blockattach.drivers import base
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.db import models
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain.invariants import observed
+from blockattach.storage.drivers import base
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation import storage

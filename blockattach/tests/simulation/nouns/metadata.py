@@ -4,8 +4,8 @@ something at the same time.
 from collections import Counter
 from typing import Any
 
-from blockattach import errors
-from blockattach.db.volumes import volume_queries
+from blockattach.storage import errors
+from blockattach.storage.db.volumes import volume_queries
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import volumes

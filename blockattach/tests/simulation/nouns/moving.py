@@ -3,7 +3,7 @@ its row says that it is.
 """
 from collections.abc import Iterator
 
-from blockattach.domain.invariants import observed
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import volumes

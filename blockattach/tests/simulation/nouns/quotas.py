@@ -4,10 +4,10 @@ and it never has more than a limit that holds.
 import dataclasses
 from collections.abc import Iterator
 
-from blockattach.db import quotas
-from blockattach.domain import quotas as domain
-from blockattach.domain import volume_lifecycle
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import quotas
+from blockattach.storage.domain import quotas as domain
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import operations

@@ -2,8 +2,8 @@
 import datetime
 
 from blockattach.cmd import manage_service
-from blockattach.db import purging
-from blockattach.db.attachments import key_rotation
+from blockattach.storage.db import purging
+from blockattach.storage.db.attachments import key_rotation
 from blockattach.tests.simulation import operations
 
 DOWN_SECONDS = 30.0

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from blockattach.db import models
-from blockattach.db.volumes import volume_queries
-from blockattach.domain import volume_lifecycle
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import models
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import volume_lifecycle
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import operations

@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from blockattach.db import models
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import models
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import operations
 from blockattach.tests.simulation.nouns import volumes

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
-from blockattach.db import derived
-from blockattach.domain.invariants import observed
+from blockattach.storage.db import derived
+from blockattach.storage.domain.invariants import observed
 from blockattach.tests.simulation import clients
 from blockattach.tests.simulation import deployment
 from blockattach.tests.simulation import operations

@@ -4,11 +4,11 @@ import contextlib
 import threading
 import unittest
 
-from blockattach import context
-from blockattach import errors
-from blockattach.admission import controller
-from blockattach.conf import api as api_conf
-from blockattach.telemetry import acts
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.admission import controller
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.telemetry import acts
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.admission import threads

@@ -1,8 +1,8 @@
 """A queue: first come, first served; none is lost, and none waits beyond its deadline."""
 import unittest
 
-from blockattach import errors
-from blockattach.admission import controller
+from blockattach.platform import errors
+from blockattach.platform.admission import controller
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.admission import threads

@@ -5,16 +5,16 @@ import unittest
 
 import webob
 
-from blockattach import clock
-from blockattach import errors
-from blockattach.api import app
-from blockattach.api import routes
-from blockattach.api import versions
-from blockattach.conf import api as api_conf
-from blockattach.http import auth
-from blockattach.http import dispatch
-from blockattach.http import operation
-from blockattach.http.operation import V
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.http import auth
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import operation
+from blockattach.platform.http.operation import V
+from blockattach.storage.api import app
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
 from blockattach.tests.fixtures import promises
 from blockattach.tests.unit.http import tiny
 

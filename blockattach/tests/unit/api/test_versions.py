@@ -1,10 +1,10 @@
 """The history, and what is public of it."""
 import unittest
 
-from blockattach.api import routes
-from blockattach.api import versions
-from blockattach.api.resources import versions as resource
-from blockattach.http.operation import V
+from blockattach.platform.http.operation import V
+from blockattach.storage.api import routes
+from blockattach.storage.api import versions
+from blockattach.storage.api.resources import versions as resource
 from blockattach.tests.unit.http import tiny
 
 

@@ -1,13 +1,13 @@
 """Responses of an agent to unexpected errors of its host."""
 import unittest
 
-from blockattach import context
-from blockattach import errors
 from blockattach.compute import agent
+from blockattach.compute import errors
 from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
+from blockattach.platform import context
 from blockattach.tests.fixtures import in_process
 
 GUEST = interface.guest_values(base.Guest('a', 'web', 1, 256, ()))

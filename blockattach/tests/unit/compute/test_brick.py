@@ -8,10 +8,10 @@ import unittest.mock
 from os_brick.initiator import connector
 from os_brick.initiator.connectors import iscsi
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import brick
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 from blockattach.tests.conformance import settings
 
 PASSWORD = 'secret-of-twelve'

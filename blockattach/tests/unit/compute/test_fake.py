@@ -1,7 +1,7 @@
 """Hosts in memory, each in a process of its own."""
 import unittest
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
 

@@ -3,13 +3,13 @@ import os
 import tempfile
 import unittest
 
-from blockattach import context
-from blockattach import errors
 from blockattach.compute import agent
+from blockattach.compute import errors
 from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
+from blockattach.platform import context
 from blockattach.tests.fixtures import in_process
 
 OLD, NEW, NEWEST = 1, 2, 3

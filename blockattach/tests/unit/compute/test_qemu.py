@@ -11,14 +11,14 @@ import threading
 import unittest
 import uuid
 
-from blockattach import errors
+from blockattach.compute import errors
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import qemu
 from blockattach.compute.hosts import qemu_disks
 from blockattach.compute.hosts import qemu_process
 from blockattach.compute.hosts import qemu_records
 from blockattach.compute.hosts import qmp
-from blockattach.domain import connection
+from blockattach.storage.domain import connection
 
 HOUR = 3600.0
 _RW = connection.AccessMode.RW

@@ -2,10 +2,10 @@
 import json
 import unittest
 
-from blockattach import context
-from blockattach import errors
+from blockattach.compute import conf as compute_conf
 from blockattach.compute import storage
-from blockattach.conf import compute as compute_conf
+from blockattach.platform import context
+from blockattach.storage import errors
 from blockattach.tests.fixtures import in_process
 from blockattach.tests.functional.servers import cloud
 from blockattach.tests.unit import samples

@@ -6,18 +6,18 @@ import unittest
 from keystoneauth1.identity import v3
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach import identity
-from blockattach.conf import account
-from blockattach.conf import compute
-from blockattach.conf import glance
-from blockattach.conf import nova
-from blockattach.conf import options
-from blockattach.conf import service_user
+from blockattach.compute import conf as compute_conf
+from blockattach.platform import errors
+from blockattach.platform import identity
+from blockattach.platform.conf import account
+from blockattach.storage.conf import glance
+from blockattach.storage.conf import nova
+from blockattach.storage.conf import service_user
 from blockattach.tests.unit.conf import test_unknown_options
+from blockattach.wiring import options
 
 READERS = (('nova', nova.settings), ('glance', glance.settings),
-           ('block_storage', compute.storage_settings))
+           ('block_storage', compute_conf.storage_settings))
 PASSWORD = """
 auth_type = password
 auth_url = https://identity.example.org/v3/

@@ -4,8 +4,8 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach.conf import backend
-from blockattach.drivers.targets import tgtd
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers.targets import tgtd
 
 TEXT = """
 [disks]

@@ -4,8 +4,8 @@ import pathlib
 import tempfile
 import unittest
 
-from blockattach import errors
-from blockattach.conf import changing
+from blockattach.platform import errors
+from blockattach.platform.conf import changing
 
 
 def number(text):
@@ -49,7 +49,7 @@ class ChangingFileTest(unittest.TestCase):
         for breaking in (lambda: self.path.write_text('many'), self.path.unlink,
                          lambda: self.path.write_bytes(b'\xff')):
             breaking()
-            with self.assertLogs('blockattach.conf.changing', 'ERROR') as logs:
+            with self.assertLogs('blockattach.platform.conf.changing', 'ERROR') as logs:
                 self.assertEqual([1, 1], [file.said(), file.said()])
             self.assertEqual(1, len(logs.output))
             self.assertIn(str(self.path), logs.output[0])

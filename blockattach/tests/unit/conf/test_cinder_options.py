@@ -9,11 +9,11 @@ import unittest
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import backend
-from blockattach.conf import cinder_options
-from blockattach.conf import options
+from blockattach.platform import errors
+from blockattach.storage.conf import backend
+from blockattach.storage.conf import cinder_options
 from blockattach.tests.unit.conf import test_unknown_options
+from blockattach.wiring import options
 
 LIBRARIES = ('blockattach', 'castellan.config', 'keystonemiddleware.auth_token', 'oslo.limit',
              'oslo.log', 'oslo.messaging', 'oslo.policy')

@@ -6,9 +6,9 @@ from unittest import mock
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import health
-from blockattach.conf import locations
+from blockattach.platform import errors
+from blockattach.platform.conf import health
+from blockattach.platform.conf import locations
 
 OPTIONS = (cfg.IntOpt('threads', default=1, min=1), cfg.StrOpt('host', default='here'),
            cfg.URIOpt('url', schemes=['http']))

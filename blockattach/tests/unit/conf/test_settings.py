@@ -4,16 +4,16 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach.conf import api
-from blockattach.conf import attachments
-from blockattach.conf import control
-from blockattach.conf import database
-from blockattach.conf import nova
-from blockattach.conf import options
-from blockattach.conf import rpc
-from blockattach.conf import scheduler
-from blockattach.conf import settings
-from blockattach.conf import volume
+from blockattach.platform.conf import api
+from blockattach.platform.conf import database
+from blockattach.platform.conf import rpc
+from blockattach.platform.conf import settings
+from blockattach.storage.conf import attachments
+from blockattach.storage.conf import control
+from blockattach.storage.conf import nova
+from blockattach.storage.conf import scheduler
+from blockattach.storage.conf import volume
+from blockattach.wiring import options
 
 OPTIONS = (cfg.IntOpt('number', default=1), cfg.ListOpt('names', default=['a']),
            cfg.StrOpt('file'), cfg.StrOpt('word', default='x'))

@@ -3,8 +3,8 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach.conf import options
-from blockattach.conf import telemetry
+from blockattach.platform.conf import telemetry
+from blockattach.wiring import options
 
 
 class PortsTest(unittest.TestCase):

@@ -9,11 +9,11 @@ from oslo_config import cfg
 from oslo_config import generator
 from oslo_policy import opts as policy_options
 
-from blockattach import log
-from blockattach.conf import embedded
-from blockattach.conf import locations
-from blockattach.conf import options
-from blockattach.rpc import transport
+from blockattach.platform import log
+from blockattach.platform.conf import locations
+from blockattach.platform.rpc import transport
+from blockattach.storage.conf import embedded
+from blockattach.wiring import options
 
 # What a library has registered nowhere, or only where one of its plugins is used.
 OF_LIBRARIES = """
@@ -43,7 +43,7 @@ volumes_dir = of a backend that another host serves
 username = u
 """
 
-LIBRARIES = ('blockattach.privileged', 'castellan.config', 'keystonemiddleware.auth_token',
+LIBRARIES = ('blockattach.storage.privileged', 'castellan.config', 'keystonemiddleware.auth_token',
              'os_brick', 'oslo.concurrency', 'oslo.limit', 'oslo.log', 'oslo.messaging',
              'oslo.middleware', 'oslo.policy', 'oslo.privsep', 'oslo.reports',
              'oslo.versionedobjects')

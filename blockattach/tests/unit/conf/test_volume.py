@@ -3,7 +3,7 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach.conf import volume
+from blockattach.storage.conf import volume
 
 PROMISED_SECONDS = 10
 

@@ -4,12 +4,12 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import nova as nova_conf
-from blockattach.control import detach_rule
-from blockattach.domain import detach_rule as domain_rule
-from blockattach.nova import client
+from blockattach.platform import context
+from blockattach.storage import errors
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.control import detach_rule
+from blockattach.storage.domain import detach_rule as domain_rule
+from blockattach.storage.nova import client
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples

@@ -1,9 +1,9 @@
 """The one table of an attachment's lifecycle: every pair, and what follows from all of them."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import volume_lifecycle
+from blockattach.storage import errors
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import volume_lifecycle
 
 S = lifecycle.State
 E = lifecycle.Event

@@ -2,8 +2,8 @@
 import dataclasses
 import unittest
 
-from blockattach import errors
-from blockattach.domain import connection
+from blockattach.storage import errors
+from blockattach.storage.domain import connection
 
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
 

@@ -1,8 +1,8 @@
 """Bounds on what a host may say of itself."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import connection
+from blockattach.platform import errors
+from blockattach.storage.domain import connection
 from blockattach.tests.fixtures import make
 
 

@@ -2,7 +2,7 @@
 import itertools
 import unittest
 
-from blockattach.domain import detach_rule
+from blockattach.storage.domain import detach_rule
 from blockattach.tests.unit import samples
 
 _Outcome = detach_rule.Outcome

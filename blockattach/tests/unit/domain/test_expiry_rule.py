@@ -2,8 +2,8 @@
 import itertools
 import unittest
 
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import expiry_rule
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import expiry_rule
 from blockattach.tests.unit import samples
 
 _Outcome = expiry_rule.Outcome

@@ -1,7 +1,7 @@
 """The language of backends' functions: a row for every operator, how they bind, and what fails."""
 import unittest
 
-from blockattach.domain import expressions
+from blockattach.storage.domain import expressions
 
 NAMES = {
     'stats': {'free_capacity_gb': 99.5, 'allocated_capacity_gb': 7, 'vendor_name': 'Open Source',

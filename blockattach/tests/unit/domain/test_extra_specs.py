@@ -1,7 +1,7 @@
 """Extra specs against what a pool reports: a row for every rule of the comparison."""
 import unittest
 
-from blockattach.domain import extra_specs
+from blockattach.storage.domain import extra_specs
 
 YES, NO = True, False
 

@@ -1,8 +1,8 @@
 """What clients say of where a volume goes: a row for every rule of every filter."""
 import unittest
 
-from blockattach.domain import hint_filters
-from blockattach.domain import pools
+from blockattach.storage.domain import hint_filters
+from blockattach.storage.domain import pools
 from blockattach.tests.unit.scheduler import samples
 
 HERE = '11111111-1111-4111-8111-111111111111'

@@ -4,8 +4,8 @@ import datetime
 import types
 import unittest
 
-from blockattach.domain import image_cache
-from blockattach.domain import images
+from blockattach.storage.domain import image_cache
+from blockattach.storage.domain import images
 
 AT = datetime.datetime(2026, 1, 1)
 IMAGE = images.Image('an-image', 'active', updated_at='2026-01-01T00:00:00Z')

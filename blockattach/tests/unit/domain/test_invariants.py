@@ -2,9 +2,9 @@
 import dataclasses
 import unittest
 
-from blockattach.domain import connection
-from blockattach.domain import invariants
-from blockattach.domain.invariants import observed
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import invariants
+from blockattach.storage.domain.invariants import observed
 
 HOST = 'storage-1@disks'
 ACTUAL = connection.ActualGrant('v', 'iqn.a', connection.AccessMode.RW, 1, True, 'name')

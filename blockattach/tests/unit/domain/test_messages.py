@@ -1,7 +1,7 @@
 """The messages of users."""
 import unittest
 
-from blockattach.domain import messages
+from blockattach.storage.domain import messages
 
 TEXTS = {name: value for name, value in vars(messages).items()
          if isinstance(value, messages.Text)}

@@ -2,10 +2,10 @@
 import itertools
 import unittest
 
-from blockattach import errors
-from blockattach.domain import connection
-from blockattach.domain import multiattach
-from blockattach.domain import volume_lifecycle
+from blockattach.storage import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import multiattach
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.tests.unit import samples
 
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO

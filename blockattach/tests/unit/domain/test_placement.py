@@ -2,8 +2,8 @@
 import math
 import unittest
 
-from blockattach.domain import placement
-from blockattach.domain import pools
+from blockattach.storage.domain import placement
+from blockattach.storage.domain import pools
 from blockattach.tests.unit.scheduler import samples
 
 THIN = {'thin': True, 'total_gb': 10.0, 'limit_gb': 200.0, 'free_gb': 10.0}

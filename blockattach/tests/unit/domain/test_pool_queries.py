@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from blockattach.domain import hint_filters
+from blockattach.storage.domain import hint_filters
 from blockattach.tests.unit.scheduler import samples
 
 POOL = samples.pool('h@b#p', free_gb=60.0, allocated_gb=40, capabilities={

@@ -2,7 +2,7 @@
 import math
 import unittest
 
-from blockattach.domain import pools
+from blockattach.storage.domain import pools
 
 
 def limit(**capabilities):

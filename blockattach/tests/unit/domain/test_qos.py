@@ -1,8 +1,8 @@
 """What the consumer of a volume of some size gets of QoS specs."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import qos
+from blockattach.platform import errors
+from blockattach.storage.domain import qos
 
 PER_GB = {
     'write_iops_sec_per_gb_min': '800', 'write_iops_sec_per_gb': '30',

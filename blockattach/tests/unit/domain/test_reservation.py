@@ -1,7 +1,7 @@
 """What one host holds, of all that a target reports."""
 import unittest
 
-from blockattach.domain import reservation
+from blockattach.storage.domain import reservation
 
 
 class ReservationsTest(unittest.TestCase):

@@ -2,8 +2,8 @@
 import itertools
 import unittest
 
-from blockattach.domain import reset_rule
-from blockattach.domain import volume_lifecycle
+from blockattach.storage.domain import reset_rule
+from blockattach.storage.domain import volume_lifecycle
 
 _Own = volume_lifecycle.OwnStatus
 _Outcome = reset_rule.Outcome

@@ -1,8 +1,8 @@
 """The lifecycle of a snapshot, and of what one may be made."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import snapshots
+from blockattach.storage import errors
+from blockattach.storage.domain import snapshots
 
 Status = snapshots.Status
 

@@ -1,9 +1,9 @@
 """What a volume may be made of: a row for every rule, with the words that clients know."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import records
-from blockattach.domain import sources
+from blockattach.storage import errors
+from blockattach.storage.domain import records
+from blockattach.storage.domain import sources
 
 _AT = None
 

@@ -1,8 +1,8 @@
 """A volume's two words, from its own status and its attachments."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import volume_lifecycle as lifecycle
+from blockattach.storage import errors
+from blockattach.storage.domain import volume_lifecycle as lifecycle
 
 Own = lifecycle.OwnStatus
 

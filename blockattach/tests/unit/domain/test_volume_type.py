@@ -2,9 +2,9 @@
 import datetime
 import unittest
 
-from blockattach import errors
-from blockattach.domain import records
-from blockattach.domain import volume_type
+from blockattach.storage import errors
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_type
 
 NOW = datetime.datetime(2026, 1, 1)
 

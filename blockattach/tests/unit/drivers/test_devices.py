@@ -3,9 +3,9 @@ import os
 import tempfile
 import unittest
 
-from blockattach import disks
-from blockattach.domain import connection
-from blockattach.drivers import devices
+from blockattach.platform import disks
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import devices
 
 _MIB = 1024 ** 2
 

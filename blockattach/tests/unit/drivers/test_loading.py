@@ -2,10 +2,10 @@
 import dataclasses
 import unittest
 
-from blockattach import errors
-from blockattach.drivers import loading
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.platform import errors
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.conformance import settings
 
 

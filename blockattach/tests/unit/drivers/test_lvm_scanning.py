@@ -1,8 +1,8 @@
 """Which disks LVM looks at, by its filter: the semantics of ``global_filter`` in lvm.conf."""
 import unittest
 
-from blockattach.drivers.stores.lvm import group
-from blockattach.privileged import lvm
+from blockattach.storage.drivers.stores.lvm import group
+from blockattach.storage.privileged import lvm
 
 ISCSI = ('/dev/sdq', '/dev/disk/by-path/ip-192.0.2.7:3260-iscsi-iqn.2010-10.org.x:volume-1-lun-1')
 

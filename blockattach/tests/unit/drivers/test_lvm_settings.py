@@ -3,11 +3,11 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach import units
-from blockattach.conf import backend
-from blockattach.drivers import base
-from blockattach.drivers.stores import lvm as lvm_stores
+from blockattach.platform import errors
+from blockattach.platform import units
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores import lvm as lvm_stores
 from blockattach.tests.conformance import settings
 
 SNAPSHOTS = {'clone', 'clone_snapshot', 'manage', 'revert', 'snapshots'}

@@ -6,7 +6,7 @@ import tempfile
 import threading
 import unittest
 
-from blockattach.drivers.targets import tgt_socket
+from blockattach.storage.drivers.targets import tgt_socket
 
 _SHOWN = """Target 7: iqn.2010-10.org.openstack:volume-a
     System information:

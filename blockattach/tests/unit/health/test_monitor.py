@@ -4,10 +4,10 @@ import tempfile
 import threading
 import unittest
 
-from blockattach import errors
-from blockattach.conf import health as health_conf
-from blockattach.health import monitor
-from blockattach.health import report
+from blockattach.platform import errors
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.health import monitor
+from blockattach.platform.health import report
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 
@@ -48,7 +48,7 @@ class MonitorTest(unittest.TestCase):
     def test_a_check_that_fails(self):
         made = self.watching(broken=lambda: 1 / 0)
         self.wrong['bus'] = 'away'
-        with self.assertLogs('blockattach.health.monitor', 'WARNING') as logged:
+        with self.assertLogs('blockattach.platform.health.monitor', 'WARNING') as logged:
             made.look()
             made.look()
         self.assertEqual({'database': None, 'bus': 'away',

@@ -7,8 +7,8 @@ import sys
 import tempfile
 import unittest
 
-from blockattach import clock
-from blockattach.health import report
+from blockattach.platform import clock
+from blockattach.platform.health import report
 from blockattach.tests.fixtures import polling
 
 SECONDS = polling.LIMIT

@@ -6,9 +6,9 @@ import webob
 from keystoneauth1 import noauth
 from keystoneauth1 import session
 
-from blockattach.http import auth
-from blockattach.http import middleware
-from blockattach.telemetry import acts
+from blockattach.platform.http import auth
+from blockattach.platform.http import middleware
+from blockattach.platform.telemetry import acts
 from blockattach.tests.unit.http import tiny
 
 

@@ -7,10 +7,10 @@ import unittest
 import bcrypt
 import webob
 
-from blockattach import errors
-from blockattach.conf import changing
-from blockattach.http import auth
-from blockattach.http import basic_auth
+from blockattach.platform import errors
+from blockattach.platform.conf import changing
+from blockattach.platform.http import auth
+from blockattach.platform.http import basic_auth
 from blockattach.tests.unit.http import test_auth
 from blockattach.tests.unit.http import tiny
 
@@ -65,7 +65,7 @@ class AuthenticationTest(Case):
         for _ in range(2):  # the second time the password is known
             self.assertEqual(('ann', 'shop', ['member', 'reader'], False),
                              self.authenticated(one, 'ann', 'pass:word', 'elsewhere'))
-        with self.assertLogs('blockattach.http.basic_auth', 'WARNING'):
+        with self.assertLogs('blockattach.platform.http.basic_auth', 'WARNING'):
             self.assertIsNone(self.authenticated(one, 'bob', UMLAUT))
 
     def test_everybody_else_is_nobody(self):

@@ -267,7 +267,7 @@ class FaultsTest(unittest.TestCase):
                                  (answer.status_int, answer.content_type))
 
     def test_an_unforeseen_failure_is_logged_and_not_answered(self):
-        with self.assertLogs('blockattach.http.responses', 'ERROR') as logged:
+        with self.assertLogs('blockattach.platform.http.responses', 'ERROR') as logged:
             answer = self.api.call('GET', '/v3/boom/bug')
         self.assertEqual(('computeFault', 500), tiny.fault(answer)[:2])
         self.assertNotIn('secret', answer.text)

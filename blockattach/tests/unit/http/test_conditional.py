@@ -1,8 +1,8 @@
 """What is asked, and in which order, for an operation whose answers have a tag."""
 import unittest
 
-from blockattach.http import operation
-from blockattach.policy import attachments as policies
+from blockattach.platform.http import operation
+from blockattach.storage.policy import attachments as policies
 from blockattach.tests.unit.http import tiny
 
 PATH = '/v3/attachments/a'

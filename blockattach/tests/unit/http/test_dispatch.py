@@ -1,11 +1,11 @@
 """The order in which a request is looked at, and what each step may end it with."""
 import unittest
 
-from blockattach import context
-from blockattach import errors
-from blockattach.http import operation
-from blockattach.http import schema
-from blockattach.http.operation import V
+from blockattach.platform import context
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.platform.http.operation import V
+from blockattach.storage import errors
 from blockattach.tests.fixtures import promises
 from blockattach.tests.unit.http import tiny
 
@@ -240,7 +240,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(503, self.api(value, answer=promise).call('GET', '/v3/x').status_int)
 
     def test_a_record_that_no_view_has_rendered_is_never_sent(self):
-        with self.assertLogs('blockattach.http.responses', 'ERROR'):
+        with self.assertLogs('blockattach.platform.http.responses', 'ERROR'):
             answer = self.api({'thing': tiny.Thing('a')}).call('GET', '/v3/x')
         self.assertEqual(500, answer.status_int)
 

@@ -1,8 +1,8 @@
 """Every error has its answer."""
 import unittest
 
-from blockattach import errors
-from blockattach.http import responses
+from blockattach.platform.http import responses
+from blockattach.storage import errors
 
 
 def every(root):
@@ -63,7 +63,8 @@ class TableTest(unittest.TestCase):
     def test_inner_errors_of_the_service_are_not_answered(self):
         for error in (ValueError('secret'), KeyError('secret'), errors.BlockattachError('secret'),
                       errors.ConfigurationError('secret'), errors.NoValidPool('secret')):
-            with self.subTest(error=error), self.assertLogs('blockattach.http.responses', 'ERROR'):
+            with (self.subTest(error=error),
+                  self.assertLogs('blockattach.platform.http.responses', 'ERROR')):
                 answer = responses.error(error)
             self.assertEqual({'computeFault': {'code': 500, 'message': responses.UNEXPECTED}},
                              answer.json)

@@ -7,11 +7,11 @@ import weakref
 import webob
 from oslo_config import cfg
 
-from blockattach import clock
-from blockattach import errors
-from blockattach.conf import health as health_conf
-from blockattach.health import monitor
-from blockattach.http import health
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform.conf import health as health_conf
+from blockattach.platform.health import monitor
+from blockattach.platform.http import health
 
 NETWORKS = (ipaddress.ip_network('192.0.2.0/24'), ipaddress.ip_network('::1/128'))
 

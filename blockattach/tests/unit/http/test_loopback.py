@@ -3,8 +3,8 @@ import unittest
 
 import webob
 
-from blockattach.http import loopback
-from blockattach.http import middleware
+from blockattach.platform.http import loopback
+from blockattach.platform.http import middleware
 
 
 class AddressesTest(unittest.TestCase):

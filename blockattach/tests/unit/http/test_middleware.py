@@ -5,12 +5,12 @@ import unittest
 import webob
 from oslo_context import context as oslo_context
 
-from blockattach import clock
-from blockattach import errors
-from blockattach import log
-from blockattach.http import middleware
-from blockattach.telemetry import acts
-from blockattach.telemetry import counting
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform.http import middleware
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import counting
 from blockattach.tests.unit.http import tiny
 
 
@@ -50,7 +50,7 @@ class RequestLogTest(unittest.TestCase):
         app = middleware.application(
             (middleware.watch_request(acts.Telemetry(StoppedClock())), middleware.answer_faults),
             inner)
-        with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
+        with self.assertLogs('blockattach.platform.http.middleware', 'INFO') as logged:
             webob.Request.blank(path).get_response(app)
         self.assertEqual(1, len(logged.output))
         return logged.output[0].partition('Request completed')[2]
@@ -76,7 +76,7 @@ class RequestLogTest(unittest.TestCase):
 
     def test_the_operation_and_the_id_that_it_names(self):
         api = tiny.Tiny()
-        with self.assertLogs('blockattach.http.middleware', 'INFO') as logged:
+        with self.assertLogs('blockattach.platform.http.middleware', 'INFO') as logged:
             api.call('GET', '/v3/attachments/a')
         [line] = logged.output
         self.assertIn(' operation=GET /attachments/{id} ', line)
@@ -85,7 +85,7 @@ class RequestLogTest(unittest.TestCase):
     def test_a_failure_is_logged_with_the_status_that_the_client_gets(self):
         def fail(request):
             raise RuntimeError
-        with self.assertLogs('blockattach.http.responses', 'ERROR'):
+        with self.assertLogs('blockattach.platform.http.responses', 'ERROR'):
             self.assertIn(' status=500 ', self.line('/', fail))
 
     def test_a_path_cannot_forge_a_line(self):

@@ -2,9 +2,9 @@
 import functools
 import unittest
 
-from blockattach import errors
-from blockattach.http import operation
-from blockattach.http.operation import V
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http.operation import V
 
 VOLUME = operation.Range(V(3, 0), V(3, 71))
 EXTENSION = operation.Range(V(1, 0), V(1, 2))

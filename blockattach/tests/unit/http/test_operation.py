@@ -1,10 +1,10 @@
 """Versions, query strings and calls as values."""
 import unittest
 
-from blockattach import context
-from blockattach import errors
-from blockattach.http import operation
-from blockattach.http.operation import V
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http.operation import V
 
 
 class VersionTest(unittest.TestCase):

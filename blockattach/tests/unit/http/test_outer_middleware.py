@@ -4,8 +4,8 @@ import unittest
 import webob
 from oslo_config import cfg
 
-from blockattach.http import middleware
-from blockattach.http import outer_middleware
+from blockattach.platform.http import middleware
+from blockattach.platform.http import outer_middleware
 
 ORIGIN = 'https://dashboard.example.org'
 

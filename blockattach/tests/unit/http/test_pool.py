@@ -2,7 +2,7 @@
 import threading
 import unittest
 
-from blockattach.http import pool
+from blockattach.platform.webserver import pool
 from blockattach.tests.fixtures import polling
 
 SECONDS = polling.LIMIT
@@ -76,7 +76,7 @@ class PoolTest(unittest.TestCase):
         self.assertEqual([], self.pool.late(99.0))
 
     def test_a_thread_goes_on_whatever_happens(self):
-        with self.assertLogs('blockattach.http.pool', 'ERROR'):
+        with self.assertLogs('blockattach.platform.webserver.pool', 'ERROR'):
             self.put('fails')
             self.release('fails')
             self.wait_for_use(0, 0)

@@ -6,10 +6,10 @@ from http import server
 
 from oslo_config import cfg
 
-from blockattach import context
-from blockattach import errors
-from blockattach.http import keystone
-from blockattach.http import projects
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.http import keystone
+from blockattach.platform.http import projects
 
 PROJECT = 'shop/a?b'
 

@@ -4,11 +4,11 @@ import unittest
 
 import webob
 
-from blockattach import errors
-from blockattach.admission import controller
-from blockattach.conf import api as api_conf
-from blockattach.http import queueing
-from blockattach.telemetry import acts
+from blockattach.platform import errors
+from blockattach.platform.admission import controller
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.http import queueing
+from blockattach.platform.telemetry import acts
 from blockattach.tests.fixtures import clock
 
 

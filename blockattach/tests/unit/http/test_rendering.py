@@ -2,7 +2,7 @@
 import datetime
 import unittest
 
-from blockattach.http import responses
+from blockattach.platform.http import responses
 from blockattach.tests.unit.http import tiny
 
 

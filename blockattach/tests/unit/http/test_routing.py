@@ -5,9 +5,9 @@ import unittest
 
 import routes
 
-from blockattach.http import dispatch
-from blockattach.http import operation
-from blockattach.http.operation import V
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import operation
+from blockattach.platform.http.operation import V
 from blockattach.tests.unit.http import tiny
 
 

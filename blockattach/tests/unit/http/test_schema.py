@@ -3,9 +3,9 @@ import copy
 import types
 import unittest
 
-from blockattach import errors
-from blockattach.http import operation
-from blockattach.http import schema
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
 
 UUID = '6f1b2f7e-4f0e-4c6e-9d3a-6b0d7c4a1e11'
 INNER = schema.obj({'id': schema.UUID, 'connector': schema.obj({}, additional=True,

@@ -6,10 +6,10 @@ import socket
 import threading
 import unittest
 
-from blockattach import errors
-from blockattach.conf import api as api_conf
-from blockattach.http import queueing
-from blockattach.http import server
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.http import queueing
+from blockattach.platform.webserver import server
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 
@@ -218,7 +218,7 @@ class ServerTest(unittest.TestCase):
                     self.assertIn('Date', answer.headers)
 
     def logged(self, fails):
-        return (self.assertLogs('blockattach.http.gateway', 'ERROR') if fails
+        return (self.assertLogs('blockattach.platform.webserver.gateway', 'ERROR') if fails
                 else contextlib.nullcontext())
 
     def test_an_older_client_may_keep_the_connection(self):

@@ -9,10 +9,10 @@ import socket
 import threading
 import unittest
 
-from blockattach import errors
-from blockattach.conf import api as api_conf
-from blockattach.http import queueing
-from blockattach.http import server
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.http import queueing
+from blockattach.platform.webserver import server
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 

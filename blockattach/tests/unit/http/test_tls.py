@@ -11,10 +11,10 @@ import unittest
 
 from cryptography.hazmat.primitives import serialization
 
-from blockattach import errors
-from blockattach.conf import api as api_conf
-from blockattach.http import server
-from blockattach.http import tls
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.webserver import server
+from blockattach.platform.webserver import tls
 from blockattach.tests.fixtures import certificates
 from blockattach.tests.fixtures import polling
 
@@ -164,7 +164,7 @@ class ServerTest(Case):
             self.assertIn(b'https /a', until_closed(old))
         now = self.serial()
         self.issued.cert.write_text('nothing')
-        with self.assertLogs('blockattach.http.tls', 'ERROR'):
+        with self.assertLogs('blockattach.platform.webserver.tls', 'ERROR'):
             self.certificate.reload()
         self.assertEqual(now, self.serial())
 

@@ -6,16 +6,16 @@ import webob
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
 
-from blockattach import errors
-from blockattach.http import auth
-from blockattach.http import dispatch
-from blockattach.http import middleware
-from blockattach.http import operation
-from blockattach.http import schema
-from blockattach.http.operation import V
-from blockattach.policy import attachments as policies
-from blockattach.policy import enforcer
-from blockattach.telemetry import acts
+from blockattach.platform.http import auth
+from blockattach.platform.http import dispatch
+from blockattach.platform.http import middleware
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.platform.http.operation import V
+from blockattach.platform.policy import enforcer
+from blockattach.platform.telemetry import acts
+from blockattach.storage import errors
+from blockattach.storage.policy import attachments as policies
 from blockattach.tests.fixtures import promises
 from blockattach.wiring import rules as policy_rules
 

@@ -1,10 +1,10 @@
 """What is asked of Glance, and what becomes of answers that are not as they should be."""
 import unittest
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import glance as glance_conf
-from blockattach.images import client
+from blockattach.platform import context
+from blockattach.storage import errors
+from blockattach.storage.conf import glance as glance_conf
+from blockattach.storage.images import client
 from blockattach.tests.fixtures import glance
 from blockattach.tests.fixtures import nova
 

@@ -6,9 +6,9 @@ import pwd
 import tempfile
 import unittest
 
-from blockattach import errors
-from blockattach.conf import images as images_conf
-from blockattach.images import conversion
+from blockattach.storage import errors
+from blockattach.storage.conf import images as images_conf
+from blockattach.storage.images import conversion
 from blockattach.tests.fixtures import disks
 
 MOST = 64 * disks.MIB

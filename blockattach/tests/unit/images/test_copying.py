@@ -4,8 +4,8 @@ import os
 import tempfile
 import unittest
 
-from blockattach import disks as pieces
-from blockattach.images import copying
+from blockattach.platform import disks as pieces
+from blockattach.storage.images import copying
 from blockattach.tests.fixtures import disks
 
 

@@ -4,10 +4,10 @@ import os
 import tempfile
 import unittest
 
-from blockattach import errors
-from blockattach.conf import images as images_conf
-from blockattach.domain import images
-from blockattach.images import inspection
+from blockattach.storage import errors
+from blockattach.storage.conf import images as images_conf
+from blockattach.storage.domain import images
+from blockattach.storage.images import inspection
 from blockattach.tests.fixtures import disks
 
 FORMATS = ('raw', 'qcow2', 'vmdk', 'vhd', 'vhdx', 'vdi', 'iso')

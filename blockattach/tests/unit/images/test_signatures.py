@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509 import oid
 
-from blockattach import errors
-from blockattach.domain import images
-from blockattach.images import signatures
+from blockattach.storage import errors
+from blockattach.storage.domain import images
+from blockattach.storage.images import signatures
 
 DATA = b'the bytes of an image'
 SHA = hashes.SHA256()

@@ -7,10 +7,10 @@ import tempfile
 import unittest
 import uuid
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import nova as nova_conf
-from blockattach.nova import client
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit import samples

@@ -2,9 +2,9 @@
 import logging
 import unittest
 
-from blockattach import errors
-from blockattach.conf import nova as nova_conf
-from blockattach.nova import client
+from blockattach.storage import errors
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 

@@ -2,10 +2,10 @@
 import logging
 import unittest
 
-from blockattach import errors
-from blockattach.conf import nova as nova_conf
-from blockattach.domain import expiry_rule
-from blockattach.nova import client
+from blockattach.platform import errors
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.domain import expiry_rule
+from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 

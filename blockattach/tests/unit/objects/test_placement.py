@@ -6,21 +6,21 @@ import unittest
 
 from oslo_versionedobjects import fixture
 
-from blockattach import objects
 from blockattach.compute import lifecycle
 from blockattach.compute import payloads
 from blockattach.compute import records
-from blockattach.domain import connection
-from blockattach.domain import pools
-from blockattach.objects import attachment
-from blockattach.objects import base
-from blockattach.objects import placement
-from blockattach.rpc import history
+from blockattach.platform.rpc import versioned_objects
+from blockattach.storage import objects
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import pools
+from blockattach.storage.objects import attachment
+from blockattach.storage.objects import placement
+from blockattach.storage.rpc import history
 from blockattach.tests.unit import samples
 
 # Made by oslo.versionedobjects from the fields. A red test here means that a field has changed:
 # raise the object's VERSION, teach obj_make_compatible the older form, add a row to
-# blockattach/rpc/history.py, then put the new fingerprint here.
+# blockattach/storage/rpc/history.py, then put the new fingerprint here.
 FINGERPRINTS = {
     'Attachment': '1.0-e00f255237bb6c306e95ae6c853bceb1',
     'AttachmentPayload': '1.0-c30790d5bca7cedd5125d0c08f0d87d6',
@@ -46,7 +46,7 @@ DEVICE = records.BlockDevice('d', samples.SERVER, samples.VOLUME, '/dev/vda',
                              connection.AccessMode.RO, 'attached', boot_index=0)
 
 
-def every() -> list[base.BlockattachObject]:
+def every() -> list[versioned_objects.BlockattachObject]:
     """One of each carrier, filled."""
     one = samples.attachment()
     return [
@@ -79,12 +79,12 @@ class FingerprintsTest(unittest.TestCase):
 
     def test_no_object_has_changed_without_a_version(self) -> None:
         checker = fixture.ObjectVersionChecker(
-            {name: [cls] for name, cls in base.registered().items()})
+            {name: [cls] for name, cls in versioned_objects.registered().items()})
         self.assertEqual(FINGERPRINTS, checker.get_hashes())
 
     def test_each_can_be_made_for_every_release_that_has_it(self) -> None:
         made = {one.obj_name(): one for one in every()}
-        self.assertEqual(set(base.registered()), set(made))
+        self.assertEqual(set(versioned_objects.registered()), set(made))
         for release in history.RELEASES:
             for name, version in release.objects.items():
                 with self.subTest(release=release.name, name=name):

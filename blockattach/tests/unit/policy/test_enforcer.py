@@ -9,12 +9,12 @@ import unittest
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
 
-from blockattach import context
-from blockattach import errors
-from blockattach.policy import attachments
-from blockattach.policy import enforcer
-from blockattach.policy import services
-from blockattach.policy import volumes
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.policy import enforcer
+from blockattach.storage.policy import attachments
+from blockattach.storage.policy import services
+from blockattach.storage.policy import volumes
 from blockattach.tests.fixtures import clock
 from blockattach.tests.rules import sources
 from blockattach.wiring import rules
@@ -199,7 +199,7 @@ class FileTest(Case):
         time = clock.ManualClock()
         rules_of = enforcer.Enforcer(self.conf, policy_rules.list_rules(), time)
         self.write('"volume:create": [unclosed\n')
-        with self.assertLogs('blockattach.policy.enforcer', 'ERROR') as logs:
+        with self.assertLogs('blockattach.platform.policy.enforcer', 'ERROR') as logs:
             for _ in range(3):
                 time.advance(1)
                 rules_of.is_admin(caller())

@@ -3,7 +3,7 @@ import unittest
 
 from oslo_policy import policy
 
-from blockattach.policy import base
+from blockattach.platform.policy import base
 from blockattach.wiring import rules
 
 

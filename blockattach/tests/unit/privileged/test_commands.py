@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from blockattach.privileged import lvm
+from blockattach.storage.privileged import lvm
 
 # A deadline that only a failure ever reaches.
 SECONDS = 60.0

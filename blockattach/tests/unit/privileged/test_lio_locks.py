@@ -7,14 +7,14 @@ import tempfile
 import threading
 import unittest
 
-from blockattach.privileged import lio_reservations
+from blockattach.storage.privileged import lio_reservations
 from blockattach.tests.fixtures import lio_kernel
 from blockattach.tests.fixtures import polling
 
 HOLDER = """
 import sys
 from rtslib_fb import node
-from blockattach.privileged import lio_reservations
+from blockattach.storage.privileged import lio_reservations
 node.CFSNode.configfs_dir = sys.argv[1]
 with lio_reservations.alone(sys.argv[2]):
     print('held', flush=True)

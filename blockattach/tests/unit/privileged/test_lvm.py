@@ -4,9 +4,9 @@ import sys
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.privileged import context
-from blockattach.privileged import lvm
+from blockattach.platform import errors
+from blockattach.storage.privileged import context
+from blockattach.storage.privileged import lvm
 from blockattach.tests.conformance import lvm_backend
 
 ID = 'abcdef00-0000-4000-8000-000000000000'

@@ -14,13 +14,13 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import rpc as rpc_conf
-from blockattach.rpc import history
-from blockattach.rpc import pinning
-from blockattach.rpc import serving
-from blockattach.rpc import transport
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import serving
+from blockattach.platform.rpc import transport
+from blockattach.storage.rpc import history
 from blockattach.tests.unit.rpc import probe
 
 # A mixin, so that nobody runs it without a transport; mypy sees the assertions all the same.
@@ -103,7 +103,7 @@ class BusTestCase(Base):
 
     def logged(self, level: int = logging.NOTSET) -> LogQueue:
         """What the bus logs from now on, in whichever thread."""
-        logger = logging.getLogger('blockattach.rpc')
+        logger = logging.getLogger('blockattach.platform.rpc')
         log = LogQueue()
         self.addCleanup(logger.setLevel, logger.level)
         logger.setLevel(level)
@@ -186,7 +186,7 @@ class BusContract(BusTestCase):
     def test_an_unforeseen_error_is_uncertain_and_reveals_nothing(self) -> None:
         self.serve(probe.ProbeEndpoint())
         for how, name in (('unforeseen', 'Unforeseen'), ('builtin', 'KeyError')):
-            with (self.subTest(how), self.assertLogs('blockattach.rpc', 'ERROR'),
+            with (self.subTest(how), self.assertLogs('blockattach.platform.rpc', 'ERROR'),
                   self.assertRaises(errors.BackendUncertain) as caught):
                 self.client('one').fail(self.ctxt, how)
             self.assertIn(name, str(caught.exception))
@@ -226,7 +226,7 @@ class BusContract(BusTestCase):
         target = oslo_messaging.Target(topic=f'{self.settings.topic_prefix}-probe', server='one')
         with (self.subTest(message=message, ctxt=ctxt),
               self.assertNoLogs('oslo_messaging', 'ERROR'),
-              self.assertNoLogs('blockattach.rpc', 'ERROR'),
+              self.assertNoLogs('blockattach.platform.rpc', 'ERROR'),
               self.assertRaises(errors.InvalidInput)):
             self.bus._transport._send(target, ctxt or {}, message, wait_for_reply=True,
                                       timeout=probe.LIMIT)
@@ -403,14 +403,14 @@ class BusContract(BusTestCase):
     def test_only_the_interface_can_be_called(self) -> None:
         self.serve(probe.ProbeEndpoint())
         invoke = self.bus.client(probe.RogueInterface, server='one')
-        with (self.assertLogs('blockattach.rpc', 'WARNING'),
+        with (self.assertLogs('blockattach.platform.rpc', 'WARNING'),
               self.assertRaises(errors.ConfigurationError)):
             invoke(self.ctxt, 'secret')
 
     def test_a_method_newer_than_the_server_is_refused_clearly(self) -> None:
         self.serve(probe.ProbeEndpoint())
         young = probe.YoungClient(self.bus.client(probe.YoungInterface, server='one'))
-        with (self.assertLogs('blockattach.rpc', 'WARNING'),
+        with (self.assertLogs('blockattach.platform.rpc', 'WARNING'),
               self.assertRaises(errors.ConfigurationError) as caught):
             young.grown(self.ctxt)
         self.assertTrue(caught.exception.final)

@@ -5,9 +5,9 @@ moved by is how long the message was under way.
 """
 from typing import Any
 
-from blockattach import context
-from blockattach import errors
-from blockattach.rpc import contract
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.rpc import contract
 from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe

@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from blockattach import context
-from blockattach.rpc import ends
-from blockattach.rpc import pinning
-from blockattach.rpc import transport
+from blockattach.platform import context
+from blockattach.platform.rpc import ends
+from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import transport
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
@@ -67,10 +67,10 @@ class EndsContract(bus_contract.BusTestCase):
 
     def test_too_old(self) -> None:
         self.serve(self.endpoint)
-        with self.assertLogs('blockattach.rpc', 'WARNING'):
+        with self.assertLogs('blockattach.platform.rpc', 'WARNING'):
             self.assert_ends('too old', self.young(self.bus).grown)
 
     def test_unforeseen(self) -> None:
         self.serve(self.endpoint)
-        with self.assertLogs('blockattach.rpc', 'ERROR'):
+        with self.assertLogs('blockattach.platform.rpc', 'ERROR'):
             self.assert_ends('unforeseen', self.client('one').fail, 'unforeseen')

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-from blockattach.rpc.http import endpoints
-from blockattach.rpc.http import sites
-from blockattach.rpc.http import trust
-from blockattach.rpc.http import wire
+from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import sites
+from blockattach.platform.rpc.http import trust
+from blockattach.platform.rpc.http import wire
 from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe

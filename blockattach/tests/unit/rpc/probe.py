@@ -4,9 +4,9 @@ import queue
 import threading
 from typing import Any
 
-from blockattach import context
-from blockattach import errors
-from blockattach.rpc import contract
+from blockattach.platform import context
+from blockattach.platform.rpc import contract
+from blockattach.storage import errors
 from blockattach.tests.fixtures import polling
 
 LIMIT = polling.LIMIT

@@ -2,7 +2,7 @@
 import unittest
 import uuid
 
-from blockattach.rpc import inproc
+from blockattach.platform.rpc import inproc
 from blockattach.tests.unit.rpc import bus_ends
 from blockattach.tests.unit.rpc import http_peers
 

@@ -3,7 +3,7 @@ import queue
 import threading
 import unittest
 
-from blockattach.rpc import serving
+from blockattach.platform.rpc import serving
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 

@@ -12,9 +12,9 @@ from typing import Any
 import oslo_messaging
 from oslo_messaging._drivers import base
 
-from blockattach import errors
-from blockattach.rpc import transport
-from blockattach.rpc.http import endpoints
+from blockattach.platform import errors
+from blockattach.platform.rpc import transport
+from blockattach.platform.rpc.http import endpoints
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
@@ -59,7 +59,7 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 
     def test_an_answer_that_is_no_plain_data_is_an_error_at_once(self) -> None:
         self.serve(probe.ProbeEndpoint())
-        with (self.assertLogs('blockattach.rpc.http', 'ERROR'),
+        with (self.assertLogs('blockattach.platform.rpc.http', 'ERROR'),
               self.assertRaises(errors.BackendUncertain)):
             self.client('one').echo(self.ctxt, 'no data')
 
@@ -306,7 +306,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.store.register(self.topic, 'gone', gone.endpoint)
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
-        with self.assertLogs('blockattach.rpc.http', 'WARNING') as logs:
+        with self.assertLogs('blockattach.platform.rpc.http', 'WARNING') as logs:
             self.client().announce(self.ctxt, 'all')
         self.assertEqual(1, len(logs.records))
         self.assertEqual('all', self.heard(endpoint))
@@ -322,7 +322,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
             peer = http_peers.Peer(answer)
             self.addCleanup(peer.cut)
             self.store.register(self.topic, name, peer.endpoint)
-        with self.assertNoLogs('blockattach.rpc.http', 'WARNING'):
+        with self.assertNoLogs('blockattach.platform.rpc.http', 'WARNING'):
             self.client().announce(self.ctxt, 'all')
 
     def test_one_that_may_have_it_is_not_passed_over(self) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach import errors
-from blockattach.rpc import transport
+from blockattach.platform import errors
+from blockattach.platform.rpc import transport
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import http_peers
 from blockattach.tests.unit.rpc import probe

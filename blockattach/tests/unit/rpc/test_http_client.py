@@ -9,11 +9,11 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach import errors
-from blockattach.rpc.http import client as clients
-from blockattach.rpc.http import endpoints
-from blockattach.rpc.http import trust
-from blockattach.rpc.http import wire
+from blockattach.platform import errors
+from blockattach.platform.rpc.http import client as clients
+from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import trust
+from blockattach.platform.rpc.http import wire
 from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import http_peers

@@ -4,8 +4,8 @@ import pathlib
 import tempfile
 import unittest
 
-from blockattach import errors
-from blockattach.rpc.http import keys
+from blockattach.platform import errors
+from blockattach.platform.rpc.http import keys
 
 OWN, OTHER = 'a1' * 32, 'b2' * 32
 
@@ -55,7 +55,7 @@ class KeyFileTest(unittest.TestCase):
     def test_a_change_that_cannot_be_read_has_no_effect(self) -> None:
         self.write(f'old {OWN}')
         found = self.open()
-        with self.assertLogs('blockattach.conf.changing', 'ERROR') as logs:
+        with self.assertLogs('blockattach.platform.conf.changing', 'ERROR') as logs:
             self.write(f'new {OTHER[:40]}')
             self.assertEqual('old', found.own.name)
         self.assertNotIn(OTHER[:40], ''.join(logs.output))

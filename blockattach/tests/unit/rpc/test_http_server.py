@@ -6,11 +6,11 @@ import threading
 import unittest
 from typing import Any
 
-from blockattach import errors
-from blockattach.rpc.http import endpoints
-from blockattach.rpc.http import server as servers
-from blockattach.rpc.http import trust
-from blockattach.rpc.http import wire
+from blockattach.platform import errors
+from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import server as servers
+from blockattach.platform.rpc.http import trust
+from blockattach.platform.rpc.http import wire
 from blockattach.tests.fixtures import clock as manual
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import http_peers

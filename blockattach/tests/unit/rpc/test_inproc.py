@@ -6,9 +6,9 @@ import uuid
 
 import oslo_messaging
 
-from blockattach import clock
-from blockattach import errors
-from blockattach.rpc import inproc
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform.rpc import inproc
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
 from blockattach.tests.unit.rpc import probe
@@ -70,7 +70,7 @@ class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 
     def test_an_answer_that_is_no_plain_data_is_an_error_at_once(self) -> None:
         self.serve(probe.ProbeEndpoint())
-        with (self.assertLogs('blockattach.rpc.inproc', 'ERROR'),
+        with (self.assertLogs('blockattach.platform.rpc.inproc', 'ERROR'),
               self.assertRaises(errors.BackendUncertain)):
             self.client('one').echo(self.ctxt, 'no data')
 
@@ -185,7 +185,7 @@ class BrokerTest(unittest.TestCase):
         self.assertEqual(inproc.QUEUE_LIMIT, len(self.kept()))
 
     def test_too_many_notifications_push_out_the_oldest(self) -> None:
-        with self.assertLogs('blockattach.rpc.inproc', 'WARNING') as logs:
+        with self.assertLogs('blockattach.platform.rpc.inproc', 'WARNING') as logs:
             for number in range(inproc.QUEUE_LIMIT + 2):
                 self.broker.publish(self.address, b'%d' % number)
         kept = self.kept()

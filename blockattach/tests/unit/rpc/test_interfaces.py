@@ -10,15 +10,15 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import rpc as rpc_conf
-from blockattach.domain import pools
-from blockattach.objects import placement
-from blockattach.rpc import history
-from blockattach.rpc import scheduler
-from blockattach.rpc import transport
-from blockattach.rpc import volume
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import transport
+from blockattach.storage.domain import pools
+from blockattach.storage.objects import placement
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import scheduler
+from blockattach.storage.rpc import volume
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe

@@ -3,11 +3,11 @@ import contextlib
 import types
 import unittest
 
-from blockattach import context
 from blockattach.compute import interface
-from blockattach.conf import rpc as rpc_conf
-from blockattach.rpc import calling
-from blockattach.telemetry import acts
+from blockattach.platform import context
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import calling
+from blockattach.platform.telemetry import acts
 from blockattach.tests.fixtures import clock
 
 SETTINGS = rpc_conf.RpcSettings()

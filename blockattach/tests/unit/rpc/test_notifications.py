@@ -7,13 +7,13 @@ from typing import Any
 import jsonschema
 import oslo_messaging
 
-from blockattach import context
-from blockattach import errors
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import records
-from blockattach.rpc import attachment_notices
-from blockattach.rpc import notifications
-from blockattach.rpc import transport
+from blockattach.platform import context
+from blockattach.platform.rpc import notifications
+from blockattach.platform.rpc import transport
+from blockattach.storage import errors
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import records
+from blockattach.storage.rpc import attachment_notices
 from blockattach.tests.unit import samples
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
@@ -268,6 +268,6 @@ class AttachmentNotificationsTest(unittest.TestCase):
         def gone(volume_id: str) -> records.Volume:
             raise errors.VolumeNotFound(volume_id=volume_id)
         self.read_volume = gone  # type: ignore[method-assign]
-        with self.assertLogs('blockattach.rpc.attachment_notices', 'WARNING') as logged:
+        with self.assertLogs('blockattach.storage.rpc.attachment_notices', 'WARNING') as logged:
             self.ended(self.attachments())
         self.assertIn('volume.detach.end', logged.output[0])

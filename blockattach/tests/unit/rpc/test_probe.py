@@ -7,13 +7,13 @@ import uuid
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import options
-from blockattach.conf import rpc as rpc_conf
-from blockattach.rpc import rabbit
-from blockattach.rpc import transport
+from blockattach.platform import errors
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import rabbit
+from blockattach.platform.rpc import transport
 from blockattach.tests.fixtures import servers
 from blockattach.tests.unit.rpc import test_rabbit
+from blockattach.wiring import options
 from blockattach.wiring import outside
 
 

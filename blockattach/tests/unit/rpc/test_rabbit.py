@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import kombu
 from oslo_config import cfg
 
-from blockattach.rpc import rabbit as rabbit_defaults
-from blockattach.rpc import serving
-from blockattach.rpc import transport
+from blockattach.platform.rpc import rabbit as rabbit_defaults
+from blockattach.platform.rpc import serving
+from blockattach.platform.rpc import transport
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines

@@ -11,19 +11,19 @@ from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields
 from oslo_versionedobjects import fixture
 
-from blockattach import context
-from blockattach import errors
 from blockattach.compute import interface as compute
-from blockattach.conf import rpc as rpc_conf
-from blockattach.objects import base
-from blockattach.rpc import attachments
-from blockattach.rpc import contract
-from blockattach.rpc import history
-from blockattach.rpc import pinning
-from blockattach.rpc import processes
-from blockattach.rpc import scheduler
-from blockattach.rpc import transport
-from blockattach.rpc import volume
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import processes
+from blockattach.platform.rpc import transport
+from blockattach.platform.rpc import versioned_objects
+from blockattach.storage.rpc import attachments
+from blockattach.storage.rpc import history
+from blockattach.storage.rpc import scheduler
+from blockattach.storage.rpc import volume
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
@@ -36,7 +36,7 @@ OLD = pinning.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
 NEW = pinning.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
 
 
-class OldThing(base.BlockattachObject):
+class OldThing(versioned_objects.BlockattachObject):
     """As release 1 knows it."""
 
     VERSION = '1.0'
@@ -59,7 +59,7 @@ class NewThing(OldThing):
             primitive.pop('colour', None)
 
 
-class Box(base.BlockattachObject):
+class Box(versioned_objects.BlockattachObject):
     """Unchanged itself; what is in it has changed."""
 
     VERSION = '1.0'
@@ -145,7 +145,7 @@ class ObjectsTest(BusTestCase):
         self.addCleanup(registry.cleanUp)
         self.endpoint = probe.ProbeEndpoint()
 
-    def know(self, *kinds: type[base.BlockattachObject]) -> None:
+    def know(self, *kinds: type[versioned_objects.BlockattachObject]) -> None:
         """Know these objects and no others."""
         registry = ovo_base.VersionedObjectRegistry()
         registry._registry._obj_classes.clear()
@@ -174,7 +174,7 @@ class ObjectsTest(BusTestCase):
         self.serve(self.bus((OLD,)), self.endpoint)
         for value in boxed(NewThing, name='n', colour='c'):
             self.old()
-            with (self.subTest(value), self.assertLogs('blockattach.rpc', 'WARNING'),
+            with (self.subTest(value), self.assertLogs('blockattach.platform.rpc', 'WARNING'),
                   self.assertRaises(errors.ConfigurationError)):
                 invoke(self.ctxt, 'echo', value=value)
         self.assertEqual([], self.endpoint.contexts)

@@ -5,11 +5,11 @@ import uuid
 from opentelemetry.sdk.trace import export
 from opentelemetry.sdk.trace.export import in_memory_span_exporter
 
-from blockattach import errors
-from blockattach.conf import telemetry as telemetry_conf
-from blockattach.telemetry import acts
-from blockattach.telemetry import counting
-from blockattach.telemetry import otel
+from blockattach.platform import errors
+from blockattach.platform.conf import telemetry as telemetry_conf
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import counting
+from blockattach.platform.telemetry import otel
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 

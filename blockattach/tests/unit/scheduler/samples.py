@@ -1,7 +1,7 @@
 """Pools and requests that name only what matters to a test."""
 from typing import Any
 
-from blockattach.domain import pools
+from blockattach.storage.domain import pools
 
 
 def pool(name: str = 'h@b#p', **facts: Any) -> pools.Pool:

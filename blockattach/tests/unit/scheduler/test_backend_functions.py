@@ -3,9 +3,9 @@ import collections
 import unittest
 import uuid
 
-from blockattach.domain import pools
-from blockattach.scheduler import pipeline
-from blockattach.scheduler import plugins
+from blockattach.storage.domain import pools
+from blockattach.storage.scheduler import pipeline
+from blockattach.storage.scheduler import plugins
 from blockattach.tests.unit.scheduler import samples
 
 FACTS = pools.Facts(volume={'display_name': 'web'}, qos={'maxIOPS': '500'})

@@ -1,9 +1,9 @@
 """Filters by name, as an operator configures them."""
 import unittest
 
-from blockattach import errors
-from blockattach.domain import placement
-from blockattach.scheduler import plugins
+from blockattach.platform import errors
+from blockattach.storage.domain import placement
+from blockattach.storage.scheduler import plugins
 
 
 class LoadTest(unittest.TestCase):

@@ -2,10 +2,10 @@
 import math
 import unittest
 
-from blockattach import errors
-from blockattach.domain import placement
-from blockattach.scheduler import pipeline
-from blockattach.scheduler import plugins
+from blockattach.platform import errors
+from blockattach.storage.domain import placement
+from blockattach.storage.scheduler import pipeline
+from blockattach.storage.scheduler import plugins
 from blockattach.tests.unit.scheduler import samples
 
 

@@ -22,8 +22,8 @@ luck = somebodys_plugin:measure
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from blockattach import errors
-from blockattach.scheduler import plugins
+from blockattach.platform import errors
+from blockattach.storage.scheduler import plugins
 print(plugins.load_filters(['alive', 'weekday'])['weekday'](None, None))
 print(plugins.load_weighers([('luck', 2.0)])[0].weigher(None, None))
 try:

@@ -4,10 +4,10 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach.conf import scheduler
-from blockattach.conf import service
-from blockattach.domain import placement
-from blockattach.scheduler import plugins
+from blockattach.platform.conf import service
+from blockattach.storage.conf import scheduler
+from blockattach.storage.domain import placement
+from blockattach.storage.scheduler import plugins
 
 
 class SettingsTest(unittest.TestCase):

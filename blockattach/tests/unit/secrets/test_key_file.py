@@ -8,9 +8,9 @@ import threading
 import unittest
 from concurrent import futures
 
-from blockattach import errors
-from blockattach import secrets
-from blockattach.secrets import key_file
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.platform.secrets import key_file
 from blockattach.tests.fixtures import polling
 
 PROCESSES = 4

@@ -5,8 +5,8 @@ import unittest
 from castellan.common.objects import symmetric_key
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.secrets import key_manager
+from blockattach.platform import errors
+from blockattach.platform.secrets import key_manager
 from blockattach.tests.unit.secrets import shared_keys
 
 SETTINGS = """

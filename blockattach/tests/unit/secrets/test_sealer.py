@@ -3,9 +3,9 @@ import unittest
 
 from cryptography import fernet
 
-from blockattach import errors
-from blockattach import secrets
-from blockattach.domain import connection
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.storage.domain import connection
 
 
 class SealerTest(unittest.TestCase):

@@ -3,12 +3,12 @@ import os
 import threading
 import unittest
 
-from blockattach import context
-from blockattach import errors
-from blockattach import metrics
-from blockattach.telemetry import acts
-from blockattach.telemetry import counting
-from blockattach.telemetry import threads
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import metrics
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import counting
+from blockattach.platform.telemetry import threads
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 
@@ -131,7 +131,7 @@ class ReadingTest(TelemetryTestCase):
 
         self.telemetry.readings.add('a', fail)
         self.telemetry.readings.add('b', lambda: {metrics.CONNECTIONS: {('busy',): 4}})
-        with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
+        with self.assertLogs('blockattach.platform.telemetry.readings', 'WARNING') as logged:
             self.assertEqual(4, self.value('database_connections', use='busy'))
         self.assertIn('the disk is on fire', logged.output[0])
 

@@ -4,10 +4,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from blockattach import errors
-from blockattach.conf import telemetry as telemetry_conf
-from blockattach.telemetry import acts
-from blockattach.telemetry import counting
+from blockattach.platform import errors
+from blockattach.platform.conf import telemetry as telemetry_conf
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import counting
 from blockattach.testing import ports
 from blockattach.tests.fixtures import polling
 
@@ -25,7 +25,7 @@ class ExpositionTest(unittest.TestCase):
     def served(self):
         made = contextlib.ExitStack()
         self.addCleanup(made.close)
-        with self.assertLogs('blockattach.telemetry.counting', 'INFO') as body:
+        with self.assertLogs('blockattach.platform.telemetry.counting', 'INFO') as body:
             made.enter_context(counting.served(
                 self.counts, telemetry_conf.MetricsSettings(LOCAL, self.ports)))
         return made, body.output[0]

@@ -8,10 +8,10 @@ import unittest
 from oslo_config import cfg
 from oslo_reports import opts as report_options
 
-from blockattach import context
-from blockattach import errors
-from blockattach.telemetry import acts
-from blockattach.telemetry import state_report
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import state_report
 from blockattach.tests.fixtures import polling
 
 SECONDS = 60

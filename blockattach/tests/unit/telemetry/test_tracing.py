@@ -4,12 +4,12 @@ import unittest
 from opentelemetry.sdk.trace import export
 from opentelemetry.sdk.trace.export import in_memory_span_exporter
 
-from blockattach import context
-from blockattach import errors
-from blockattach import metrics
-from blockattach.conf import telemetry as telemetry_conf
-from blockattach.telemetry import acts
-from blockattach.telemetry import otel
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import metrics
+from blockattach.platform.conf import telemetry as telemetry_conf
+from blockattach.platform.telemetry import acts
+from blockattach.platform.telemetry import otel
 
 
 def settings(ratio=1.0):

@@ -3,16 +3,16 @@ import dataclasses
 import types
 import unittest
 
-from blockattach.domain import connection
-from blockattach.drivers import base
-from blockattach.drivers import loading
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.stores import file
-from blockattach.drivers.targets import fake as fake_target
-from blockattach.drivers.targets import tgt
+from blockattach.storage.domain import connection
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.stores import file
+from blockattach.storage.drivers.targets import fake as fake_target
+from blockattach.storage.drivers.targets import tgt
+from blockattach.storage.volume import backends
 from blockattach.testing import backend
 from blockattach.tests.conformance import settings
-from blockattach.volume import backends
 
 _MADE = connection.Connection('iscsi', ('192.0.2.1:3260',), 'iqn.2010-10.org.openstack:v', 1)
 

@@ -3,17 +3,17 @@ import dataclasses
 import tempfile
 import unittest
 
-from blockattach import disks
-from blockattach import errors
-from blockattach import failpoints
-from blockattach import units
-from blockattach.drivers import loading
-from blockattach.drivers.stores import file
-from blockattach.drivers.targets import fake
+from blockattach.platform import disks
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import units
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import file
+from blockattach.storage.drivers.targets import fake
+from blockattach.storage.volume import backends
+from blockattach.storage.volume import copying
 from blockattach.testing import backend
 from blockattach.tests.unit import samples
-from blockattach.volume import backends
-from blockattach.volume import copying
 
 # At the begin, across two pieces, and at the very end.
 BYTES = {0: b'begin', 3 * disks.PIECE - 2: b'across', units.GIB - 3: b'end'}

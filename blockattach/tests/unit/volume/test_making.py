@@ -2,15 +2,15 @@
 import types
 import unittest
 
-from blockattach import errors
-from blockattach.drivers import base
-from blockattach.drivers import loading
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
+from blockattach.platform import errors
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
+from blockattach.storage.volume import backends
+from blockattach.storage.volume import making
 from blockattach.tests.conformance import settings
 from blockattach.tests.unit.domain import test_sources
-from blockattach.volume import backends
-from blockattach.volume import making
 
 
 class Plain(fake_store.FakeStore):

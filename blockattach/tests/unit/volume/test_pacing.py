@@ -2,10 +2,10 @@
 import threading
 import unittest
 
-from blockattach import clock
-from blockattach import errors
-from blockattach.volume import pacing
-from blockattach.work import verbs
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.storage.volume import pacing
+from blockattach.storage.work import verbs
 
 PIECE = 10
 

@@ -1,10 +1,10 @@
 """What is said of a target that nobody watches, from one comparison to the next."""
 import unittest
 
-from blockattach import errors
-from blockattach.volume import targets
+from blockattach.platform import errors
+from blockattach.storage.volume import targets
 
-MODULE = 'blockattach.volume.targets'
+MODULE = 'blockattach.storage.volume.targets'
 SILENT = errors.BackendUncertain(reason='LIO did not answer within 40 seconds')
 AWAY = errors.DatabaseUnavailable()
 

@@ -5,10 +5,10 @@ import sys
 import bcrypt
 import webob
 
-from blockattach import errors
-from blockattach.conf import api as api_conf
-from blockattach.http import keystone
-from blockattach.http import middleware
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.http import keystone
+from blockattach.platform.http import middleware
 from blockattach.tests.unit.wiring import test_wiring
 from blockattach.wiring import authentication
 

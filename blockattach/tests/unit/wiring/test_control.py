@@ -2,8 +2,8 @@
 import json
 import os
 
-from blockattach import errors
-from blockattach.rpc import attachments
+from blockattach.platform import errors
+from blockattach.storage.rpc import attachments
 from blockattach.tests.fixtures import make
 from blockattach.tests.unit.wiring import test_wiring
 from blockattach.wiring import control

@@ -6,20 +6,20 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach import errors
-from blockattach.conf import options
+from blockattach.platform import errors
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import limits as fixtures
 from blockattach.wiring import limits
+from blockattach.wiring import options
 
 PROJECT = 'a-project'
 WITHOUT_OSLO_LIMIT = """
 import sys
 from oslo_config import cfg
 sys.modules['oslo_limit'] = None
-from blockattach import clock
-from blockattach import errors
-from blockattach.conf import options
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.wiring import options
 from blockattach.wiring import limits
 conf = cfg.ConfigOpts()
 options.register(conf)
@@ -86,7 +86,7 @@ class SourceTest(unittest.TestCase):
     def test_a_model_that_nobody_follows(self):
         self.keystone.model = 'strict-two-level'
         found = self.source()
-        with self.assertLogs('blockattach.unified_limits') as logged:
+        with self.assertLogs('blockattach.platform.unified_limits') as logged:
             self.assertRaises(errors.LimitsUnavailable, found, PROJECT)
         self.assertIn('strict-two-level', logged.output[0])
         self.keystone.model = 'flat'

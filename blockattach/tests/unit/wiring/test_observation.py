@@ -6,8 +6,8 @@ import unittest
 
 from oslo_config import cfg
 
-from blockattach import clock
-from blockattach import metrics
+from blockattach.platform import clock
+from blockattach.platform import metrics
 from blockattach.tests.fixtures import polling
 from blockattach.wiring import observation
 from blockattach.wiring import overview
@@ -44,7 +44,7 @@ class ObservationTest(unittest.TestCase):
         overview.watch(database, watched)
         watched.watch(types.SimpleNamespace(broker='here', reconnects=2), checks)
         for _ in range(2):
-            with self.assertLogs('blockattach.telemetry.readings', 'WARNING') as logged:
+            with self.assertLogs('blockattach.platform.telemetry.readings', 'WARNING') as logged:
                 seen = watched.telemetry.readings.now()
             self.assertEqual(1, len(logged.output))
             self.assertIn('reading=overview', logged.output[0])

@@ -3,12 +3,12 @@ import os
 import pathlib
 import unittest
 
-from blockattach import clock as clocks
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import service as service_conf
-from blockattach.db.services import rpc_endpoints
-from blockattach.rpc.http import endpoints
+from blockattach.platform import clock as clocks
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc.http import endpoints
+from blockattach.storage.db.services import rpc_endpoints
 from blockattach.tests.fixtures import database
 from blockattach.tests.unit.rpc import probe
 from blockattach.tests.unit.wiring import test_wiring

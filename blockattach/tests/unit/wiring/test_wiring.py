@@ -10,25 +10,25 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
 
-from blockattach import context
-from blockattach import errors
-from blockattach.conf import backend as backend_conf
-from blockattach.conf import options
-from blockattach.db.attachments import attachments as attachment_verbs
-from blockattach.db.volumes import volumes
-from blockattach.domain import attachment_lifecycle as lifecycle
-from blockattach.domain import detach_rule
-from blockattach.drivers import loading
-from blockattach.drivers.stores import fake as fake_store
-from blockattach.drivers.targets import fake as fake_target
-from blockattach.http import keystone
-from blockattach.rpc import transport
+from blockattach.platform import context
+from blockattach.platform.http import keystone
+from blockattach.platform.rpc import transport
+from blockattach.storage import errors
+from blockattach.storage.conf import backend as backend_conf
+from blockattach.storage.db.attachments import attachments as attachment_verbs
+from blockattach.storage.db.volumes import volumes
+from blockattach.storage.domain import attachment_lifecycle as lifecycle
+from blockattach.storage.domain import detach_rule
+from blockattach.storage.drivers import loading
+from blockattach.storage.drivers.stores import fake as fake_store
+from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.testing import backend
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
+from blockattach.wiring import options
 from blockattach.wiring import volume
 
 VERB = detach_rule.Verb.DELETE

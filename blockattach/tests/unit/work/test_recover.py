@@ -2,9 +2,9 @@
 import types
 import unittest
 
-from blockattach import errors
+from blockattach.storage import errors
+from blockattach.storage.work import recover
 from blockattach.tests.fixtures import clock
-from blockattach.work import recover
 
 ROW = types.SimpleNamespace(id='a')
 

@@ -1,0 +1,112 @@
+"""What is about servers and the hosts that run them; texts that clients read are Nova's.
+
+    BlockattachError
+    ├── InvalidInput
+    │   └── ServerRequestInvalid     a server, or one of its volumes, cannot be as it is asked for
+    ├── NotAuthorized
+    │   └── MetadataLimitExceeded    a server has as much metadata as it may have
+    ├── NotFound
+    │   └── ServerNotFound, FlavorNotFound, ServerVolumeNotFound
+    ├── Conflict
+    │   ├── ActTakenOver             another process goes on with what hung for too long
+    │   ├── ServerStateConflict      the server's state does not allow the action
+    │   └── AgentTooOld              the agent of the server's host does not know what is asked for
+    ├── StorageUnavailable           block storage did not say what came of it (uncertain)
+    └── HostError
+        ├── HostRefused              nothing has changed on the host
+        ├── HostDefect               the program itself failed there, and would again
+        └── DeviceBusy               the guest does not release a disk: it stays
+"""
+from blockattach.platform.errors import *  # noqa: F403
+from blockattach.platform.errors import BlockattachError
+from blockattach.platform.errors import Conflict
+from blockattach.platform.errors import InvalidInput
+from blockattach.platform.errors import NotAuthorized
+from blockattach.platform.errors import NotFound
+
+
+class ServerRequestInvalid(InvalidInput):
+    code = 'server.invalid'
+    text = '%(reason)s'
+
+
+class MetadataLimitExceeded(NotAuthorized):
+    """A quota, which Nova answers with 403."""
+
+    code = 'server.metadata_limit'
+    text = 'Maximum number of metadata items exceeds %(limit)s'
+
+
+class ServerNotFound(NotFound):
+    code = 'server.not_found'
+    text = 'Instance %(server_id)s could not be found.'
+
+
+class FlavorNotFound(NotFound):
+    code = 'flavor.not_found'
+    text = 'Flavor %(flavor_id)s could not be found.'
+
+
+class ServerVolumeNotFound(NotFound):
+    code = 'server.volume_not_found'
+    text = 'volume_id not found: %(volume_id)s'
+
+
+class ServerStateConflict(Conflict):
+    code = 'server.state_conflict'
+    text = ("Cannot '%(action)s' instance %(server_id)s while it is in %(attribute)s "
+            '%(state)s')
+
+
+class AgentTooOld(Conflict):
+    code = 'server.agent_too_old'
+    text = ('Cannot use attach_mode: the agent on host %(host)s supports version %(version)s, but '
+            'version %(needed)s is required. Upgrade the agent first.')
+
+
+class ActTakenOver(Conflict):
+    """Who was at it hung for so long that another process took it over, which goes on with it."""
+
+    code = 'server.act_taken_over'
+    text = 'Action %(act_id)s was taken over by another process'
+
+
+class StorageUnavailable(BlockattachError):
+    """What it was asked for may have happened."""
+
+    code = 'server.storage_unavailable'
+    status = 503
+    shown = True
+    text = 'Cannot reach the block storage service: %(reason)s'
+    final = False
+    retry_after = '5'
+
+
+class HostError(BlockattachError):
+    code = 'host.error'
+    status = 500
+    shown = True
+    text = 'Operation on the host failed: %(reason)s'
+
+
+class HostRefused(HostError):
+    """Proved that nothing has changed on the host."""
+
+    code = 'host.refused'
+    text = '%(reason)s'
+
+
+class HostDefect(HostError):
+    """Programming error on the host, on which a retry fails in the same way."""
+
+    code = 'host.defect'
+    text = ('Operation %(act)s on the host failed with an internal error (%(error)s). See the log '
+            'of the agent for the traceback.')
+
+
+class DeviceBusy(HostError):
+    """The disk stays with the guest."""
+
+    code = 'host.device_busy'
+    text = ('Cannot detach volume %(volume_id)s from server %(server_id)s: the guest is using the '
+            'volume')

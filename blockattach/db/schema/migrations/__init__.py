@@ -1,1 +1,0 @@
-"""Migrations: one file per revision under ``versions``, run by `blockattach.db.schema.migrate`."""

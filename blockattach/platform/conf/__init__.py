@@ -1,0 +1,1 @@
+"""Options that any service has, by group; `blockattach.storage.conf` says how they are written."""

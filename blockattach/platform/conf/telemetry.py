@@ -1,0 +1,78 @@
+"""[metrics] and [tracing]: what a process reports of itself, and where."""
+import dataclasses
+import socket
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from blockattach.platform.conf import settings as groups
+
+METRICS_GROUP = 'metrics'
+TRACING_GROUP = 'tracing'
+
+METRICS_OPTS = (
+    cfg.PortOpt('port', default=0,
+                help='First port on which Prometheus metrics are served, without authentication. '
+                     '0 disables metrics.'),
+    cfg.IntOpt('port_range', default=16, min=1,
+               help='Number of ports. On each host, blockattach-api (or blockattach-all) uses the '
+                    'first port, blockattach-control the second, blockattach-scheduler the third, '
+                    'and blockattach-volume the fourth. If that port is in use, for example by '
+                    'another process of the same kind, the first free port from the fifth on is '
+                    'used. Each process logs its port.'),
+    cfg.HostAddressOpt('host', default='127.0.0.1',
+                       help='Address on which metrics are served. Use an address that only the '
+                            'monitoring system can reach.'),
+)
+
+_LAST_PORT = 65535
+_PLACES = {'blockattach-control': 1, 'blockattach-scheduler': 2, 'blockattach-volume': 3}
+"""Of the port of a process among all, so that it has the same one after each restart."""
+_KINDS = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """``ports``: those that may be served on, the first free one counts; empty: off."""
+
+    host: str
+    ports: Sequence[int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """``endpoint``: a URL; None: off. ``instance`` distinguishes processes of one program."""
+
+    endpoint: str | None = groups.option(cfg.URIOpt, schemes=['http', 'https'], help=(
+        'URL of the OpenTelemetry collector (OTLP over HTTP) to which traces are sent, with its '
+        'path, such as http://127.0.0.1:4318/v1/traces. If unset, tracing is disabled. Requires '
+        'the optional extra blockattach[otel].'))
+    sample_ratio: float = groups.option(cfg.FloatOpt, default=1.0, min=0.0, max=1.0, help=(
+        'Ratio of the traces that are sent. A trace that was started by another system keeps the '
+        'sampling decision of that system.'))
+    trust_clients: bool = groups.option(cfg.BoolOpt, default=False, help=(
+        'Continue the trace of an incoming request (header traceparent) and use its sampling '
+        'decision. Enable this option only if all clients are trusted.'))
+    instance: str = ''
+
+
+TRACING_OPTS = groups.options(TracingSettings)
+
+
+def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
+    """Read [metrics].
+
+    :param process: whose settings
+    """
+    group = conf[METRICS_GROUP]
+    end = min(group.port + group.port_range, _LAST_PORT + 1) if group.port else 0
+    ports = list(range(group.port, end))
+    own = _PLACES.get(process, 0)
+    # Those of other kinds last: they may not have started yet.
+    return MetricsSettings(group.host, [
+        *ports[own:own + 1], *ports[_KINDS:], *ports[:own], *ports[own + 1:_KINDS]])
+
+
+def tracing_settings(conf: cfg.ConfigOpts) -> TracingSettings:
+    """Read [tracing]."""
+    return groups.read(conf, TRACING_GROUP, TracingSettings, instance=socket.gethostname())

@@ -1,0 +1,80 @@
+"""The embedded database: how it is opened, and whether its file is still there."""
+import os
+import sqlite3
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from blockattach.platform.conf import database as database_conf
+
+_BUSY_SECONDS = 20
+_WAL_TRIES = 10
+
+
+class File:
+    """The file of an engine, as it was when it was opened; an engine in memory has none."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        database = engine.url.database if engine.dialect.name == 'sqlite' else None
+        self._path = database or None
+        self._opened = self._identity()
+
+    def is_gone(self) -> bool:
+        """Whether it was removed or replaced: what is written now is lost at the next start."""
+        if self._path is None:
+            return False
+        now = self._identity()
+        if self._opened is None:
+            # Made by the first connection.
+            self._opened = now
+        return now != self._opened
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = None if self._path is None else os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+
+def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Engine:
+    """SQLite in WAL: readers never wait, and a write transaction begins as one.
+
+    oslo.db would open a connection per transaction and begin each as a reader, which fails with
+    "database is locked" as soon as a second one becomes a writer.
+    """
+    # Not autobegun by the driver: `begin` says how the transaction begins.
+    options: dict[str, Any] = {
+        'pool_size': settings.max_pool_size, 'max_overflow': settings.max_overflow,
+        'pool_timeout': settings.pool_timeout}
+    if not url.database:
+        # In memory: it exists as long as its only connection, which threads share one at a time.
+        options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
+    engine = sa.create_engine(url, hide_parameters=True, **options)
+    event.listen(engine, 'connect', _prepare)
+    return engine
+
+
+def _prepare(connection: Any, record: Any) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f'PRAGMA busy_timeout={_BUSY_SECONDS * 1000}')
+    _use_wal(cursor)
+    cursor.execute('PRAGMA synchronous=FULL')
+    cursor.execute('PRAGMA foreign_keys=ON')
+    cursor.close()
+
+
+def _use_wal(cursor: Any) -> None:
+    """Kept in the file itself. Of several that change a new file at once, all but one are refused
+    without a wait; those wait for the file as writers do, and look again.
+    """
+    for _ in range(_WAL_TRIES):
+        try:
+            cursor.execute('PRAGMA journal_mode=WAL')
+            return
+        except sqlite3.OperationalError:
+            cursor.execute('BEGIN IMMEDIATE')
+            cursor.execute('COMMIT')
+    cursor.execute('PRAGMA journal_mode=WAL')

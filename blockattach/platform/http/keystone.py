@@ -1,0 +1,139 @@
+"""Authentication by Keystone: keystonemiddleware's ``auth_token`` before the dispatcher.
+
+It lets every request through (``delay_auth_decision``), so that what is public stays so, and the
+refusal is ours in form.
+"""
+import importlib.util
+from typing import Any
+
+import webob
+from keystoneauth1 import exceptions as keystone_errors
+from keystoneauth1 import loading
+from keystonemiddleware import auth_token
+from keystonemiddleware import exceptions as middleware_errors
+from oslo_config import cfg
+
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import locations
+from blockattach.platform.http import auth
+from blockattach.platform.http import middleware
+
+GROUP = api_conf.KEYSTONE_GROUP
+
+_DEFAULTS = {
+    # A service token must have a service role.
+    'service_token_roles_required': True,
+    # A request that waits for Keystone holds a thread.
+    'http_connect_timeout': 15,
+}
+_AWAY = (keystone_errors.ConnectFailure, keystone_errors.DiscoveryFailure,
+         keystone_errors.RequestTimeout, auth_token.ServiceError)
+_UNUSABLE = (keystone_errors.AuthPluginException, middleware_errors.ConfigurationError, OSError,
+             ValueError)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make known what ``auth_token`` reads, down to the options of the plug-in that is chosen.
+
+    :raises ConfigurationError: there is no such plug-in
+    """
+    for group, options in auth_token.list_opts():
+        conf.register_opts(options, group=group)
+    for name, value in _DEFAULTS.items():
+        conf.set_default(name, value, group=GROUP)
+    section = section_of(conf)
+    loading.register_auth_conf_options(conf, section)
+    if conf[section].auth_type:
+        try:
+            conf.register_opts(loading.get_auth_plugin_conf_options(conf[section].auth_type),
+                               group=section)
+        except keystone_errors.NoMatchingPlugin as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot authenticate to Keystone: {exc}') from exc
+
+
+def section_of(conf: cfg.ConfigOpts) -> str:
+    """The group that says how we ourselves log in to Keystone."""
+    return str(conf[GROUP].auth_section or GROUP)
+
+
+def url_of(conf: cfg.ConfigOpts) -> str:
+    """Where Keystone is, as our own account says.
+
+    :param conf: with the options of `register`
+    :raises ConfigurationError: there is no account, or it says no place
+    """
+    section = section_of(conf)
+    with locations.named(conf, section, 'auth_type'):
+        if not conf[section].auth_type:
+            raise errors.ConfigurationError(
+                reason='cannot use [api] auth_strategy = keystone: auth_type is not set, so no '
+                       'account for Keystone is configured')
+        if 'auth_url' not in conf[section]:
+            raise errors.ConfigurationError(
+                reason='cannot use [api] auth_strategy = keystone: auth_type = '
+                       f'{conf[section].auth_type} has no option auth_url')
+    with locations.named(conf, section, 'auth_url'):
+        if not conf[section].auth_url:
+            raise errors.ConfigurationError(
+                reason='cannot use [api] auth_strategy = keystone: auth_url is not set')
+    return str(conf[section].auth_url)
+
+
+def authentication(conf: cfg.ConfigOpts) -> auth.Authentication:
+    """Authentication by a token; Keystone is asked when the first one comes.
+
+    What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
+    place.
+
+    :param conf: with the options of `register`
+    """
+    return auth.Authentication(
+        auth.validated, (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
+
+
+class _TokenMiddleware(auth_token.AuthProtocol):
+    """Distinguishes an invalid token from one that cannot be checked now."""
+
+    def __init__(self, application: middleware.Wsgi, conf: cfg.ConfigOpts) -> None:
+        _check_cache(conf)
+        internal = url_of(conf)
+        try:
+            super().__init__(application, {
+                'oslo_config_config': conf, 'delay_auth_decision': True,
+                # From Keystone's catalog it would be unknown while Keystone is down.
+                'www_authenticate_uri': conf[GROUP].www_authenticate_uri or internal})
+        except _UNUSABLE as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot authenticate to Keystone: {exc}') from exc
+
+    def fetch_token(self, token: str, **options: Any) -> dict[str, Any]:
+        """What Keystone or the cache says of a token.
+
+        :raises InvalidToken: it is none
+        :raises IdentityUnavailable: nobody says
+        """
+        try:
+            answer: dict[str, Any] = super().fetch_token(token, **options)
+        except auth_token.InvalidToken as exc:
+            if isinstance(exc.__context__, _AWAY):
+                raise errors.IdentityUnavailable() from exc
+            raise
+        except (keystone_errors.ClientException, webob.exc.HTTPServiceUnavailable) as exc:
+            raise errors.IdentityUnavailable() from exc
+        return answer
+
+
+def _check_cache(conf: cfg.ConfigOpts) -> None:
+    """It is imported with the first request only."""
+    group = conf[GROUP]
+    if not group.memcached_servers:
+        return
+    binary = group.memcache_tls_enabled or group.memcache_sasl_enabled
+    module, package = (('bmemcached', 'python-binary-memcached') if binary
+                       else ('memcache', 'python-memcached'))
+    with locations.named(conf, GROUP, 'memcached_servers'):
+        if importlib.util.find_spec(module) is None:
+            raise errors.ConfigurationError(
+                reason=f'cannot use memcached: the Python package {package} is not installed')

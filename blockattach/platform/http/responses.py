@@ -1,0 +1,103 @@
+"""Responses: what a handler returned as bytes, and errors as their classes define
+(`blockattach.platform.errors`). No handler translates errors.
+"""
+import datetime
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import webob
+
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.log import fields
+
+LOG = logging.getLogger(__name__)
+
+UNEXPECTED = ('The server has either erred or is incapable of performing the requested '
+              'operation.')
+
+_JSON = 'application/json'
+_BODILESS = (204, 304)
+# Times are ours to print, and a record must never reach a client whole because a view was missed.
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+KEYS = {
+    400: 'badRequest',
+    401: 'unauthorized',
+    403: 'forbidden',
+    404: 'itemNotFound',
+    405: 'badMethod',
+    409: 'conflictingRequest',
+    413: 'overLimit',
+    415: 'badMediaType',
+    501: 'notImplemented',
+    503: 'serviceUnavailable',
+}
+OTHER_KEY = 'computeFault'
+"""For every other status: what Nova called its faults, and clients still read."""
+
+
+def dumps(value: Any) -> bytes:
+    """JSON, with times as this API prints them: UTC, six digits, no zone.
+
+    :raises TypeError: there is something within that no view has turned into JSON
+    """
+    return orjson.dumps(value, default=_default, option=_OPTIONS)
+
+
+def success(status: int, value: Any) -> webob.Response:
+    """The answer to what a handler returned.
+
+    :param status: of the operation, where the handler names none
+    """
+    headers: Mapping[str, str] = {}
+    if isinstance(value, operation.Answer):
+        status, headers, value = value.status or status, value.headers or {}, value.body
+    if isinstance(value, bytes):
+        return _response(status, value, headers)
+    if value is None and status in _BODILESS:
+        return webob.Response(status=status, headerlist=list(headers.items()))
+    return _response(status, b'' if value is None else dumps(value),
+                     {'Content-Type': _JSON, **headers})
+
+
+def failure(status: int, message: str, retry_after: str | None = None) -> webob.Response:
+    """The answer of a failure.
+
+    :param retry_after: seconds after which a repeat may succeed; sent in header and body
+    """
+    inner: dict[str, int | str] = {'code': status, 'message': message}
+    headers = {'Content-Type': _JSON}
+    if retry_after is not None:
+        inner['retryAfter'] = retry_after
+        headers['Retry-After'] = retry_after
+    return _response(status, dumps({KEYS.get(status, OTHER_KEY): inner}), headers)
+
+
+def error(raised: Exception) -> webob.Response:
+    """The answer to an error; an unexpected one is logged in full and not disclosed."""
+    if not isinstance(raised, errors.BlockattachError) or not raised.shown:
+        LOG.error('Failed to handle request: unexpected error', exc_info=raised)
+        return failure(500, UNEXPECTED)
+    if raised.status >= 500:
+        LOG.warning('Request failed%s', fields(code=raised.code, reason=raised))
+    return failure(raised.status, str(raised), raised.retry_after)
+
+
+def _response(status: int, body: bytes, headers: Mapping[str, str]) -> webob.Response:
+    return webob.Response(
+        status=status, app_iter=[body],
+        headerlist=[*headers.items(), ('Content-Length', str(len(body)))])
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return value.isoformat(timespec='microseconds')
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    raise TypeError(f'cannot serialize a {type(value).__name__} as JSON')

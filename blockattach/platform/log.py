@@ -1,0 +1,456 @@
+"""Set-up of logging, and the names of the fields that we log by.
+
+A log line is a constant sentence with identifiers behind it, so that it can be searched for:
+``Attachment state changed attachment_id=... volume_id=...``. As JSON (``use_json``) the
+identifiers stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has
+one name.
+
+The request and the user of a line are put before the sentence by oslo.log (as JSON: under
+``context``), from the context of the thread that logs.
+
+A request has one line at INFO, which is written when it ends. What changes on the way is a `step`:
+it is at DEBUG within a request, whose line takes over what it was about.
+"""
+import configparser
+import contextlib
+import contextvars
+import logging
+import os
+from collections.abc import Mapping
+from logging import handlers
+from typing import Any
+
+from oslo_config import cfg
+from oslo_context import context as oslo_context
+from oslo_log import formatters
+from oslo_log import log as oslo_log
+from oslo_serialization import jsonutils
+
+from blockattach.platform import context as request_context
+from blockattach.platform import errors
+
+Kept = Mapping[logging.Logger, tuple[int, bool, list[logging.Handler]]]
+"""Level, propagation and handlers of each logger."""
+LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
+"""What a log can be set to while a process runs."""
+
+FIELDS: Mapping[str, str] = {
+    'attachment_id': 'ID of an attachment',
+    'backend_seconds': 'part of ``seconds``: stores and targets',
+    'binary': 'binary of a service, as ``os-services`` shows it',
+    'check': 'name of a health check',
+    'code': 'error code (:doc:`../user/errors`)',
+    'data_percent': 'data usage of a thin pool in percent',
+    'database_seconds': 'part of ``seconds``: database transactions',
+    'disabled': 'whether the service is disabled',
+    'event': 'lifecycle event of an attachment (:doc:`../contributor/lifecycle`)',
+    'event_type': 'event type of a notification (:doc:`notifications`)',
+    'frozen': 'whether the backend is frozen',
+    'function': 'backend option, ``filter_function`` or ``goodness_function``',
+    'generation': 'number of state changes of a row',
+    'group': 'option group in a configuration file',
+    'health': 'health of a thin pool, as reported by LVM',
+    'host': '``host@backend`` of a volume manager, or host of another service',
+    'image_id': 'ID of an image in Glance',
+    'initiator': 'initiator name (IQN); several names are separated by commas',
+    'instance_uuid': 'ID of the server of an attachment',
+    'key': 'key of an extra spec',
+    'keys': 'keys of extra specs or QoS specs, or names of changed fields',
+    'length': 'size of a response body in bytes',
+    'level': 'log level of a logger',
+    'logical_volume': 'name of a logical volume',
+    'metadata_percent': 'metadata usage of a thin pool in percent',
+    'method': 'method of a request, or of an RPC interface',
+    'missing': 'missing physical volumes',
+    'mode': 'attach mode, ``rw`` or ``ro``',
+    'name': 'name of a volume type, QoS specs or online data migration',
+    'nearest': 'known name that is most similar to an unknown name',
+    'new': 'state or version after a change',
+    'old': 'state or version before a change',
+    'operation': 'API operation (:doc:`../user/operations`), or ``none``',
+    'option': 'name of an option',
+    'outcome': 'outcome, as in :doc:`metrics`',
+    'owner': 'process instance of a service that owns the work',
+    'path': 'path of a request or a file',
+    'pid': 'process ID',
+    'pool': '``host@backend#pool``',
+    'port': 'port that the process listens on',
+    'portals': 'addresses and ports of an iSCSI target',
+    'prefix': 'prefix of logger names',
+    'process': 'name of a process, the same as the command',
+    'project_id': 'ID of a project, if different from the project of the request',
+    'qos_specs_id': 'ID of QoS specs',
+    'queue_seconds': 'part of ``seconds``: waiting for a slot',
+    'reading': 'metric that is measured on demand',
+    'reason': 'cause of a failure or a decision',
+    'resource_id': 'ID of the resource that work is about',
+    'row': 'row of the detach rule that applies (:doc:`detach_rule`)',
+    'rows': 'number of rows of a table',
+    'rpc_seconds': 'part of ``seconds``: sending RPC messages and waiting for replies',
+    'rule': 'name of a policy rule',
+    'seconds': 'duration in seconds',
+    'server_id': 'ID of a server in Nova',
+    'size_gb': 'size in GiB',
+    'snapshot_id': 'ID of a snapshot',
+    'source_volid': 'ID of the source volume of a new volume',
+    'state': 'state of an attachment',
+    'status': 'HTTP status of a response',
+    'table': 'database table',
+    'task': 'name of a periodic task',
+    'thin_pool': 'name of a thin pool',
+    'topic': 'RPC topic',
+    'url': 'URL that is served',
+    'user': 'name of an account',
+    'verb': 'requested operation on an attachment',
+    'volume_group': 'name of a volume group',
+    'volume_id': 'ID of a volume',
+    'volume_status': 'status of the volume after a state change of an attachment',
+    'volume_type_id': 'ID of a volume type',
+    'work': 'asynchronous operation, for instance ``volume.create``',
+}
+"""What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
+
+
+# What the line of a request takes over from its steps: ids, and what went wrong.
+_NOTED = frozenset((
+    'attachment_id', 'code', 'image_id', 'initiator', 'instance_uuid', 'pool', 'project_id',
+    'qos_specs_id', 'reason', 'resource_id', 'server_id', 'snapshot_id', 'source_volid',
+    'volume_id', 'volume_type_id'))
+_MOST_NOTED = 400
+
+_LINE_WITHOUT_REQUEST = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s '
+                         '%(instance)s%(message)s')
+_NO_GLOBAL_REQUEST = '[None req-'
+_USUAL = {
+    'logging_context_format_string':
+        '%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s [%(global_request_id)s '
+        '%(request_id)s %(user_identity)s] %(instance)s%(message)s',
+    'logging_user_identity_format':
+        '%(user)s %(project)s %(domain)s %(system_scope)s %(user_domain)s %(project_domain)s'}
+"""oslo.log's defaults."""
+
+
+class Fields:
+    """Identifiers rendered only when the line is written, and never as more than one line."""
+
+    __slots__ = ('_values',)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __str__(self) -> str:
+        line = ''
+        for name, value in self._values.items():
+            text = str(value)
+            # Text from outside may hold a line break, followed by a forged line.
+            line += f' {name}={text if text.isprintable() else repr(text)}'
+        return line
+
+    def as_json(self) -> dict[str, Any]:
+        """Numbers, truth values and None as they are, everything else as text."""
+        return {name: value if isinstance(value, str | int | float | None) else str(value)
+                for name, value in self._values.items()}
+
+
+class Noted(Fields):
+    """What is known of a request when it ends: what its steps were about, and how long its parts
+    took."""
+
+    __slots__ = ('_token',)
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def begin(self) -> None:
+        """What this thread does belongs to the request, until `end`."""
+        self._token = _noted.set(self)
+
+    def end(self) -> None:
+        """To be called by the same thread."""
+        _noted.reset(self._token)
+
+    def about(self, identifiers: Mapping[str, Any]) -> None:
+        """Note ids, and what went wrong; different values of one name are separated by commas."""
+        for name, value in identifiers.items():
+            if name not in _NOTED or value is None:
+                continue
+            text = str(value)
+            former = self._values.setdefault(name, text)
+            # The rest is in the lines of the steps.
+            if text not in former and len(former) < _MOST_NOTED:
+                self._values[name] = f'{former},{text}'
+
+    def took(self, part: str, seconds: float) -> None:
+        """A part of it took so long."""
+        self._values[part] = round(self._values.get(part, 0.0) + seconds, 6)
+
+
+_noted: contextvars.ContextVar[Noted | None] = contextvars.ContextVar('noted', default=None)
+
+
+class JsonFormatter(formatters.JSONFormatter):
+    """oslo.log's line, with ``fields`` by name and a ``message`` that holds none."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line of JSON."""
+        found: dict[str, Any] = {}
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        for argument in arguments:
+            if isinstance(argument, Fields):
+                found |= argument.as_json()
+        if found:
+            # Other handlers get the record as it was.
+            record = logging.makeLogRecord(record.__dict__)
+            record.args = tuple(Fields({}) if isinstance(argument, Fields) else argument
+                                for argument in arguments)
+        line = jsonutils.loads(super().format(record))
+        # The message says it already.
+        del line['args']
+        return jsonutils.dumps({**line, 'fields': found})
+
+
+class LineFormatter(formatters.ContextFormatter):
+    """oslo.log's line of text. Few requests belong to another one: of the others it names none.
+
+    For each line oslo.log computes all that a format might ask for. That takes three times as long
+    as the line of a request in the usual format, which therefore is written here.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._is_usual = all(self.conf[name] == value for name, value in _USUAL.items())
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, or several where there is an exception."""
+        context = oslo_context.get_current()
+        if self._is_usual and type(context) is request_context.RequestContext and (
+                not context.resource_uuid and _is_plain(record)):
+            try:
+                return self._line(record, record.getMessage(), context)
+            except TypeError:
+                # Arguments that do not fit the sentence, which oslo.log reports.
+                pass
+        return super().format(record).replace(_NO_GLOBAL_REQUEST, '[req-', 1)
+
+    def _line(self, record: logging.LogRecord, message: str,
+              caller: request_context.RequestContext) -> str:
+        request = caller.request_id
+        if caller.global_request_id is not None:
+            request = f'{caller.global_request_id} {request}'
+        return (
+            f'{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d} {record.process} '
+            f'{record.levelname} {record.name} [{request} {caller.user_id or "-"} '
+            f'{caller.project_id or "-"} {caller.domain_id or "-"} {caller.system_scope or "-"} '
+            f'{caller.user_domain_id or "-"} {caller.project_domain_id or "-"}] {message}')
+
+
+def _is_plain(record: logging.LogRecord) -> bool:
+    """Whether its line says nothing but the sentence: no exception, and nothing of Nova's."""
+    attributes = record.__dict__
+    return (record.levelno == logging.INFO
+            and not (record.exc_info or record.exc_text or record.stack_info)
+            and attributes.keys().isdisjoint(('context', 'instance', 'instance_uuid')))
+
+
+def fields(**identifiers: Any) -> Fields:
+    """Identifiers for a constant sentence: ``LOG.info('Volume created%s', fields(...))``."""
+    return Fields(identifiers)
+
+
+def about(**identifiers: Any) -> None:
+    """Have the line of this thread's request, if any, say what it is about."""
+    if (of_request := _noted.get()) is not None:
+        of_request.about(identifiers)
+
+
+def took(part: str, seconds: float) -> None:
+    """Have the line of this thread's request, if any, say how long a part of it took."""
+    if (of_request := _noted.get()) is not None:
+        of_request.took(part, seconds)
+
+
+def step(logger: logging.Logger, sentence: str, **identifiers: Any) -> None:
+    """Log a state that changed: ``step(LOG, 'Volume created', volume_id=volume.id)``.
+
+    Within a request it is at DEBUG, as the request has a line of its own; else at INFO.
+    """
+    level = logging.INFO
+    if (of_request := _noted.get()) is not None:
+        of_request.about(identifiers)
+        level = logging.DEBUG
+    if logger.isEnabledFor(level):
+        logger.log(level, f'{sentence}%s', Fields(identifiers), stacklevel=2)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make oslo.log's options known, with our defaults; before the command line is read.
+
+    Libraries that chatter are held to warnings.
+    """
+    oslo_log.set_defaults(default_log_levels=[
+        'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
+        # Where the driver of notifications is "log", they are its lines.
+        'oslo.messaging.notification=INFO',
+        # It warns of what arrives while a connection is closed, at each stop.
+        'amqp=ERROR',
+        'taskflow=WARNING', 'alembic=WARNING',
+        # They log the rows that are read and the requests that are sent, with what clients write.
+        'sqlalchemy=WARNING', 'keystoneauth=WARNING',
+        # It logs a malformed rule with a trace; our reader of the file logs a line.
+        'oslo_policy._parser=CRITICAL',
+        # It logs each error with a trace, and raises it: the caller logs it again.
+        'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
+    oslo_log.register_options(conf)
+    # oslo.log's own has "[-]" where there is no request.
+    conf.set_default('logging_default_format_string', _LINE_WITHOUT_REQUEST)
+    # oslo.log's own default is standard output, where a command says what it has to say.
+    conf.set_default('use_stderr', True)
+
+
+class LogFile(handlers.WatchedFileHandler):
+    """Log file that is reopened after a rotation.
+
+    If reopening fails, the former file is used. The handler of the standard library would raise
+    an error for each log line, in any thread.
+    """
+
+    wrong: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line to the file that currently has the name."""
+        self.follow()
+        logging.FileHandler.emit(self, record)
+
+    def follow(self) -> None:
+        """Reopen the file if it was replaced or deleted."""
+        before = self.wrong
+        try:
+            self._reopen()
+            self.wrong = None
+        except OSError as exc:
+            self.wrong = f'cannot open the log file {self.baseFilename}: {exc.strerror}'
+        if self.wrong is not None and self.wrong != before:
+            logging.FileHandler.emit(self, logging.makeLogRecord({
+                'name': __name__, 'levelno': logging.ERROR, 'levelname': 'ERROR',
+                'msg': 'Failed to reopen the log file, keeping the previous one%s',
+                'args': (Fields({'reason': self.wrong}),)}))
+
+    def _reopen(self) -> None:
+        with contextlib.suppress(OSError):
+            found = os.stat(self.baseFilename)
+            if (found.st_dev, found.st_ino) == (self.dev, self.ino):
+                return
+        opened = self._open()
+        former, self.stream = self.stream, opened
+        if former is not None:
+            former.close()
+        self._statstream()
+
+
+def wrong() -> str | None:
+    """Return the reason why a log file cannot be reopened, or None if there is no such file."""
+    for handler in {one for logger in _all_loggers() for one in logger.handlers}:
+        if isinstance(handler, LogFile):
+            handler.acquire()
+            try:
+                handler.follow()
+            finally:
+                handler.release()
+            if handler.wrong is not None:
+                return handler.wrong
+    return None
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Check the file that ``log_config_append`` names.
+
+    :raises ConfigurationError: the file cannot be read
+    """
+    # Without a log of its own, as in a test, a process has no such option.
+    path = conf.log_config_append if 'log_config_append' in conf else None
+    if path:
+        try:
+            with open(path, encoding='utf-8') as file:
+                configparser.RawConfigParser().read_file(file)
+        except (OSError, ValueError, configparser.Error) as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot read log_config_append = {path}: {exc}') from exc
+
+
+def setup(conf: cfg.ConfigOpts) -> None:
+    """Start logging as configured: to standard error, or to the files that are named."""
+    if conf.log_file or conf.log_dir:
+        conf.set_default('use_stderr', False)
+    oslo_log.setup(conf, 'blockattach')
+    adopt(conf)
+
+
+def adopt(conf: cfg.ConfigOpts) -> None:
+    """Replace handlers and formatters of oslo.log and ``log_config_append`` by those here."""
+    ours: dict[logging.Handler, logging.Handler] = {}
+    for logger in _all_loggers():
+        for former in list(logger.handlers):
+            if type(former) is handlers.WatchedFileHandler:
+                ours[former] = found = ours.get(former) or _as_log_file(former)
+                logger.removeHandler(former)
+                logger.addHandler(found)
+    for former in ours:
+        former.close()
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, formatters.JSONFormatter):
+            handler.setFormatter(JsonFormatter(datefmt=conf.log_date_format))
+        elif type(handler.formatter) is formatters.ContextFormatter:
+            handler.setFormatter(LineFormatter(
+                datefmt=conf.log_date_format, config=conf, project='blockattach'))
+
+
+def _as_log_file(former: handlers.WatchedFileHandler) -> LogFile:
+    ours = LogFile(former.baseFilename, former.mode, former.encoding, errors=former.errors)
+    ours.setLevel(former.level)
+    ours.setFormatter(former.formatter)
+    ours.filters = former.filters
+    return ours
+
+
+def keep() -> Kept:
+    """Return level, propagation and handlers of all loggers, for `restore`."""
+    return {logger: (logger.level, logger.propagate, list(logger.handlers))
+            for logger in _all_loggers()}
+
+
+def restore(kept: Kept) -> None:
+    """Reset all loggers to the state that `keep` returned.
+
+    Closed file handlers open their files again at the next line.
+    """
+    for logger, (level, propagate, former) in kept.items():
+        logger.setLevel(level)
+        logger.propagate, logger.handlers = propagate, former
+
+
+def levels(prefix: str = '') -> dict[str, str]:
+    """The level of each logger with this prefix, by name."""
+    return {name: logging.getLevelName(logger.getEffectiveLevel())
+            for name, logger in sorted(_loggers(prefix).items())}
+
+
+def set_levels(prefix: str, level: str) -> None:
+    """Set their level until the process ends; without a prefix, also that of loggers to come.
+
+    :param level: one of `LEVELS`
+    """
+    for logger in _loggers(prefix).values():
+        logger.setLevel(level)
+    if not prefix:
+        logging.getLogger().setLevel(level)
+
+
+def _all_loggers() -> list[logging.Logger]:
+    return [logging.getLogger(), *_loggers('').values()]
+
+
+def _loggers(prefix: str) -> dict[str, logging.Logger]:
+    # Another thread may make one meanwhile; a placeholder for children is no logger.
+    known = list(logging.Logger.manager.loggerDict.items())
+    return {name: logger for name, logger in known
+            if isinstance(logger, logging.Logger) and name.startswith(prefix)}

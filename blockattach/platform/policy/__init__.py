@@ -1,0 +1,1 @@
+"""Policy: the enforcer, what a rule is, and files of rules."""

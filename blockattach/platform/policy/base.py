@@ -1,0 +1,66 @@
+"""The personas that rules are written with. Names and strings are Cinder's, so that an operator's
+policy file means the same here."""
+from typing import Self
+
+from oslo_policy import policy
+
+ADMIN = 'rule:admin_api'
+MEMBER = 'rule:xena_system_admin_or_project_member'
+READER = 'rule:xena_system_admin_or_project_reader'
+
+CONTEXT_IS_ADMIN = 'context_is_admin'
+
+
+class Rule(str):
+    """The name of a rule, by which the enforcer is asked, and what is documented of it: its
+    default and the operations of the API that ask for it, each written ``METHOD path``."""
+
+    default: policy.DocumentedRuleDefault
+
+    def __new__(cls, name: str, default: str, description: str, *operations: str) -> Self:
+        """Describe a rule; `blockattach.storage.policy.rules` finds it among the names of its
+        module.
+        """
+        rule = super().__new__(cls, name)
+        rule.default = policy.DocumentedRuleDefault(name, default, description, [
+            {'method': method, 'path': path}
+            for method, path in (operation.split(' ', 1) for operation in operations)])
+        return rule
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """A copy is the name."""
+        return str, (str(self),)
+
+
+def action(prefix: str, default: str, name: str, description: str) -> Rule:
+    """The rule of an action on a volume: its name with a prefix."""
+    return Rule(f'{prefix}:{name}', default, description,
+                f'POST /volumes/{{volume_id}}/action (os-{name})')
+
+
+RULES = (
+    policy.RuleDefault(
+        CONTEXT_IS_ADMIN, 'role:admin',
+        description='Decides whether the caller is an administrator (is_admin:True). '
+                    'Administrators can access the resources of all projects.'),
+    policy.RuleDefault(
+        'admin_api', 'is_admin:True or (role:admin and is_admin_project:True)',
+        description='Default rule for administrative APIs.'),
+    policy.RuleDefault(
+        'admin_or_owner',
+        'is_admin:True or (role:admin and is_admin_project:True) or project_id:%(project_id)s',
+        description='Administrators, and all users of the project regardless of their roles. No '
+                    'rule uses this rule by default.'),
+    policy.RuleDefault(
+        'xena_system_admin_or_project_member',
+        '(role:admin) or (role:member and project_id:%(project_id)s)',
+        description='Default rule for APIs that modify resources of a project.'),
+    policy.RuleDefault(
+        'xena_system_admin_or_project_reader',
+        '(role:admin) or (role:reader and project_id:%(project_id)s)',
+        description='Default rule for APIs that only read resources of a project.'),
+    policy.RuleDefault(
+        'xena_system_admin_or_owner', '(role:admin) or (project_id:%(project_id)s)',
+        description='Administrators, and all users of the project. No rule uses this rule by '
+                    'default.'),
+)

@@ -1,0 +1,1 @@
+"""The message bus: interfaces, clients, servers, and the transports below them."""

@@ -1,0 +1,230 @@
+"""The client's side: send a message, wait until it expires, translate failures.
+
+A call that may be done twice is sent again while nobody sends heartbeats, until an answer comes:
+the message has gone with a process that ended, or lies in the queue of one that comes back.
+"""
+import contextlib
+import inspect
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import TypeVar
+
+import oslo_messaging
+
+from blockattach.platform import clock as clocks
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.log import fields
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import ends
+from blockattach.platform.rpc import serializing
+from blockattach.platform.rpc import serving
+from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.telemetry import acts
+
+LOG = logging.getLogger(__name__)
+
+_LEAST_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.1
+"""Pause after the first attempt to reach a server. The pause doubles with each attempt."""
+_MOST_DOUBLINGS = 10
+# A caller that got one heartbeat has waited longer than one that got none, by this at least.
+_WITH_SIGNS = 1 + 0.5 / serving.SIGNS
+
+_Interface = TypeVar('_Interface', bound=contract.Interface)
+
+
+def stub(interface: type[_Interface], invoke: contract.Invoke) -> _Interface:
+    """A client of an interface, made from its declaration; it raises the errors of
+    `contract.Invoke`."""
+    methods = {name: _sending(name, inspect.signature(getattr(interface, name)), invoke)
+               for name in contract.methods(interface)}
+    made: _Interface = type(f'{interface.__name__}Stub', (interface,), methods)()
+    return made
+
+
+def _sending(name: str, signature: inspect.Signature,
+             invoke: contract.Invoke) -> Callable[..., Any]:
+    def send(self: object, ctxt: context.RequestContext, *values: Any, **more: Any) -> Any:
+        # The first two are the stub and the caller.
+        _, _, *arguments = signature.bind(self, ctxt, *values, **more).arguments.items()
+        return invoke(ctxt, name, **dict(arguments))
+    return send
+
+
+class Client:
+    """Sends the methods of one interface, to one server or to whichever listens."""
+
+    def __init__(self, rpc_client: oslo_messaging.RPCClient, interface: type[contract.Interface],
+                 server: str | None, settings: rpc_conf.RpcSettings, clock: clocks.Clock,
+                 reach: Callable[[context.RequestContext], None],
+                 telemetry: acts.Telemetry,
+                 while_waiting: Callable[[], contextlib.AbstractContextManager[None]],
+                 direct: oslo_messaging.RPCClient | None = None) -> None:
+        """
+        :param reach: called before ``rpc_client`` makes a call
+        :param while_waiting: surrounds each wait for an answer
+        :param direct: makes the calls, where it reaches their server
+        """
+        self._telemetry = telemetry
+        self._while_waiting = while_waiting
+        self._clock = clock
+        self._reach = reach
+        self._interface = interface.TOPIC
+        self._topic = rpc_client.target.topic
+        self._server = server
+        self._methods = contract.methods(interface)
+        self._interval = settings.repeat_interval
+        self._silence = settings.silence_timeout
+        self._seconds: dict[contract.Timeout | None, float | None] = {
+            contract.Timeout.SHORT: settings.short_call_timeout,
+            contract.Timeout.NORMAL: settings.call_timeout,
+            contract.Timeout.LONG: settings.long_call_timeout,
+            None: None}
+        self._begins = {**self._seconds, contract.Timeout.LONG: settings.call_timeout}
+        self._prepared = {name: self._prepare(rpc_client, method)
+                          for name, method in self._methods.items()}
+        self._direct = {} if direct is None else {
+            name: self._prepare(direct, method) for name, method in self._methods.items()
+            if method.kind is contract.Kind.CALL}
+        self._points = {name: (f'rpc.{interface.TOPIC}.{name}.before_send',
+                               f'rpc.{interface.TOPIC}.{name}.after_answer')
+                        for name in self._methods}
+
+    def _prepare(self, rpc_client: oslo_messaging.RPCClient, method: contract.Method) -> Any:
+        if method.kind is contract.Kind.FANOUT:
+            return rpc_client.prepare(version=method.since, fanout=True)
+        prepared = rpc_client.prepare(version=method.since, server=self._server)
+        if method.kind is contract.Kind.CAST:
+            return prepared
+        # A caller that waits longer listens for heartbeats.
+        short = method.timeout is contract.Timeout.SHORT
+        return prepared.prepare(timeout=self._seconds[method.timeout],
+                                call_monitor_timeout=None if short else self._silence)
+
+    def __call__(self, ctxt: context.RequestContext, name: str, /, **arguments: Any) -> Any:
+        """See `blockattach.platform.rpc.contract.Invoke`."""
+        with self._telemetry.rpc_client(self._interface, name):
+            return self._invoke(ctxt, name, arguments)
+
+    def _invoke(self, ctxt: context.RequestContext, name: str,
+                arguments: Mapping[str, Any]) -> Any:
+        method = self._methods[name]
+        begun = self._clock.monotonic()
+        seconds = self._seconds[method.timeout]
+        # A consumer may use a context class of its own, without a deadline.
+        deadline = getattr(ctxt, 'deadline', None)
+        if seconds is not None and deadline is not None:
+            seconds = min(seconds, deadline - begun)
+        if seconds is not None and seconds <= 0:
+            raise errors.DeadlinePassed(method=name)
+        expires = self._begins[method.timeout]
+        if expires is not None and seconds is not None:
+            expires = min(expires, seconds)
+        try:
+            return self._send(method, serializing.Outgoing(ctxt, expires), seconds, arguments)
+        except errors.BlockattachError as error:
+            raise contract.portable(error) from error
+        except ends.RAISED as error:
+            raise self._ended(method, error, self._clock.monotonic() - begun) from error
+
+    def _ended(self, method: contract.Method, error: Exception,
+               seconds: float) -> errors.BlockattachError:
+        end = ends.of(error)
+        return end.error(end.text and end.text % {
+            'method': method.name, 'since': method.since, 'topic': self._topic,
+            'server': self._server_name(), 'reason': getattr(error, 'exc_type', error),
+        }, topic=self._server_name(), seconds=round(seconds))
+
+    def _send(self, method: contract.Method, outgoing: serializing.Outgoing,
+              seconds: float | None, arguments: Mapping[str, Any]) -> Any:
+        prepared = self._prepared[method.name]
+        before, after = self._points[method.name]
+        effect = failpoints.point(before)
+        if effect is failpoints.Effect.DUPLICATE:
+            prepared.cast(outgoing, method.name, **arguments)
+        if method.kind is not contract.Kind.CALL:
+            if effect is not failpoints.Effect.DROP:
+                prepared.cast(outgoing, method.name, **arguments)
+            failpoints.point(after)
+            return None
+        answer = None
+        if effect is not failpoints.Effect.DROP:
+            with self._while_waiting():
+                answer = self._wait_for(method, outgoing, seconds, arguments)
+            effect = failpoints.point(after)
+        if effect is failpoints.Effect.DROP:
+            raise oslo_messaging.MessagingTimeout(f'{method.name} or its reply was dropped')
+        return answer
+
+    def _wait_for(self, method: contract.Method, outgoing: serializing.Outgoing,
+                  seconds: float | None, arguments: Mapping[str, Any]) -> Any:
+        if method.repeated and seconds is not None:
+            return self._resend(method.name, outgoing.caller, seconds, arguments)
+        changed = {} if seconds == self._seconds[method.timeout] else {'timeout': seconds}
+        return self._call(method.name, outgoing, changed, arguments)
+
+    def _call(self, name: str, outgoing: serializing.Outgoing, changed: Mapping[str, Any],
+              arguments: Mapping[str, Any]) -> Any:
+        """The answer to one message; what is known not to have been sent goes the other way.
+
+        :param changed: limits that differ from those of the method
+        """
+        if (direct := self._direct.get(name)) is not None:
+            try:
+                return _limited(direct, changed).call(outgoing, name, **arguments)
+            except endpoints.NotReached as error:
+                LOG.debug('Sending call through the broker, server not reached%s', fields(
+                    method=name, topic=self._server_name(), reason=error))
+        self._reach(outgoing.caller)
+        return _limited(self._prepared[name], changed).call(outgoing, name, **arguments)
+
+    def _resend(self, name: str, caller: context.RequestContext, seconds: float,
+                arguments: Mapping[str, Any]) -> Any:
+        """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
+
+        A copy that a transport without a queue has lost still takes the whole interval. A copy
+        that reached no server is repeated sooner, because nothing was done, and a server that
+        restarts or is at its connection limit is usually back within moments.
+
+        :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
+            ``silence_timeout``
+        :raises NotReached: the server was not there for so long
+        """
+        now = self._clock.monotonic()
+        until, hopeless = now + seconds, now + self._silence
+        for attempt in itertools.count():
+            begun = self._clock.monotonic()
+            left = max(until - begun, 0)
+            listens = min(self._interval, max(hopeless - begun, _LEAST_SECONDS))
+            limits = {'timeout': left,
+                      'call_monitor_timeout': listens if left > listens else None}
+            try:
+                return self._call(name, serializing.Outgoing(caller, left), limits, arguments)
+            except (oslo_messaging.MessagingTimeout, endpoints.NotReached) as error:
+                now, pause = self._clock.monotonic(), listens
+                if isinstance(error, endpoints.NotReached):
+                    pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS), listens)
+                if now - begun > listens * _WITH_SIGNS:
+                    hopeless = now + self._silence
+                if now >= min(until, hopeless):
+                    raise
+                if not attempt:
+                    LOG.warning('Resending call, no heartbeat from the server%s', fields(
+                        method=name, topic=self._server_name(), reason=error))
+                if (early := min(begun + pause, until) - now) > 0:
+                    self._clock.wait(threading.Event(), early)
+        raise AssertionError('the count has no end')
+
+    def _server_name(self) -> str:
+        return f'{self._topic}.{self._server}' if self._server else str(self._topic)
+
+
+def _limited(prepared: Any, changed: Mapping[str, Any]) -> Any:
+    return prepared.prepare(**changed) if changed else prepared

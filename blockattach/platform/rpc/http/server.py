@@ -1,0 +1,292 @@
+"""The receiver's side: one port for all servers of a transport, and a thread a connection.
+
+A message is handed over only when it is whole, proved, and meant for a server that listens here.
+The header is verified before the body is read, so that clients without a key cannot fill the
+memory. The thread that did the work writes the answer, without waking up another thread.
+"""
+import contextlib
+import dataclasses
+import enum
+import logging
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform.log import fields
+from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import incoming
+from blockattach.platform.rpc.http import tls
+from blockattach.platform.rpc.http import trust
+from blockattach.platform.rpc.http import wire
+
+LOG = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 1024
+IDLE_SECONDS = 120.0
+"""Between two requests; more than `blockattach.platform.rpc.http.client.KEPT_SECONDS`."""
+REQUEST_SECONDS = 30.0
+"""For one request, from its first byte to its last."""
+_LOOK_SECONDS = 30.0
+"""How often it is looked whether a caller is still there that waits for its answer."""
+_LEAVE_SECONDS = 1.0
+_BACKLOG = 1024
+_HEADER_PIECE_BYTES = wire.HEADER_BYTES
+_PIECE_BYTES = 65536
+_EVENTS = select.POLLRDHUP
+
+Address = tuple[str, int]
+Take = Callable[[incoming.HttpIncomingMessage], bool]
+"""Has a message worked on; False if nobody listens there any more."""
+
+
+class _State(enum.Enum):
+    """Progress of a connection."""
+
+    UNPROVED = 'unauthenticated, replaceable by a new connection'
+    IDLE = 'authenticated'
+    WORKS = 'processing a message'
+
+
+class _Received(NamedTuple):
+    request: wire.Request
+    key: trust.Key
+    nonce: str
+
+
+class Server:
+    """Listens from when it is made until `stop`."""
+
+    def __init__(self, listen: Address, keys: trust.Keys, clock: clocks.Clock,
+                 advertise: Address | None = None, most: int = MOST_CONNECTIONS) -> None:
+        """
+        :param listen: port 0: any that is free
+        :param advertise: where others reach it, if not there; port 0: the same
+        :param most: how many connections there are at most
+        :raises ConfigurationError: the address is taken, or not ours
+        """
+        self._clock = clock
+        self._verifier = trust.Verifier(keys, clock)
+        self._most = most
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._servers: dict[tuple[str, str], Take] = {}
+        # Ordered by age, the oldest first.
+        self._connections: dict[socket.socket, _State] = {}
+        host, port = listen
+        try:
+            self._listening = socket.create_server(
+                listen, family=socket.AF_INET6 if ':' in host else socket.AF_INET,
+                backlog=_BACKLOG)
+        except OSError as error:
+            raise errors.ConfigurationError(
+                reason=f'cannot listen on {host}:{port}: {error.strerror or error}') from error
+        shown, shown_port = advertise or listen
+        self._tls: ssl.SSLContext | None = None
+        fingerprint = None
+        if not endpoints.is_loopback(shown):
+            self._tls, fingerprint = tls.make_identity(clock)
+        self.address = endpoints.Endpoint(
+            shown, shown_port or self._listening.getsockname()[1], '', fingerprint)
+        threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()
+
+    def add(self, topic: str, instance: str, take: Take) -> None:
+        """Somebody listens."""
+        with self._lock:
+            self._servers[topic, instance] = take
+
+    def remove(self, topic: str, instance: str) -> None:
+        """No longer."""
+        with self._lock:
+            self._servers.pop((topic, instance), None)
+
+    def stop(self) -> None:
+        """Take nothing more. What is worked on is answered, then its connection ends."""
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            self._stopped.set()
+            idle = [connection for connection, state in self._connections.items()
+                    if state is not _State.WORKS]
+            for connection in (self._listening, *idle):
+                # Whatever waits for something there wakes up; each thread closes its own.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with self._listening:
+            while not self._stopped.is_set():
+                try:
+                    connection, _ = self._listening.accept()
+                except OSError as error:
+                    if not self._stopped.is_set():
+                        LOG.warning('Failed to accept connection%s', fields(reason=error))
+                        # Most likely too many files are open: until some are closed.
+                        self._clock.wait(self._stopped, _LEAVE_SECONDS)
+                    continue
+                with contextlib.suppress(OSError):
+                    # Of one that has been reset, which is nothing to anybody else.
+                    self._begin(connection if self._tls is None else self._tls.wrap_socket(
+                        connection, server_side=True, do_handshake_on_connect=False))
+
+    def _begin(self, connection: socket.socket) -> None:
+        oldest = None
+        with self._lock:
+            if self._stopped.is_set():
+                connection.close()
+                return
+            if len(self._connections) >= self._most:
+                oldest = next((one for one, state in self._connections.items()
+                               if state is _State.UNPROVED), None)
+            if oldest is not None:
+                del self._connections[oldest]
+            full = len(self._connections) >= self._most
+            if not full:
+                self._connections[connection] = _State.UNPROVED
+        if oldest is not None or full:
+            LOG.warning('Rejecting connection, the limit of %s connections is reached', self._most)
+        if oldest is not None:
+            # The thread of the connection closes it.
+            _refuse(oldest)
+        if full:
+            _refuse(connection)
+            connection.close()
+            return
+        threading.Thread(target=self._serve, args=(connection,), name='rpc-http',
+                         daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if isinstance(connection, ssl.SSLSocket):
+                connection.settimeout(REQUEST_SECONDS)
+                connection.do_handshake()
+            while self._serve_next(connection):
+                pass
+        except OSError as error:
+            LOG.debug('Lost a connection%s', fields(reason=error))
+        except Exception:
+            LOG.exception('Failed to serve connection: unexpected error')
+        finally:
+            with self._lock:
+                self._connections.pop(connection, None)
+            connection.close()
+
+    def _serve_next(self, connection: socket.socket) -> bool:
+        """One request; whether another may follow."""
+        try:
+            received = self._read(connection)
+        except (wire.Malformed, trust.Untrusted) as error:
+            proved = not isinstance(error, trust.Untrusted)
+            LOG.warning('Rejecting request: %s%s', 'malformed' if proved else 'unauthenticated',
+                        fields(reason=error))
+            self._leave(connection, wire.answer(400 if proved else 401, closes=True))
+            return False
+        if received is None or not self._set(connection, _State.WORKS):
+            return False
+        reply = incoming.Reply(connection, received.key, received.nonce)
+        self._hand_over(received.request, received.key, reply)
+        self._wait(connection, reply)
+        return not reply.lost and self._set(connection, _State.IDLE)
+
+    def _read(self, connection: socket.socket) -> _Received | None:
+        """Return the next proved and complete request, or None if no more is to be read.
+
+        :raises Malformed: what came is no request
+        :raises Untrusted: the request is not proved
+        """
+        reader, until = wire.RequestReader(), 0.0
+        head: tuple[wire.Request, trust.Proof, trust.Key] | None = None
+        connection.settimeout(IDLE_SECONDS)
+        while head is None or not reader.whole:
+            try:
+                # The buffer is allocated in full while the thread waits.
+                data = connection.recv(_HEADER_PIECE_BYTES if head is None else _PIECE_BYTES)
+            except TimeoutError:
+                return None
+            if not data:
+                return None
+            if not reader.begun:
+                until = self._clock.monotonic() + REQUEST_SECONDS
+            reader.feed(data)
+            if head is None and reader.in_body:
+                head = self._prove(*reader.request())
+                if not self._set(connection, _State.IDLE):
+                    return None
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return None
+            connection.settimeout(left)
+        request, proof, key = head
+        trust.check_body(proof, reader.body)
+        return _Received(dataclasses.replace(request, body=reader.body), key, proof.nonce)
+
+    def _prove(self, request: wire.Request,
+               proof: trust.Proof) -> tuple[wire.Request, trust.Proof, trust.Key]:
+        """
+        :raises Untrusted: the header is not that of a client with a key for this server
+        """
+        if request.authority != self.address.authority:
+            raise trust.Untrusted('the request is for another address')
+        return request, proof, self._verifier.check(proof, request.claims)
+
+    def _set(self, connection: socket.socket, state: _State) -> bool:
+        """Record the progress of a connection; return False if it must be closed."""
+        with self._lock:
+            if connection not in self._connections:
+                return False
+            self._connections[connection] = state
+            return not self._stopped.is_set()
+
+    def _leave(self, connection: socket.socket, data: bytes) -> None:
+        """Send the data, and discard what still arrives for a while, since closing a
+        connection with unread data would lose the answer."""
+        until = self._clock.monotonic() + REQUEST_SECONDS
+        connection.settimeout(_LEAVE_SECONDS)
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        for _ in range(wire.BODY_BYTES // _PIECE_BYTES):
+            if not connection.recv(_PIECE_BYTES) or self._clock.monotonic() > until:
+                return
+
+    def _hand_over(self, request: wire.Request, key: trust.Key, reply: incoming.Reply) -> None:
+        try:
+            trust.check_topic(key, request.topic)
+            message = incoming.HttpIncomingMessage(request, reply)
+        except trust.Forbidden as error:
+            LOG.warning('Rejecting request: %s', error)
+            reply.end(403)
+            return
+        except wire.Malformed as error:
+            LOG.warning('Rejecting request: malformed%s', fields(reason=error))
+            reply.end(400)
+            return
+        with self._lock:
+            take = self._servers.get((request.topic, request.instance))
+        if take is None or not take(message):
+            reply.end(421)
+        elif request.kind is wire.Kind.CAST:
+            reply.end(202)
+
+    def _wait(self, connection: socket.socket, reply: incoming.Reply) -> None:
+        """Until it is answered, or nobody waits for that any more."""
+        while not self._clock.wait(reply.done, _LOOK_SECONDS):
+            poll = select.poll()
+            poll.register(connection, _EVENTS)
+            if poll.poll(0):
+                reply.abandon()
+
+
+def _refuse(connection: socket.socket) -> None:
+    """Reject a connection because of the limit, and close it. None of its data is processed.
+
+    Another thread may be reading from it. A TLS connection is closed without an answer.
+    """
+    with contextlib.suppress(OSError):
+        if not isinstance(connection, ssl.SSLSocket):
+            connection.send(wire.answer(503, closes=True), socket.MSG_DONTWAIT)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -1,0 +1,312 @@
+"""Requests and answers as bytes: the part of HTTP/1.1 that both ends speak, and nothing else.
+
+``POST /rpc/TOPIC`` with ``Content-Length`` or in chunks, one request at a time on a connection. A
+call that goes on is answered in chunks, the first of which are white space, as heartbeats: JSON
+ignores it. The proof of such an answer is in the trailer, as it is not known before. Both ends are
+ours, so what is not as described here is refused, never guessed.
+"""
+import dataclasses
+import enum
+import math
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from urllib import parse
+
+import httptools
+import orjson
+
+from blockattach.platform.rpc.http import trust
+
+HEADER_BYTES = 16 * 1024
+BODY_BYTES = 16 * 1024 * 1024
+# With what may pad a body in chunks.
+_MOST_BYTES = HEADER_BYTES + 2 * BODY_BYTES
+_LINE_BYTES = 4
+"""Of a header besides name and value."""
+_MOST_HEADERS = 32
+"""Maximum number of headers. Each takes a hundred times its size, and clients send few."""
+_ROOT = '/rpc/'
+_OPTIONS = (orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+            | orjson.OPT_PASSTHROUGH_DATETIME)
+
+_TO, _PROOF = 'blockattach-to', 'blockattach-proof'
+_AUTHORIZATION, _SCHEME = 'authorization', 'blockattach'
+_NEVER = '-'
+_LENGTH, _CODING, _CHUNKED = 'content-length', 'transfer-encoding', 'chunked'
+_REASONS = {200: 'OK', 202: 'Accepted', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden',
+            421: 'Misdirected Request', 503: 'Service Unavailable'}
+HEARTBEAT = b'1\r\n \r\n'
+
+
+class Malformed(Exception):
+    """Not what the other end would say."""
+
+
+class Kind(enum.StrEnum):
+    """Whether the sender waits for what comes of it."""
+
+    CALL = 'call'
+    CAST = 'cast'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A message to one server. ``monitor``: how often its caller wants a heartbeat, in seconds."""
+
+    topic: str
+    authority: str
+    instance: str
+    kind: Kind
+    monitor: float | None
+    body: bytes = b''
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """All that must be proved besides the body."""
+        return ('POST', _path(self.topic), self.authority, self.instance, self.kind.value,
+                _number(self.monitor))
+
+    def written(self, proof: trust.Proof) -> bytes:
+        """As it is sent."""
+        return _written(f'POST {_path(self.topic)} HTTP/1.1', {
+            'host': self.authority, 'content-type': 'application/json', _TO: self.to,
+            _AUTHORIZATION: ' '.join((_SCHEME, *proof))}, self.body)
+
+    @property
+    def to(self) -> str:
+        """Whom it is for, and what they owe its sender."""
+        return ' '.join(self.claims[3:])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. ``closes``: the connection ends with it."""
+
+    status: int
+    body: bytes
+    proof: str
+    closes: bool
+
+
+def encode(content: Any) -> bytes:
+    """Plain data as bytes.
+
+    :raises TypeError: it is none
+    :raises ValueError: it is too large
+    """
+    body = orjson.dumps(content, option=_OPTIONS)
+    if len(body) > BODY_BYTES:
+        raise ValueError(f'the message exceeds {BODY_BYTES} bytes')
+    return body
+
+
+def decode(body: bytes, keys: Iterable[str]) -> dict[str, Any]:
+    """An object with these keys, out of bytes.
+
+    :raises Malformed: it is none
+    """
+    try:
+        content = orjson.loads(body)
+    except ValueError:
+        raise Malformed('the body is not JSON') from None
+    if not isinstance(content, dict) or content.keys() != set(keys):
+        raise Malformed('the body has unexpected members')
+    return content
+
+
+def answer(status: int, body: bytes = b'', proof: str | None = None,
+           closes: bool = False) -> bytes:
+    """An answer in one piece."""
+    headers = {'content-type': 'application/json'}
+    if proof is not None:
+        headers[_PROOF] = proof
+    if closes:
+        headers['connection'] = 'close'
+    return _written(f'HTTP/1.1 {status} {_REASONS[status]}', headers, body)
+
+
+def opening() -> bytes:
+    """The beginning of an answer of which only heartbeats are known yet."""
+    return (f'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{_CODING}: {_CHUNKED}\r\n'
+            f'trailer: {_PROOF}\r\n\r\n').encode()
+
+
+def closing(body: bytes, proof: str) -> bytes:
+    """The rest of it."""
+    return b'%x\r\n%b\r\n0\r\n%b: %b\r\n\r\n' % (len(body), body, _PROOF.encode(),
+                                               proof.encode())
+
+
+class Reader:
+    """Parser of one message that arrives in pieces; httptools calls ``on_...``.
+
+    :ivar whole: the message is complete
+    :ivar in_body: the header is complete
+    """
+
+    parser: httptools.HttpRequestParser | httptools.HttpResponseParser
+
+    def __init__(self) -> None:
+        self.whole = False
+        self.in_body = False
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._size = 0
+        self._header_size = 0
+        self._fault: Malformed | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Something has come.
+
+        :raises Malformed: that it is no such message is certain by now
+        """
+        self._size += len(data)
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            raise self._fault or Malformed(f'invalid HTTP: {type(error).__name__}') from None
+        if not self.in_body and self._size > HEADER_BYTES:
+            raise Malformed('the header is too large')
+        if self._size > _MOST_BYTES:
+            raise Malformed('the body is too large')
+
+    def on_message_begin(self) -> None:
+        """Behind one message there is none before the other end has spoken."""
+        if self.whole:
+            self._refuse('data follows the message')
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a part of the trailer."""
+        self._header_size += len(name) + len(value) + _LINE_BYTES
+        key = name.decode('latin-1').lower()
+        if self.in_body and not self._may_trail(key):
+            self._refuse('unexpected trailer')
+        if key in self._headers:
+            self._refuse('duplicate header')
+        if len(self._headers) >= _MOST_HEADERS:
+            self._refuse('too many headers')
+        self._headers[key] = value.decode('latin-1').strip(' \t')
+
+    def on_headers_complete(self) -> None:
+        """The header is whole."""
+        if self._header_size > HEADER_BYTES:
+            self._refuse('the header is too large')
+        if self.parser.get_http_version() != '1.1':
+            self._refuse('not HTTP/1.1')
+        length, coding = self._headers.get(_LENGTH), self._headers.get(_CODING)
+        if (length is None) == (coding is None) or coding not in (None, _CHUNKED):
+            self._refuse('exactly one of Content-Length and chunked encoding is required')
+        if length is not None and int(length) > BODY_BYTES:
+            self._refuse('the body is too large')
+        self._check_start()
+        self.in_body = True
+
+    def on_body(self, part: bytes) -> None:
+        """A part of the body."""
+        self._body += part
+        if len(self._body) > BODY_BYTES:
+            self._refuse('the body is too large')
+
+    def on_message_complete(self) -> None:
+        """Nothing more belongs to it."""
+        self.whole = True
+
+    def _may_trail(self, key: str) -> bool:
+        return False
+
+    def _check_start(self) -> None:
+        """Look at what only requests or only answers have."""
+
+    def _refuse(self, reason: str) -> None:
+        # httptools raises an error of its own in place of this one.
+        self._fault = Malformed(reason)
+        raise self._fault
+
+
+class RequestReader(Reader):
+    """The server's side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._target = b''
+        self.parser = self._requests = httptools.HttpRequestParser(self)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of it is there."""
+        return self._size > 0
+
+    def on_url(self, part: bytes) -> None:
+        """A part of the path."""
+        self._target += part
+        self._header_size += len(part)
+
+    @property
+    def body(self) -> bytes:
+        """Part of the body that has arrived so far."""
+        return bytes(self._body)
+
+    def request(self) -> tuple[Request, trust.Proof]:
+        """Return the request without its body, and its proof, once the header is complete.
+
+        :raises Malformed: a part of the header is missing or invalid
+        """
+        get = self._headers.get
+        try:
+            instance, kind, monitor = get(_TO, '').split(' ')
+            scheme, *proof = get(_AUTHORIZATION, '').split(' ')
+            made = Request(parse.unquote(self._target.decode('ascii').removeprefix(_ROOT)),
+                           get('host', ''), instance, Kind(kind),
+                           float(monitor) if monitor != _NEVER else None)
+            proved = trust.Proof(*proof)
+        except (TypeError, ValueError):
+            raise Malformed('the recipient or the proof is missing or invalid') from None
+        if made.monitor is not None and not 0 < made.monitor < math.inf:
+            raise Malformed('invalid heartbeat interval')
+        # Nothing is said in two ways: else a proof would be of something else.
+        if (self._target, get(_TO), scheme) != (_path(made.topic).encode(), made.to, _SCHEME):
+            raise Malformed('the header is not in canonical form')
+        return made, proved
+
+    def _check_start(self) -> None:
+        target = self._target
+        if self._requests.get_method() != b'POST' or not target.startswith(_ROOT.encode()):
+            self._refuse('not POST /rpc/TOPIC')
+        if not target.isascii() or 'expect' in self._headers or self.parser.should_upgrade():
+            self._refuse('unsupported target, Expect header, or upgrade')
+
+
+class AnswerReader(Reader):
+    """The client's side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parser = self._answers = httptools.HttpResponseParser(self)
+
+    def answer(self) -> Answer:
+        """What came back, when it is whole; without the heartbeats."""
+        return Answer(self._answers.get_status_code(), bytes(self._body).lstrip(b' '),
+                      self._headers.get(_PROOF, ''),
+                      self._headers.get('connection', '').lower() == 'close')
+
+    def _may_trail(self, key: str) -> bool:
+        return key == _PROOF
+
+    def _check_start(self) -> None:
+        if self._answers.get_status_code() not in _REASONS:
+            self._refuse('unexpected status')
+
+
+def _path(topic: str) -> str:
+    return _ROOT + parse.quote(topic, safe='')
+
+
+def _number(seconds: float | None) -> str:
+    return _NEVER if seconds is None else repr(float(seconds))
+
+
+def _written(start: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = [start, *(f'{name}: {value}' for name, value in headers.items()),
+             f'{_LENGTH}: {len(body)}', '', '']
+    return '\r\n'.join(lines).encode() + body

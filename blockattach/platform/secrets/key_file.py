@@ -1,0 +1,159 @@
+"""Sealing keys in a file, one a line. Processes notice a change of it."""
+import contextlib
+import fcntl
+import os
+import secrets as random_source
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import secrets
+from blockattach.platform.conf import changing
+from blockattach.platform.conf import permissions
+
+
+class KeyFile(secrets.Sealer):
+    """Seals with the first key of the file, as it is now."""
+
+    replaces = True
+
+    def __init__(self, path: str) -> None:
+        """Read it; the first start makes it, readable by its owner only.
+
+        :raises ConfigurationError: it cannot be made or read, is open to others, or holds no
+            valid key
+        """
+        super().__init__(())
+        self.path = path
+        try:
+            make(path, secrets.new_key)
+            permissions.check_private(path)
+        except OSError as exc:
+            raise _unusable(path, exc) from exc
+        self._file = changing.ChangingFile(path, _parse)
+        self._noted: Sequence[secrets.Key] = ()
+        self.ring()
+
+    def ring(self) -> Sequence[secrets.Key]:
+        """Those in the file; while it holds none, those that it held before."""
+        keys = self._file.said()
+        if keys is not self._noted:
+            self._remember(keys)
+            self._noted = keys
+        return keys
+
+    def wrong(self) -> str | None:
+        """Return the reason why the file cannot be read, or None if it can."""
+        return self._file.wrong()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """By a lock on the folder, which ends with the process; the file itself is replaced."""
+        try:
+            descriptor = os.open(os.path.dirname(os.path.abspath(self.path)), os.O_RDONLY)
+        except OSError as exc:
+            raise _unusable(self.path, exc) from exc
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as exc:
+                raise errors.ConfigurationError(
+                    reason=f'cannot change keys in {self.path}: another process is changing '
+                           f'the file') from exc
+            yield
+        finally:
+            os.close(descriptor)
+
+    def add(self) -> str:
+        """Put a fresh key at the end."""
+        text = secrets.new_key()
+        self._write([*self._lines(), text])
+        return f'Key {secrets.Key(text).id} added to {self.path}, for decryption only.'
+
+    def promote(self) -> str:
+        """Put the last key first."""
+        *others, last = self._lines()
+        self._write([last, *others])
+        return f'Key {secrets.Key(last).id} in {self.path} is now the sealing key.'
+
+    def keep_first(self) -> str:
+        """Leave one key in the file."""
+        first, *_ = self._lines()
+        self._write([first])
+        return f'Key {secrets.Key(first).id} is now the only key in {self.path}.'
+
+    def _lines(self) -> list[bytes]:
+        with open(self.path, 'rb') as file:
+            return file.read().split()
+
+    def _write(self, keys: Iterable[bytes]) -> None:
+        """Replace the file atomically; its owner stays."""
+        try:
+            before = os.stat(self.path)
+            draft = _draft(self.path, keys)
+            try:
+                os.chown(draft, before.st_uid, before.st_gid)
+                failpoints.point('secrets.key_file.before_replace')
+                os.replace(draft, self.path)
+            except BaseException:
+                os.unlink(draft)
+                raise
+            _sync_folder(os.path.dirname(os.path.abspath(self.path)))
+        except OSError as exc:
+            raise _unusable(self.path, exc) from exc
+        failpoints.point('secrets.key_file.after_replace')
+
+
+def _parse(text: str) -> Sequence[secrets.Key]:
+    try:
+        keys = tuple(secrets.Key(line.encode()) for line in text.split())
+    except ValueError:
+        keys = ()
+    if not keys:
+        raise errors.ConfigurationError(reason='no valid Fernet key found')
+    return keys
+
+
+def make(path: str, new_key: Callable[[], bytes]) -> None:
+    """Make a file with one key, whole or not at all, also when two processes start at once; one
+    that is there stays.
+
+    :raises OSError: it cannot be made
+    """
+    if os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+    draft = _draft(path, [new_key()])
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        _sync_folder(os.path.dirname(os.path.abspath(path)))
+    finally:
+        os.unlink(draft)
+
+
+def _draft(path: str, keys: Iterable[bytes]) -> str:
+    """A file beside it with these keys, on the disk."""
+    draft = f'{path}.{os.getpid()}.{random_source.token_hex(4)}'
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, 'wb') as file:
+        file.write(b''.join(key + b'\n' for key in keys))
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
+
+
+def _sync_folder(folder: str) -> None:
+    """What was named there is still named so after a power cut: credentials may depend on it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unusable(path: str, exc: OSError) -> errors.ConfigurationError:
+    return errors.ConfigurationError(reason=f'cannot use the key file {path}: {exc.strerror}')

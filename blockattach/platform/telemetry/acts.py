@@ -1,0 +1,226 @@
+"""What a process is doing: each act is timed, counted by its outcome, and part of a trace.
+
+One line where it happens says all three::
+
+    with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
+        ...
+
+Acts that have begun are known at any time, also without metrics. The line of a request in the log
+says how long those within it took, as `metrics.Metric` names them.
+"""
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Self
+
+from oslo_context import context as oslo_context
+
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform import metrics
+from blockattach.platform.telemetry import readings
+
+if TYPE_CHECKING:
+    from blockattach.platform.telemetry import counting
+    from blockattach.platform.telemetry import otel
+
+NO_OPERATION = 'none'
+"""The operation of a request that asks for none that there is."""
+_OUTCOME = 'outcome'
+
+
+class Act:
+    """Something that runs in one thread while it is entered."""
+
+    __slots__ = ('_begun', '_parent', '_span', '_telemetry', 'context', 'labels', 'row')
+
+    def __init__(self, telemetry: 'Telemetry', row: metrics.Metric, labels: dict[str, str],
+                 parent: str | None = None) -> None:
+        self._telemetry = telemetry
+        self._parent = parent
+        self._span: otel.Begun | None = None
+        self.row = row
+        self.labels = labels
+        self.context: oslo_context.RequestContext | None = None
+
+    def __enter__(self) -> Self:
+        self.context = oslo_context.get_current()
+        self._begun = self._telemetry.clock.monotonic()
+        self._telemetry.running[id(self)] = self
+        tracer = self._telemetry.tracer
+        if tracer is not None and self.row.span is not None:
+            self._span = tracer.begin(self.row.span, self.labels, self._parent)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        del self._telemetry.running[id(self)]
+        if self.row.part is not None:
+            log.took(self.row.part, self.seconds())
+        counts = self._telemetry.counts
+        if counts is None and self._span is None:
+            return
+        if _OUTCOME in self.row.labels:
+            self.labels[_OUTCOME] = outcome_of(error)
+        if counts is not None:
+            counts.observe(self.row, tuple([self.labels[name] for name in self.row.labels]),
+                           self.seconds())
+        if self._span is not None and self._telemetry.tracer is not None:
+            self._telemetry.tracer.end(self._span, self._values(), error is not None)
+
+    def seconds(self) -> float:
+        """For how long it has been running, in seconds."""
+        return self._telemetry.clock.monotonic() - self._begun
+
+    def note(self, **labels: str) -> None:
+        """What is known only now."""
+        self.labels.update(labels)
+
+    def _values(self) -> dict[str, str]:
+        """The attributes of its span, with the id of the request."""
+        # The caller may have been authenticated meanwhile.
+        context = oslo_context.get_current() or self.context
+        request = {} if context is None or context.request_id is None else {
+            'request_id': context.request_id}
+        return {**self.labels, **request}
+
+
+class Request(Act):
+    """An act that has a line of its own in the log.
+
+    :ivar noted: what its line says besides
+    :ivar outcome: once it has ended
+    """
+
+    __slots__ = ('noted', 'outcome')
+
+    def __enter__(self) -> Self:
+        self.noted = log.Noted()
+        self.noted.begin()
+        return super().__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.noted.end()
+        self.outcome = outcome_of(error)
+        super().__exit__(kind, error, trace)
+
+
+class Telemetry:
+    """The telemetry of one process; without counts and tracer, only its running acts."""
+
+    def __init__(self, clock: clocks.Clock | None = None) -> None:
+        self.clock = clock or clocks.Clock()
+        self.readings = readings.Readings()
+        self.counts: counting.Counts | None = None
+        self.tracer: otel.Tracer | None = None
+        self.trusts_clients = False
+        self.running: dict[int, Act] = {}
+        self.readings.add('in progress', self._in_progress)
+
+    def acts(self) -> list[Act]:
+        """What has begun and not ended, oldest first."""
+        return list(self.running.values())
+
+    def http(self, traceparent: str | None) -> Request:
+        """A request to the API; its operation and its status are noted when they are known."""
+        return Request(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'},
+                       traceparent)
+
+    def verb(self, verb: str) -> Act:
+        """A verb of the service, ``noun.verb``."""
+        return Act(self, metrics.VERB, {'verb': verb})
+
+    def attaching(self, step: metrics.Step) -> Act:
+        """A step of attaching."""
+        return Act(self, metrics.STEP, {'way': 'attach', 'step': step})
+
+    def detaching(self, step: metrics.Step) -> Act:
+        """A step of detaching."""
+        return Act(self, metrics.STEP, {'way': 'detach', 'step': step})
+
+    def rpc_client(self, topic: str, method: str) -> Act:
+        """A message that is sent, with its answer if there is one."""
+        return Act(self, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
+
+    def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Request:
+        """What a message asked for."""
+        return Request(self, metrics.RPC_SERVER, {'topic': topic, 'method': method},
+                       traceparent)
+
+    def work(self, work: str, traceparent: str | None) -> Act:
+        """Work after an answer."""
+        return Act(self, metrics.WORK, {'work': work}, traceparent)
+
+    def placing(self) -> Act:
+        """Placing of one volume."""
+        return Act(self, metrics.PLACING, {})
+
+    def transaction(self, kind: str) -> Act:
+        """A transaction, ``read`` or ``write``."""
+        return Act(self, metrics.TRANSACTION, {'kind': kind})
+
+    def backend(self, backend: str, part: str, verb: str) -> Act:
+        """A verb of a driver."""
+        return Act(self, metrics.BACKEND, {'backend': backend, 'part': part, 'verb': verb})
+
+    def queueing(self, queue: str) -> Act:
+        """A wait for a slot."""
+        return Act(self, metrics.QUEUE_WAIT, {'queue': queue})
+
+    def queue_refused(self, queue: str, code: str) -> None:
+        """Count a request that was shed, by the code of its error."""
+        self._count(metrics.QUEUE_REFUSED, queue, code)
+
+    def database_retry(self, verb: str) -> None:
+        """The database threw a transaction out."""
+        self._count(metrics.DATABASE_RETRIES, verb)
+
+    def scheduler_retry(self, reason: str) -> None:
+        """A pool is left for another one after it was chosen."""
+        self._count(metrics.SCHEDULER_RETRIES, reason)
+
+    def pool_refused(self, by: str) -> None:
+        """A filter refused a pool."""
+        self._count(metrics.SCHEDULER_REFUSALS, by)
+
+    def drift(self, drift: metrics.Drift, found: int = 0, repaired: int = 0) -> None:
+        """Count differences that were found, or repaired."""
+        self._count(metrics.DRIFT_FOUND, drift, amount=found)
+        self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
+
+    def image_cache(self, backend: str, result: metrics.CacheResult) -> None:
+        """What the cache of images of a backend was good for."""
+        self._count(metrics.IMAGE_CACHE, backend, result)
+
+    def inject(self, values: dict[str, Any]) -> None:
+        """Inject the trace of this thread, if any, into a message."""
+        if self.tracer is not None:
+            self.tracer.inject(values)
+
+    def extract(self, values: Mapping[str, Any]) -> str | None:
+        """The trace that a message carries, if any."""
+        return values.get(metrics.TRACEPARENT)
+
+    def _count(self, row: metrics.Metric, *labels: str, amount: float = 1) -> None:
+        if self.counts is not None:
+            self.counts.add(row, labels, amount)
+
+    def _in_progress(self) -> dict[metrics.Metric, readings.Reading]:
+        running: dict[readings.Labels, float] = {(row.name.removesuffix('_seconds'),): 0
+                                                for row in metrics.METRICS
+                                                if row.kind is metrics.Kind.HISTOGRAM}
+        for act in self.acts():
+            running[act.row.name.removesuffix('_seconds'),] += 1
+        return {metrics.IN_PROGRESS: running}
+
+
+def outcome_of(error: BaseException | None) -> str:
+    """What an act came to, by the error that it ended with."""
+    if error is None:
+        return metrics.Outcome.OK.value
+    if isinstance(error, errors.BlockattachError):
+        return (metrics.Outcome.REFUSED if error.final else metrics.Outcome.UNCERTAIN).value
+    return metrics.Outcome.FAILED.value

@@ -1,0 +1,102 @@
+"""The metrics of one process, in a registry of their own, and where Prometheus asks for them.
+
+Imported only where metrics are on.
+"""
+import contextlib
+import errno
+import threading
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+from wsgiref import simple_server
+
+import prometheus_client
+from oslo_log import log as oslo_log
+from prometheus_client import core
+from prometheus_client import registry
+
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform import metrics
+from blockattach.platform.conf import telemetry as telemetry_conf
+from blockattach.platform.telemetry import readings
+
+LOG = oslo_log.getLogger(__name__)
+
+_FAMILIES = {metrics.Kind.COUNTER: core.CounterMetricFamily,
+             metrics.Kind.GAUGE: core.GaugeMetricFamily}
+
+
+class _Collector(registry.Collector):
+    def __init__(self, looked_at: readings.Readings) -> None:
+        self._readings = looked_at
+
+    def collect(self) -> Iterable[core.Metric]:
+        """As prometheus_client asks for it."""
+        for row, reading in self._readings.now().items():
+            family = _FAMILIES[row.kind](row.full_name, row.text, labels=row.labels)
+            for labels, value in reading.items():
+                family.add_metric(labels, value)
+            yield family
+
+
+class Counts:
+    """Counters and histograms, with the readings."""
+
+    def __init__(self, looked_at: readings.Readings) -> None:
+        # When each series began is of no use to alerts, and would make them twice as many.
+        prometheus_client.disable_created_metrics()
+        self.registry = registry.CollectorRegistry()
+        self._counted: dict[str, Any] = {}
+        for row in metrics.METRICS:
+            if row.kind is metrics.Kind.HISTOGRAM:
+                self._counted[row.name] = prometheus_client.Histogram(
+                    row.full_name, row.text, row.labels, registry=self.registry,
+                    buckets=row.buckets)
+            elif row.kind is metrics.Kind.COUNTER and row not in metrics.READ:
+                self._counted[row.name] = prometheus_client.Counter(
+                    row.full_name, row.text, row.labels, registry=self.registry)
+        self.registry.register(_Collector(looked_at))
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
+
+    def add(self, row: metrics.Metric, labels: readings.Labels, amount: float) -> None:
+        """Count further."""
+        self._counted[row.name].labels(*labels).inc(amount)
+
+    def observe(self, row: metrics.Metric, labels: readings.Labels, seconds: float) -> None:
+        """Something took so long."""
+        self._counted[row.name].labels(*labels).observe(seconds)
+
+
+@contextlib.contextmanager
+def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator[None]:
+    """Serve them by prometheus_client's own server: a thread for each question, so that none waits
+    for another.
+
+    :raises ConfigurationError: no port is free, or the address is not ours
+    """
+    server, thread = _listen(counts, settings)
+    LOG.info('Serving metrics%s', log.fields(host=settings.host, port=server.server_port))
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _listen(counts: Counts, settings: telemetry_conf.MetricsSettings,
+            ) -> tuple[simple_server.WSGIServer, threading.Thread]:
+    """On the first port that is free."""
+    for port in settings.ports:
+        try:
+            return prometheus_client.start_http_server(port, settings.host, counts.registry)
+        except OSError as exc:
+            if exc.errno != errno.EADDRINUSE:
+                raise errors.ConfigurationError(
+                    reason=f'cannot serve metrics on {settings.host}:{port}: '
+                           f'{exc.strerror}') from exc
+    raise errors.ConfigurationError(
+        reason=f'cannot serve metrics on {settings.host}: no port from {min(settings.ports)} to '
+               f'{max(settings.ports)} is free')

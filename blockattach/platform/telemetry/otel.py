@@ -1,0 +1,92 @@
+"""Spans to a collector, by OpenTelemetry. Imported only where traces are wanted."""
+import threading
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http import trace_exporter
+from opentelemetry.sdk import resources
+from opentelemetry.sdk import trace as sdk
+from opentelemetry.sdk.trace import export
+from opentelemetry.sdk.trace import sampling
+from opentelemetry.trace.propagation import tracecontext
+
+from blockattach import version
+from blockattach.platform import metrics
+from blockattach.platform.conf import telemetry as telemetry_conf
+
+_SEND_SECONDS = 5
+_CLOSE_SECONDS = 2.0
+_ATTRIBUTES = 'blockattach.'
+
+
+class Begun(NamedTuple):
+    """A span that has begun."""
+
+    kind: metrics.Span
+    span: trace.Span
+    token: Any
+
+
+class Tracer:
+    """Makes spans of the acts of a process."""
+
+    def __init__(self, provider: sdk.TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer('blockattach', version.version_string())
+        self._propagator = tracecontext.TraceContextTextMapPropagator()
+
+    def begin(self, kind: metrics.Span, values: Mapping[str, str],
+              parent: str | None) -> Begun | None:
+        """Begin a span in this thread; None: it would begin a trace, and may not.
+
+        :param parent: a ``traceparent`` that came from elsewhere
+        """
+        where = (self._propagator.extract({metrics.TRACEPARENT: parent}) if parent
+                 else otel_context.get_current())
+        if not kind.begins and not trace.get_current_span(where).get_span_context().is_valid:
+            return None
+        made = self._tracer.start_span(kind.name.format_map(values), where,
+                                       trace.SpanKind[kind.side.upper()])
+        return Begun(kind, made, otel_context.attach(trace.set_span_in_context(made, where)))
+
+    def end(self, begun: Begun, values: Mapping[str, str], failed: bool) -> None:
+        """End it in the same thread, under the name that it has by now."""
+        begun.span.update_name(begun.kind.name.format_map(values))
+        begun.span.set_attributes({_ATTRIBUTES + key: value for key, value in values.items()})
+        if failed:
+            begun.span.set_status(trace.StatusCode.ERROR)
+        begun.span.end()
+        otel_context.detach(begun.token)
+
+    def inject(self, values: dict[str, Any]) -> None:
+        """Inject the trace of this thread, if any, into a message."""
+        self._propagator.inject(values)
+
+    def close(self) -> None:
+        """Send what has not been sent; a collector that is away is not waited for."""
+        closing = threading.Thread(target=self._provider.shutdown, name='traces-close',
+                                   daemon=True)
+        closing.start()
+        closing.join(_CLOSE_SECONDS)
+
+
+def open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> Tracer:
+    """What sends to the collector, in the background: nobody waits for it."""
+    assert settings.endpoint is not None
+    provider = build_provider(settings, process)
+    provider.add_span_processor(export.BatchSpanProcessor(trace_exporter.OTLPSpanExporter(
+        endpoint=settings.endpoint, timeout=_SEND_SECONDS)))
+    return Tracer(provider)
+
+
+def build_provider(settings: telemetry_conf.TracingSettings, process: str) -> sdk.TracerProvider:
+    """What makes spans; they go nowhere yet."""
+    return sdk.TracerProvider(
+        sampler=sampling.ParentBased(sampling.TraceIdRatioBased(settings.sample_ratio)),
+        resource=resources.Resource.create({
+            resources.SERVICE_NAME: process, resources.SERVICE_INSTANCE_ID: settings.instance,
+            resources.SERVICE_VERSION: version.version_string()}),
+        shutdown_on_exit=False)

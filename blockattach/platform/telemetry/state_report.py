@@ -1,0 +1,154 @@
+"""What a process is doing, for an operator who must find out why it does not go on: a report by
+oslo.reports, with sections of our own.
+
+Asked for by SIGUSR2 or by touching a file, and made in a thread of its own: whatever hangs does
+not hold it up, and no signal interrupts a thread that holds a lock which the report needs. Options
+that hold secrets are masked; rows, credentials and what threads work on are never shown.
+"""
+import os
+import re
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as oslo_log
+from oslo_utils import strutils
+
+from blockattach import version
+from blockattach.platform import errors
+from blockattach.platform.telemetry import acts
+
+LOG = oslo_log.getLogger(__name__)
+
+GROUP = 'oslo_reports'
+
+Section = Callable[[], Mapping[str, Any]]
+"""Names and values, which may be mappings and lists again."""
+
+_PASSWORD_IN_URL = re.compile(r'(://[^/@:\s]*):[^/@\s]+@')
+
+
+class StateReport:
+    """The report of one process."""
+
+    def __init__(self, process: str, conf: cfg.ConfigOpts, telemetry: acts.Telemetry) -> None:
+        self._process = process
+        self._conf = conf
+        self._telemetry = telemetry
+        self._sections: dict[str, Section] = {
+            'Names of threads': _threads, 'Calls in progress': self._calls,
+            'Measures': self._measures}
+
+    def add(self, title: str, section: Section) -> None:
+        """Report this too."""
+        self._sections[title] = section
+
+    def start(self) -> None:
+        """Watch the file that asks for reports, if one is configured.
+
+        :raises ConfigurationError: it is not there
+        """
+        path = self._conf[GROUP].file_event_handler
+        if path:
+            try:
+                self._kind().setup_autorun(_Version, self._service, conf=self._conf)
+            except OSError as exc:
+                raise errors.ConfigurationError(
+                    reason=f'cannot watch {path}: {exc.strerror}') from exc
+
+    def ask(self) -> None:
+        """Make a report soon. May be called by a handler of signals."""
+        threading.Thread(target=self._write, name='state-report', daemon=True).start()
+
+    def text(self) -> str:
+        """The report as it is now."""
+        return str(self._kind()(_Version).run())
+
+    def _write(self) -> None:
+        self._kind().handle_signal(_Version, self._service, self._conf[GROUP].log_dir, None)
+        LOG.info('State report written')
+
+    @property
+    def _service(self) -> str:
+        """For the names of files: two processes of one kind may share the folder."""
+        return f'{self._process}_{os.getpid()}'
+
+    def _kind(self) -> Any:
+        """The class of reports, as oslo.reports wants one, with the sections of this process."""
+        # Loaded by the first report: few processes are ever asked for one.
+        from oslo_reports import guru_meditation_report
+        from oslo_reports import report
+        from oslo_reports.generators import conf as conf_generator
+        from oslo_reports.generators import threading as thread_generators
+
+        process, conf, sections = self._process, self._conf, self._sections
+
+        class Report(guru_meditation_report.GuruMeditation, report.TextReport):
+            def __init__(self, version_object: Any, frame: Any = None) -> None:
+                super().__init__(version_object, frame, f'State of {process}')
+
+            def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
+                """Show our configuration: oslo.reports knows only the global one. No green
+                threads: there are none, and the search fails at objects that end meanwhile.
+                """
+                if isinstance(generator, thread_generators.GreenThreadReportGenerator):
+                    return
+                if isinstance(generator, conf_generator.ConfigReportGenerator):
+                    generator = conf_generator.ConfigReportGenerator(conf)
+                super().add_section(heading, generator, index)
+
+            def run(self) -> str:
+                """The report, also without passwords that their libraries do not mark."""
+                # Anew: some sections are added after the file has begun to be watched.
+                type(self).persistent_sections = [
+                    (title, _model(section)) for title, section in sections.items()]
+                return _PASSWORD_IN_URL.sub(r'\1:***@', strutils.mask_password(super().run()))
+
+        return Report
+
+    def _calls(self) -> dict[str, Any]:
+        return {f'{number} {act.row.name.removesuffix("_seconds")}': {
+                    **act.labels, 'seconds': f'{act.seconds():.3f}',
+                    'request_id': act.context.request_id if act.context else None}
+                for number, act in enumerate(self._telemetry.acts(), 1)}
+
+    def _measures(self) -> dict[str, Any]:
+        return {row.name: {' '.join(labels) or '-': value for labels, value in found.items()}
+                for row, found in self._telemetry.readings.now().items()}
+
+
+class _Version:
+    """What oslo.reports asks for the name and the version of the package."""
+
+    @staticmethod
+    def vendor_string() -> str:
+        return 'blockattach'
+
+    @staticmethod
+    def product_string() -> str:
+        return 'blockattach'
+
+    @staticmethod
+    def version_string_with_package() -> str:
+        return version.version_string()
+
+
+def _threads() -> dict[str, str]:
+    return {str(thread.ident): thread.name for thread in threading.enumerate()}
+
+
+def _model(section: Section) -> Callable[[], Any]:
+    """A generator of oslo.reports; a section that cannot be made leaves the others."""
+    def generate() -> Any:
+        from oslo_reports.models import with_default_views
+        from oslo_reports.views.text import generic
+
+        try:
+            content = section()
+        except Exception as error:
+            content = {'failed to report': str(error)}
+        return with_default_views.ModelWithDefaultViews(
+            content, text_view=generic.KeyValueView(dict_sep=': ', before_dict=''))
+    return generate

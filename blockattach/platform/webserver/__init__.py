@@ -1,0 +1,1 @@
+"""The HTTP server: connections, TLS, threads for requests, and the gateway to WSGI."""

@@ -1,0 +1,70 @@
+"""TLS for the built-in server."""
+import logging
+import socket
+import ssl
+
+from blockattach.platform import errors
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.log import fields
+
+LOG = logging.getLogger(__name__)
+
+class Certificate:
+    """What connections are secured with."""
+
+    def __init__(self, files: api_conf.TlsFiles) -> None:
+        """
+        :raises ConfigurationError: a file cannot be used
+        """
+        self._files = files
+        self._context = _context(files)
+        self._is_behind = False
+
+    def wrong(self) -> str | None:
+        """Return the reason why the last reload of the files failed, or None.
+
+        Repaired files are no longer reported, but take effect with the next reload only.
+        """
+        if self._is_behind:
+            try:
+                _context(self._files)
+                self._is_behind = False
+            except errors.ConfigurationError as exc:
+                return str(exc)
+        return None
+
+    def reload(self) -> None:
+        """Read the files anew, for connections from now on; a broken one leaves all as it was."""
+        try:
+            self._context = _context(self._files)
+            self._is_behind = False
+        except errors.ConfigurationError as exc:
+            self._is_behind = True
+            reason = str(exc)
+        else:
+            LOG.info('Certificate reloaded%s', fields(path=self._files.cert))
+            return
+        # With the exception it would be logged twice.
+        LOG.error('Failed to reload certificate, keeping the previous one%s',
+                  fields(reason=reason))
+
+    def wrap(self, sock: socket.socket) -> ssl.SSLSocket:
+        """A connection on which the handshake is still to be made."""
+        return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+
+
+def _context(files: api_conf.TlsFiles) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    read = f'{files.cert} with {files.key or "the key in the same file"}'
+    try:
+        # With a password at hand, though a wrong one, nobody is asked for it on the terminal.
+        context.load_cert_chain(files.cert, files.key, password='')
+        if files.client_ca:
+            read = files.client_ca
+            context.load_verify_locations(files.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, 'reason', None) or getattr(exc, 'strerror', None) or exc
+        raise errors.ConfigurationError(reason=f'cannot use {read}: {reason}') from exc
+    return context

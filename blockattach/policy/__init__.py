@@ -1,1 +1,0 @@
-"""Policy: documented rules by noun, the enforcer that decides, and access to objects by it."""

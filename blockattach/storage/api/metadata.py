@@ -1,0 +1,136 @@
+"""Metadata of a noun: the six operations on it, over one function by which the noun changes its
+own.
+
+From 3.15 on, all of it has an ETag, and with ``If-Match`` a change is made only to what the client
+has seen: compared where it is changed, so that of two clients one is refused.
+"""
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from webob import etag
+
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http import responses
+from blockattach.platform.http import schema
+from blockattach.platform.http.operation import Operation
+from blockattach.platform.http.operation import V
+from blockattach.storage.api import answers
+from blockattach.storage.api import services as api_services
+from blockattach.storage.db import storage_db
+from blockattach.storage.domain import records
+
+KEY = '^[a-zA-Z0-9_:. /-]{1,255}$'
+PAIRS = schema.obj(patternProperties={KEY: {'type': 'string', 'maxLength': 255}})
+_ONE: schema.Schema = {**PAIRS, 'minProperties': 1, 'maxProperties': 1}
+_ETAGS = V(3, 15)
+
+Pairs = Mapping[str, str]
+Change = Callable[[Pairs], Pairs]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Noun:
+    """What has metadata.
+
+    :ivar path: of one of them: ``/volumes/{id}``
+    :ivar target: loads it; it has its ``metadata``
+    :ivar change: lets a function say, from what metadata one has, what it shall have; that may
+        raise, and be asked again
+    :ivar absent: the error for an id and a key that it does not have
+    :ivar get: the rules, by what is done
+    """
+
+    path: str
+    target: operation.Target
+    change: Callable[[storage_db.Database, records.Judged, Change], Pairs]
+    absent: Callable[[str, str], errors.NotFound]
+    get: str
+    create: str
+    update: str
+    delete: str
+
+    def operations(self) -> tuple[Operation, ...]:
+        """The rows of its table."""
+        row = functools.partial(Operation, target=self.target)
+        everything, one = f'{self.path}/metadata', f'{self.path}/metadata/{{key}}'
+        body = {operation.BASE: schema.wrapped('metadata', PAIRS)}
+        answer = {operation.BASE: schema.wrapped('metadata', answers.TEXTS_BY_KEY)}
+        item = {operation.BASE: schema.wrapped('meta', answers.TEXTS_BY_KEY)}
+        changing = (errors.PreconditionFailed,)
+        owner = self.path.split('/')[1].removesuffix('s')
+        return (
+            row('GET', everything, self._list, policy=self.get, answer=answer,
+                summary=f'Show the metadata of a {owner}.'),
+            row('POST', everything, self._merge, policy=self.create, body=body, answer=answer,
+                summary=f'Create or update metadata items of a {owner}.', faults=changing),
+            row('PUT', everything, self._replace, policy=self.update, body=body, answer=answer,
+                summary=f'Replace the metadata of a {owner}.', faults=changing),
+            row('GET', one, self._show, policy=self.get, answer=item,
+                summary=f'Show a metadata item of a {owner}.'),
+            row('PUT', one, self._set, policy=self.update, answer=item,
+                body={operation.BASE: schema.wrapped('meta', _ONE)},
+                summary=f'Create or update a metadata item of a {owner}.', faults=changing),
+            row('DELETE', one, self._remove, policy=self.delete,
+                answer={operation.BASE: answers.EMPTY},
+                summary=f'Delete a metadata item of a {owner}.', faults=changing),
+        )
+
+    def _list(self, services: api_services.ApiServices, call: operation.Call) -> Any:
+        shown = _shown(call.target.metadata)
+        if call.version < _ETAGS:
+            return shown
+        return operation.Answer(shown, headers={'ETag': _tag(call.target.metadata)})
+
+    def _show(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+        key = call.path['key']
+        if key not in call.target.metadata:
+            raise self.absent(call.target.id, key)
+        return {'meta': {key: call.target.metadata[key]}}
+
+    def _merge(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+        added = call.body['metadata']
+        return {'metadata': self._change(services, call, lambda now: {**now, **added})}
+
+    def _replace(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+        wanted = call.body['metadata']
+        return {'metadata': self._change(services, call, lambda now: wanted)}
+
+    def _set(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+        item = call.body['meta']
+        if call.path['key'] not in item:
+            raise errors.InvalidInput('Request body and URI mismatch')
+        self._change(services, call, lambda now: {**now, **item})
+        return {'meta': item}
+
+    def _remove(self, services: api_services.ApiServices, call: operation.Call) -> None:
+        key = call.path['key']
+
+        def without(now: Pairs) -> Pairs:
+            if key not in now:
+                raise self.absent(call.target.id, key)
+            return {name: value for name, value in now.items() if name != key}
+        self._change(services, call, without)
+
+    def _change(self, services: api_services.ApiServices, call: operation.Call,
+                change: Change) -> Pairs:
+        wanted = call.headers.get('If-Match') if call.version >= _ETAGS else None
+
+        def checked(now: Pairs) -> Pairs:
+            if wanted and _tag(now) not in etag.ETagMatcher.parse(wanted):
+                raise errors.PreconditionFailed
+            return change(now)
+        return self.change(services.database, call.target, checked)
+
+
+def _shown(metadata: Pairs) -> dict[str, Any]:
+    return {'metadata': dict(sorted(metadata.items()))}
+
+
+def _tag(metadata: Pairs) -> str:
+    """The MD5 of the body that shows it."""
+    return hashlib.md5(responses.dumps(_shown(metadata)), usedforsecurity=False).hexdigest()

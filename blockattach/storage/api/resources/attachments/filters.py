@@ -1,0 +1,62 @@
+"""Which attachments the query string of a list asks for."""
+import dataclasses
+
+from blockattach.platform.http import operation
+from blockattach.storage.api import listing
+from blockattach.storage.api import services as api_services
+from blockattach.storage.api.resources.attachments import views
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.domain import attachment_lifecycle
+
+_WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
+_STATUS = ('status', 'attach_status')
+# Filters by their names, and the columns that they mean.
+_COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
+
+_RULES = listing.FilterRules(
+    known=frozenset(listing.BUILT_IN['attachment']),
+    more=frozenset(('id', 'instance_uuid', 'attached_host', 'project_id')))
+
+
+def wanted(services: api_services.ApiServices,
+           call: operation.Call) -> attachment_queries.Filters | None:
+    """What shall be listed; None: nothing can match."""
+    rules = _RULES.allowed_by(services.filters, 'attachment')
+    more = (operation.at_version(views.INDEX, call.extension or operation.NONE) or {}).keys()
+    asked = listing.asked(call, dataclasses.replace(
+        rules, known=rules.known | (more - {views.WATCH}), own=frozenset(more & {views.WATCH})))
+    equal: dict[str, str] = {}
+    for key, value in asked.equal.items():
+        if equal.setdefault(_COLUMNS.get(key, key), value) != value:
+            return None
+    project_id = equal.get('project_id')
+    if not asked.all_projects:
+        project_id = call.context.project_id
+    like = _columns_like(asked)
+    if asked.nothing or equal.get('project_id', project_id) != project_id \
+            or not like.keys() <= attachment_queries.SORT_COLUMNS.keys():
+        return None
+    return attachment_queries.Filters(
+        project_id=project_id, volume_id=equal.get('volume_id'),
+        instance_uuid=equal.get('instance_uuid'), host=equal.get('attached_host'),
+        attachment_id=equal.get('id'), states=_states(asked), like=like)
+
+
+def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
+    """The inner states of the API's states; ``status`` means ``attach_status``."""
+    words = set(_WORDS)
+    for key in _STATUS:
+        if key in asked.equal:
+            words &= {asked.equal[key]}
+        if key in asked.like:
+            words = {word for word in words if asked.like[key] in word}
+    if words == _WORDS:
+        return None
+    return tuple(state for word in sorted(words)
+                 for state in attachment_lifecycle.states_on_wire(word))
+
+
+def _columns_like(asked: listing.Asked) -> dict[str, str]:
+    """Filters that match a part of a column; states are not stored in the API's words."""
+    return {_COLUMNS.get(key, key): text
+            for key, text in asked.like.items() if key not in _STATUS}

@@ -1,0 +1,172 @@
+"""Attachments as requests ask for them and as answers show them, and what ``blockattach 1.0`` and
+1.1 in the header add to that.
+"""
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.storage.api import answers
+from blockattach.storage.api import services as api_services
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import records
+from blockattach.storage.domain import reservation
+from blockattach.storage.policy import attachments as policies
+
+FIRST = operation.V(1, 0)
+_RESERVATIONS = operation.V(1, 1)
+
+# The database keeps UUIDs as they came.
+_UUID: schema.Schema = {**schema.UUID, 'maxLength': 36}
+
+CREATE = schema.wrapped('attachment', schema.obj({
+    'volume_uuid': _UUID,
+    'instance_uuid': _UUID,
+    'connector': schema.nullable(answers.CONNECTOR),
+}, required=['volume_uuid']))
+CREATE_WITH_MODE = schema.extend(CREATE, {'mode': {'enum': ['rw', 'ro']}}, at='attachment')
+
+UPDATE = schema.wrapped('attachment', schema.obj(
+    {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
+
+NO_MODE = 'null'
+"""The mode of an attachment without one: these four letters, not JSON's null."""
+TARGET = 'target'
+CONSUMER = 'consumer'
+
+_SUMMARY = {
+    'id': schema.UUID,
+    'status': ({'enum': sorted(set(attachment_lifecycle.WIRE_STATUS.values()))},
+               lambda one: attachment_lifecycle.WIRE_STATUS[one.state]),
+    'instance': (schema.NULLABLE_UUID, 'instance_uuid'),
+    'volume_id': schema.UUID,
+}
+SUMMARY = schema.View(_SUMMARY)
+"""One line of a list."""
+
+_DETAIL = {
+    **_SUMMARY,
+    'attached_at': (answers.TIME_OR_EMPTY, lambda one: one.attached_at or ''),
+    'detached_at': (answers.TIME_OR_EMPTY, lambda one: one.detached_at or ''),
+    'attach_mode': ({'enum': ['rw', 'ro', NO_MODE]}, lambda one: one.mode or NO_MODE),
+    'connection_info': (answers.CONNECTION, schema.GIVEN),
+}
+DETAIL = schema.View(_DETAIL)
+"""All that is known of an attachment. ``connection_info`` None: nobody knows."""
+
+_SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
+_REMAINING = schema.View(_SHARED)
+_MORE = {
+    'project_id': answers.TEXT,
+    'host': answers.NULLABLE_TEXT,
+    'mountpoint': answers.NULLABLE_TEXT,
+    'connector': ({'type': ['object', 'null']}, lambda one: connection.masked(one.connector)),
+    'mode': {'enum': ['rw', 'ro', None]},
+    'mode_enforced_by': ({'enum': [TARGET, CONSUMER, None]}, schema.GIVEN),
+    'last_error': answers.NULLABLE_TEXT,
+    **_SHARED,
+}
+_EXTENDED = schema.View({**_DETAIL, **_MORE})
+_RESERVED = {'reservation': {
+    'enum': [*(word.value for word in reservation.HostReservation), None]}}
+
+SUMMARIES = schema.wrapped('attachments', schema.array(SUMMARY.whole))
+SHOWN = schema.wrapped('attachment', DETAIL.whole)
+DETAILS = schema.wrapped('attachments', schema.array(DETAIL.whole))
+
+FORCE = 'force'
+WATCH = 'watch'
+FILTERS = {FIRST: {'host': {
+    'type': 'string', 'description': 'List only the attachments of this host.'}}}
+INDEX = {**FILTERS, operation.V(1, 5): {**FILTERS[FIRST], WATCH: {
+    'type': 'boolean', 'description': 'Return a stream of attachment events as server-sent events '
+                                      'instead of a list.'}}}
+DELETION = {FIRST: {FORCE: {
+    'type': 'boolean', 'description': f'Delete the attachment regardless of the attachment state '
+                                      f'and of backend errors. The policy rule '
+                                      f'``{policies.FORCE_DELETE}`` applies.'}}}
+DRY_RUN = 'dry_run'
+CREATION = {operation.V(1, 4): {DRY_RUN: {
+    'type': 'boolean', 'description': 'Validate the request without creating an attachment. '
+                                      'Return the attachment that the request would create, with '
+                                      'an ID of zeros, or the error that the request would '
+                                      'return.'}}}
+"""What the extension adds to the query strings of lists, of a delete and of a create."""
+
+_ADDED = schema.View(_MORE).keys
+ONE_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachment')}
+SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
+    {**_ADDED, **_RESERVED}, 'attachment')}
+EACH_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachments')}
+REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
+"""What the extension makes of the schemas of answers: one in full, one that was asked for, many,
+what a delete leaves."""
+
+
+Pairs = Sequence[records.Pair] | None
+"""For each of several attachments, its pair, which only the extension shows."""
+
+
+def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
+            pairs: Pairs) -> list[dict[str, Any]]:
+    """All that is known of attachments.
+
+    :param infos: how their hosts reach the volume, by attachment
+    """
+    if pairs is None:
+        return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
+    return [_EXTENDED.show(one, connection_info=infos[one.id],
+                           mode_enforced_by=_enforced_by(one, pair),
+                           shared_connections=_ids(pair.others))
+            for one, pair in zip(attachments, pairs, strict=True)]
+
+
+def remaining(services: api_services.ApiServices, call: operation.Call,
+              attachments: Sequence[records.Attachment]) -> list[dict[str, Any]]:
+    """The attachments that remain after a delete, a line each."""
+    shown = [SUMMARY.show(one) for one in attachments]
+    pairs = of_pair(services, call, attachments)
+    if pairs is not None:
+        for row, one, pair in zip(shown, attachments, pairs, strict=True):
+            row |= _REMAINING.show(one, shared_connections=_ids(pair.others))
+    return shown
+
+
+def reserved(services: api_services.ApiServices, call: operation.Call,
+             attachment: records.Attachment) -> dict[str, Any]:
+    """What the host has reserved; only of an attachment that was asked for, as its backend is."""
+    if call.extension is None or call.extension < _RESERVATIONS:
+        return {}
+    return {'reservation': services.reservations.held(call.context, attachment)}
+
+
+def of_pair(services: api_services.ApiServices, call: operation.Call,
+            attachments: Sequence[records.Attachment]) -> Pairs:
+    """By one query; None: they were not asked for."""
+    if call.extension is None:
+        return None
+    found = attachment_queries.shared_connections(
+        services.database, [one.id for one in attachments if one.initiator is not None])
+    return [found.get(one.id, records.Pair([], False)) for one in attachments]
+
+
+def _enforced_by(attachment: records.Attachment, pair: records.Pair) -> str | None:
+    """What enforces the mode of a read-only attachment.
+
+    The target knows initiators, not attachments: one that may write by another attachment of the
+    same connection can be held back by its own host only. So can one whose credential others have.
+    """
+    if attachment.connector is None:
+        return None
+    if pair.adopted:
+        return CONSUMER
+    modes = [one.mode or connection.AccessMode.RW for one in pair.others]
+    own = attachment.mode or connection.AccessMode.RW
+    return TARGET if connection.widest([own, *modes]) == own else CONSUMER
+
+
+def _ids(others: Sequence[records.PairAttachment]) -> list[str]:
+    return [one.id for one in others if not one.legacy_reservation]

@@ -1,0 +1,57 @@
+"""Streams of what happens to attachments, for clients of ``blockattach 1.5``: which one is asked
+for, and how an event of it is written.
+"""
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http import responses
+from blockattach.platform.http import streams
+from blockattach.storage.api import listing
+from blockattach.storage.api import services as api_services
+from blockattach.storage.api.resources.attachments import filters
+from blockattach.storage.api.resources.attachments import history as views_of_history
+from blockattach.storage.api.resources.attachments import views
+from blockattach.storage.db.attachments import history
+from blockattach.storage.domain import records
+from blockattach.storage.policy import attachments as policies
+
+SINCE = operation.V(1, 5)
+Watch = streams.Watch
+_LAST = 'Last-Event-ID'
+
+
+def is_asked(call: operation.Call) -> bool:
+    """Whether a list is to be watched.
+
+    :raises InvalidInput: ``watch`` is neither true nor false
+    """
+    return call.extension is not None and call.extension >= SINCE and listing.flag(
+        call, views.WATCH)
+
+
+def watch(services: api_services.ApiServices, call: operation.Call) -> streams.Watch:
+    """The stream that is asked for: from now on, or behind the last event that the client has.
+
+    :raises InvalidInput: a filter is none of a stream, or that event was never sent
+    :raises NotAuthorized: the caller may not
+    """
+    services.policy.authorize(call.context, policies.WATCH, call.context.project_id)
+    wanted = filters.wanted(services, call)
+    if wanted is None or wanted.states is not None or wanted.like:
+        raise errors.InvalidInput(
+            'Cannot watch attachments with these filters. Supported filters are volume_id, '
+            'instance_id, host, id and project_id.')
+    while history.number(services.database):
+        pass
+    first, last = history.positions(services.database)
+    text = call.headers.get(_LAST)
+    if text is None:
+        return streams.Watch(wanted, last)
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= last):
+        raise errors.InvalidInput(f'{_LAST} is not the ID of an event of this service.')
+    after = int(text)
+    return streams.Watch(wanted, after, missed=after + 1 < first)
+
+
+def render(event: records.AttachmentEvent) -> bytes:
+    """The data of an event."""
+    return responses.dumps(views_of_history.WATCHED.show(event))

@@ -1,0 +1,116 @@
+"""What this service does not offer, so that clients which look find none: lists are empty, nothing
+is there under any id, and what would make one is refused with a sentence that says so."""
+import functools
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+from typing import NoReturn
+
+from blockattach.platform import context as request_context
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.platform.http.operation import Operation
+from blockattach.platform.http.operation import V
+from blockattach.storage import errors
+from blockattach.storage.api import answers
+from blockattach.storage.api import listing
+from blockattach.storage.api import services as api_services
+from blockattach.storage.db import storage_db
+from blockattach.storage.policy import not_offered as policies
+
+
+class Noun(NamedTuple):
+    """What there is none of.
+
+    :ivar key: the first word of its paths, and the key of its lists
+    :ivar what: how it is called when one is to be made
+    :ivar kind: how one is called that is not there
+    :ivar rules: that are asked for a list, one, a new one, and the end of one
+    :ivar making: further paths by which one would be made, with their rules
+    :ivar counted: whether its lists have a count
+    :ivar filtered: as what it is in the table of what users may filter by; None: it is not there
+    """
+
+    key: str
+    what: str
+    kind: str
+    rules: tuple[str | None, str | None, str, str]
+    since: V = operation.BASE
+    making: tuple[tuple[str, str], ...] = ()
+    detailed: bool = True
+    counted: bool = False
+    filtered: str | None = None
+
+
+_GROUP_RULES = (policies.GROUP_GET_ALL, policies.GROUP_GET, policies.GROUP_CREATE,
+                policies.GROUP_DELETE)
+_SNAPSHOT_RULES = (policies.SNAPSHOT_GET_ALL, policies.SNAPSHOT_GET, policies.SNAPSHOT_CREATE,
+                   policies.SNAPSHOT_DELETE)
+NOUNS = (
+    Noun('backups', 'backups', 'Backup',
+         (policies.BACKUP_GET_ALL, policies.BACKUP_GET, policies.BACKUP_CREATE,
+          policies.BACKUP_DELETE),
+         making=(('/import_record', policies.BACKUP_IMPORT),), counted=True, filtered='backup'),
+    Noun('groups', 'groups', 'Group', _GROUP_RULES, V(3, 13),
+         making=(('/action', policies.GROUP_CREATE),), filtered='group'),
+    Noun('group_types', 'group types', 'Group type',
+         (None, None, policies.TYPE_CREATE, policies.TYPE_DELETE), V(3, 11), detailed=False),
+    Noun('group_snapshots', 'group snapshots', 'GroupSnapshot', _SNAPSHOT_RULES, V(3, 14),
+         filtered='group_snapshot'),
+    Noun('consistencygroups', 'consistency groups', 'ConsistencyGroup', _GROUP_RULES,
+         making=(('/create_from_src', policies.GROUP_CREATE),)),
+    Noun('cgsnapshots', 'consistency group snapshots', 'CgSnapshot', _SNAPSHOT_RULES),
+)
+
+
+def _list(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List what there is: nothing."""
+    has_count = noun.counted and call.version >= listing.COUNTED
+    if noun.filtered is not None:
+        own = frozenset(('with_count',)) if has_count else frozenset()
+        listing.asked(call, listing.FilterRules(frozenset(), own=own).allowed_by(
+            services.filters, noun.filtered))
+    counted = has_count and listing.flag(call, 'with_count')
+    return {noun.key: [], **({'count': 0} if counted else {})}
+
+
+def _refuse(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> NoReturn:
+    """Refuse to make one, or to do anything with one."""
+    raise errors.NotOffered(what=noun.what)
+
+
+def _absent(noun: Noun, caller: request_context.RequestContext, database: storage_db.Database,
+            one_id: str) -> NoReturn:
+    """Say that it is not there, whatever its id, before anybody asks who may."""
+    raise errors.NoneOffered(kind=noun.kind, id=one_id)
+
+
+def _rows(noun: Noun) -> tuple[Operation, ...]:
+    get_all, get, create, delete = noun.rules
+    path, one = f'/{noun.key}', noun.what.removesuffix('s')
+    reason = f'{noun.what.capitalize()} are not supported'
+    count = {'count': answers.INTEGER} if noun.counted else {}
+
+    def row(method: str, below: str, handler: Callable[..., Any], policy: str | None,
+            summary: str, **more: Any) -> Operation:
+        return Operation(method, f'{path}{below}', functools.partial(handler, noun),
+                         since=noun.since, policy=policy, summary=summary, **more)
+
+    listed = {noun.since: schema.obj({
+        noun.key: schema.array(schema.obj(), maxItems=0), **count}, required=[noun.key])}
+    return (
+        *(row('GET', below, _list, get_all,
+              f'List {noun.what}. {reason}, and the list is always empty.', answer=listed)
+          for below in (('', '/detail') if noun.detailed else ('',))),
+        *(row('POST', below, _refuse, rule,
+              f'Create a {one}. {reason}, and requests are always rejected.',
+              faults=(errors.NotOffered,))
+          for below, rule in (('', create), *noun.making)),
+        *(row(method, '/{id}', _refuse, rule,
+              f'{verb} a {one}. {reason}, and the response is always 404.',
+              target=functools.partial(_absent, noun), faults=(errors.NoneOffered,))
+          for method, verb, rule in (('GET', 'Show', get), ('DELETE', 'Delete', delete))),
+    )
+
+
+OPERATIONS = tuple(row for noun in NOUNS for row in _rows(noun))

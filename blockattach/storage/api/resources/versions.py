@@ -1,0 +1,53 @@
+"""Version discovery, without authentication."""
+from typing import Any
+
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.storage.api import versions
+
+_OFFER = {operation.OFFER_HEADER:
+          f'min={versions.EXTENSION_MINIMUM}, max={versions.EXTENSION_MAXIMUM}'}
+
+
+def discover(services: Any, call: operation.Call) -> operation.Answer:
+    """The only major version, and between which microversions it is spoken.
+
+    Clients check the document against a strict schema, so the extension is announced in a header.
+    """
+    return operation.Answer({'versions': [{
+        'id': 'v3.0',
+        'status': 'CURRENT',
+        'version': str(versions.MAXIMUM),
+        'min_version': str(versions.MINIMUM),
+        'updated': versions.UPDATED,
+        'links': [
+            {'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
+            {'rel': 'self', 'href': f'{call.base_url}/v3/'},
+        ],
+        'media-types': [{
+            'base': 'application/json',
+            'type': 'application/vnd.openstack.volume+json;version=3',
+        }],
+    }]}, headers=_OFFER)
+
+
+_TEXT: schema.Schema = {'type': 'string'}
+
+DOCUMENT = schema.wrapped('versions', schema.array(schema.obj({
+    'id': _TEXT, 'status': _TEXT, 'version': _TEXT, 'min_version': _TEXT, 'updated': _TEXT,
+    'links': schema.array(schema.obj({'rel': _TEXT, 'type': _TEXT, 'href': _TEXT},
+                                     ['rel', 'href'])),
+    'media-types': schema.array(schema.obj({'base': _TEXT, 'type': _TEXT}, ['base', 'type'])),
+}, ['id', 'status', 'version', 'min_version', 'updated', 'links', 'media-types'])))
+
+OPERATIONS = (
+    operation.Operation(
+        'GET', '/', discover, status=300, public=True, root=True,
+        answer={operation.BASE: DOCUMENT}, summary='List all API versions.'),
+    operation.Operation(
+        'GET', '/v3/', discover, public=True, root=True,
+        answer={operation.BASE: DOCUMENT}, summary='Show API v3 details.'),
+    operation.Operation(
+        'GET', '/v3', discover, public=True, root=True,
+        answer={operation.BASE: DOCUMENT}, summary='Show API v3 details.'),
+)

@@ -1,0 +1,121 @@
+"""What operations on one volume do: from the body that asks for it to what shall be made."""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http.operation import V
+from blockattach.storage.api import listing
+from blockattach.storage.api import services as api_services
+from blockattach.storage.api.resources.volumes import settings
+from blockattach.storage.api.resources.volumes import sources
+from blockattach.storage.api.resources.volumes import views
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_type
+from blockattach.storage.policy import access
+from blockattach.storage.policy import volumes as policies
+
+_FORCED = V(3, 23)
+
+# What else a volume could be in or made from, its first version, and the error where it is absent.
+_SOURCES = (
+    ('consistencygroup_id', operation.BASE, 'ConsistencyGroup %s could not be found.'),
+    ('group_id', V(3, 13), 'Group %s could not be found.'),
+    ('backup_id', V(3, 47), 'Backup %s could not be found.'),
+)
+_FALSE = frozenset((None, False, 'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No',
+                    'NO', 'n', 'f'))
+
+
+def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Show one volume."""
+    return {'volume': views.one(services, call)}
+
+
+def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Write a volume down; it is made afterwards.
+
+    :raises InvalidInput: a value cannot be used
+    :raises NotFound: it names something that is not there
+    """
+    if not call.context.project_id:
+        raise errors.InvalidInput('Cannot create volume. A project-scoped token is required.')
+    asked: Mapping[str, Any] = call.body['volume']
+    if asked.get('multiattach') not in _FALSE:
+        raise errors.InvalidInput(
+            'multiattach parameter has been removed. The default behavior is to use multiattach '
+            'enabled volume types. Contact your administrator to create a multiattach enabled '
+            'volume type and use it to create multiattach volumes.')
+    name = settings.text(asked, 'name')
+    description = settings.text(asked, 'description')
+    before = sources.made_before(services, call, asked)
+    if before is not None:
+        return {'volume': views.made(services, call, before)}
+    image, asked = sources.of_image(services, call, asked)
+    source = sources.find(services, call, asked)
+    kind = find_kind(services, call, asked.get('volume_type') or (
+        None if source is None else source.volume_type_id))
+    volume_type.check_usable(kind)
+    _refuse_sources(asked, call.version)
+    size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
+    progress = sources.progress_of(image, size_gb)
+    zone = sources.zone(services, asked.get('availability_zone'), source)
+    sources.check(services, source, kind, size_gb, zone)
+    if volume_type.is_multiattach(kind.extra_specs):
+        services.policy.authorize(call.context, policies.MULTIATTACH)
+    made = services.volumes.create(
+        call.context, name, description, size_gb, kind, zone, asked.get('metadata') or {},
+        call.named(), call.body.get(views.HINTS), source, progress)
+    return {'volume': views.made(services, call, made)}
+
+
+def delete(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Delete a volume; with ``cascade`` its snapshots too."""
+    force = call.version >= _FORCED and listing.flag(call, 'force')
+    if force:
+        services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
+    services.volumes.delete(call.context, call.target, force, listing.flag(call, 'cascade'))
+
+
+def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Clients ask for this before they attach a volume, whether it is encrypted or not."""
+    return views.encryption(services, call.target)
+
+
+def encryption_key(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """One of these facts."""
+    key = call.path['key']
+    found = views.encryption(services, call.target)
+    if key not in found:
+        raise errors.NotFound()
+    return {key: found[key]}
+
+
+def find_kind(services: api_services.ApiServices, call: operation.Call,
+              id_or_name: str | None) -> records.VolumeType:
+    """The type that a request names, or the default one.
+
+    :raises NotFound: there is none that the caller may see
+    """
+    if not id_or_name:
+        return access.default_volume_type(call.context, services.database,
+                                          services.default_volume_type)
+    return access.find_volume_type(call.context, services.database, id_or_name)
+
+
+def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
+    """There are none of these yet."""
+    for key, since, absent in _SOURCES:
+        if version >= since and asked.get(key) is not None:
+            raise errors.NotFound(absent % errors.shortened(asked[key]))
+
+
+def _size(size: int | str | None) -> int:
+    if size is None or int(size) < 1:
+        raise errors.InvalidInput(
+            f'Invalid input received: Invalid volume size provided for create request: '
+            f'{errors.shortened(size)} (size argument must be an integer (or string '
+            f'representation of an integer) and greater than zero).')
+    return int(size)
+
+

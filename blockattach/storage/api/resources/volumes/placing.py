@@ -1,0 +1,48 @@
+"""Where a volume could be, for clients of ``blockattach 1.6``: what each pool says to it."""
+from typing import Any
+
+from blockattach.platform import errors
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.storage.api import answers
+from blockattach.storage.api import services as api_services
+from blockattach.storage.api.resources.volumes import handlers
+from blockattach.storage.api.resources.volumes import sources
+
+SINCE = operation.V(1, 6)
+WANTED = {SINCE: {
+    'size': {'type': 'integer', 'description': 'Size of the volume in GiB.'},
+    'volume_type': {'type': 'string', 'description': 'Name or ID of the volume type. The default '
+                                                     'is the default volume type.'},
+    'availability_zone': {'type': 'string', 'description': 'Availability zone. The default is the '
+                                                           'default availability zone.'}}}
+_VERDICT = {
+    'name': answers.TEXT,
+    'left_gb': {'type': ['number', 'null']},
+    'score': {'type': 'number'},
+    'refused_by': answers.NULLABLE_TEXT,
+    'reason': answers.NULLABLE_TEXT,
+}
+EXPLAINED = answers.whole({
+    'size': answers.INTEGER,
+    'volume_type': answers.TEXT,
+    'availability_zone': answers.TEXT,
+    'pools': schema.array(answers.whole(_VERDICT)),
+})
+"""The pools that would take it, best first, then the others. ``left_gb`` null: without limit."""
+
+
+def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """Ask a scheduler what it would find on each pool; nothing is made or held.
+
+    :raises InvalidInput: no size, or a zone that is not there
+    """
+    size = call.query.get('size', '')
+    if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) > 0):
+        raise errors.InvalidInput(
+            f"Value '{errors.shortened(size)}' for 'size' is not a valid size in GiB.")
+    kind = handlers.find_kind(services, call, call.query.get('volume_type'))
+    zone = sources.zone(services, call.query.get('availability_zone'), None)
+    found = services.volumes.judge_pools(call.context, kind, int(size), zone)
+    return {'size': int(size), 'volume_type': kind.name, 'availability_zone': zone,
+            'pools': [{key: one[key] for key in _VERDICT} for one in found]}

@@ -1,0 +1,123 @@
+"""What a request for a volume names as that which it shall be made of: found, and judged."""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.platform.http import operation
+from blockattach.storage import errors
+from blockattach.storage.api import services as api_services
+from blockattach.storage.api.resources.volumes import images
+from blockattach.storage.db.services import pools
+from blockattach.storage.db.services import services as service_queries
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import sources as source_queries
+from blockattach.storage.domain import images as domain_images
+from blockattach.storage.domain import records
+from blockattach.storage.domain import sources
+from blockattach.storage.policy import access
+
+progress_of = images.progress_of
+_KEYS = ('snapshot_id', 'source_volid')
+_IMAGES = images.KEYS
+_BOOTED = operation.V(3, 46)
+"""First microversion at which an image of a volume-backed server stands for the snapshot in its
+properties."""
+
+
+def made_before(services: api_services.ApiServices, call: operation.Call,
+                asked: Mapping[str, Any]) -> records.Volume | None:
+    """What a request made when it came before under the same name: its source may be gone since.
+
+    :raises VolumeNotFound: it is deleted
+    :raises IdempotencyKeyReused: the name was given to another body
+    """
+    if all(asked.get(key) is None for key in (*_KEYS, *_IMAGES)):
+        return None
+    return services.volumes.made_before(call.named())
+
+
+def of_image(services: api_services.ApiServices, call: operation.Call, asked: Mapping[str, Any],
+             ) -> tuple[domain_images.Image | None, Mapping[str, Any]]:
+    """Return the image to create the volume from, and the request with values from the image.
+
+    The image can set the volume type, or refer to a snapshot that replaces the image.
+
+    :raises InvalidInput: the image does not exist, or Glance is not configured
+    :raises Conflict: several images have that name
+    :raises NotFound: the image refers to a snapshot that the caller cannot see
+    """
+    image = images.find_image(services, call, asked)
+    if image is None:
+        return None, asked
+    snapshot_id = image.boot_snapshot
+    if snapshot_id is not None:
+        try:
+            _snapshot(services, call, snapshot_id)
+        except errors.SnapshotNotFound:
+            raise errors.NotFound(
+                'Nova specific image is found, but boot volume snapshot id:'
+                f'{errors.shortened(snapshot_id)} not found.') from None
+        if call.version >= _BOOTED:
+            others = {key: value for key, value in asked.items() if key not in _IMAGES}
+            return None, {**others, 'snapshot_id': snapshot_id}
+    return image, images.with_type(services, call, image, asked)
+
+
+def find(services: api_services.ApiServices, call: operation.Call,
+         asked: Mapping[str, Any]) -> sources.Source | None:
+    """The volume or the snapshot that is named; None: none is.
+
+    :raises VolumeNotFound, SnapshotNotFound: there is none that the caller may see
+    :raises InvalidInput: more than one is named
+    """
+    snapshot_id, volume_id = (asked.get(key) for key in _KEYS)
+    found = []
+    if snapshot_id is not None:
+        found.append(_snapshot(services, call, snapshot_id))
+    if volume_id is not None:
+        found.append(sources.of_volume(access.volume(call.context, services.database, volume_id)))
+    if len(found) + any(asked.get(key) for key in _IMAGES) > 1:
+        raise errors.InvalidInput('Invalid input received: May specify only one of backup, '
+                                  'imageRef, snapshot, source volume')
+    return found[0] if found else None
+
+
+def _snapshot(services: api_services.ApiServices, call: operation.Call,
+              snapshot_id: str) -> sources.Source:
+    found = source_queries.snapshot(services.database, snapshot_id)
+    if not access.is_visible(call.context, found.project_id):
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return found
+
+
+def zone(services: api_services.ApiServices, named: str | None,
+         source: sources.Source | None) -> str:
+    """The zone of the volume: the named one, else that of its source, else the usual one.
+
+    :raises InvalidInput: no service is in the named one
+    """
+    usual = services.availability_zone
+    if named is None:
+        return usual if source is None else source.availability_zone
+    if named != usual and all(
+            named != service.availability_zone for service in service_queries.list_all(
+                services.database, services.service_down_time)):
+        raise errors.InvalidInput(f"Availability zone '{errors.shortened(named)}' is invalid.")
+    return named
+
+
+def check(services: api_services.ApiServices, source: sources.Source | None,
+          kind: records.VolumeType, size_gb: int, zone: str) -> None:
+    """Check whether such a volume can be made of it.
+
+    :raises InvalidInput: it cannot (`blockattach.storage.domain.sources`)
+    """
+    if source is None:
+        return
+    if kind.id != source.volume_type_id:
+        hosts = {pool.host for pool in pools.list_all(services.database,
+                                                      services.service_down_time)}
+        sources.check_type(source, volume_types.get(services.database, source.volume_type_id),
+                           kind, len(hosts))
+    sources.check(source, size_gb)
+    if services.settings.cloned_volume_same_az:
+        sources.check_zone(source, zone)

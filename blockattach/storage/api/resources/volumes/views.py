@@ -1,0 +1,343 @@
+"""Volumes as requests ask for them and as answers show them, at each version, to each kind of
+caller: what it may see, and has asked for; and the bodies of the actions on them."""
+import functools
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+from blockattach.platform.http import operation
+from blockattach.platform.http import schema
+from blockattach.platform.http.operation import BASE
+from blockattach.platform.http.operation import V
+from blockattach.storage.api import answers
+from blockattach.storage.api import metadata
+from blockattach.storage.api import services as api_services
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_type
+from blockattach.storage.policy import volumes as policies
+
+BOOLEAN = answers.YES_OR_NO
+
+HINTS = 'OS-SCH-HNT:scheduler_hints'
+
+_TEXT: schema.Schema = {'type': ['string', 'null']}
+_ID_OR_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
+
+# Lengths of names and descriptions are checked once they are trimmed.
+_WISH = schema.obj({
+    'name': _TEXT, 'display_name': _TEXT,
+    'description': _TEXT, 'display_description': _TEXT,
+    'size': {'type': ['integer', 'string', 'null'], 'minimum': 1, 'maximum': 2 ** 31 - 1,
+             'pattern': '^[0-9]{1,9}$'},
+    'volume_type': _ID_OR_NAME,
+    'availability_zone': {**_ID_OR_NAME, 'minLength': 1},
+    'metadata': schema.nullable(metadata.PAIRS),
+    'multiattach': {'enum': [None, *BOOLEAN['enum']]},
+    'snapshot_id': schema.NULLABLE_UUID,
+    'source_volid': schema.NULLABLE_UUID,
+    'consistencygroup_id': schema.NULLABLE_UUID,
+    'image_id': _ID_OR_NAME,
+    'imageRef': _ID_OR_NAME,
+}, additional=True)
+_BASE = schema.obj({
+    'volume': _WISH,
+    HINTS: {'type': ['object', 'null']},
+}, required=['volume'])
+_IN_GROUPS = schema.extend(_BASE, {'group_id': _ID_OR_NAME}, at='volume')
+_FROM_BACKUPS = schema.extend(_IN_GROUPS, {'backup_id': schema.NULLABLE_UUID}, at='volume')
+_STRICT = schema.extend(_FROM_BACKUPS, at='volume', additionalProperties=False)
+
+CREATE = {BASE: _BASE, V(3, 13): _IN_GROUPS, V(3, 47): _FROM_BACKUPS, V(3, 53): _STRICT}
+
+_NAME = schema.View({
+    'id': schema.UUID,
+    'name': answers.NULLABLE_TEXT,
+    'links': (answers.LINKS, schema.GIVEN),
+})
+
+# Clients expect the volume's id as the first one; the attachment has a key of its own.
+_SERVER = schema.View({
+    'id': (schema.UUID, schema.GIVEN),
+    'attachment_id': schema.UUID,
+    'volume_id': (schema.UUID, schema.GIVEN),
+    'server_id': (schema.NULLABLE_UUID, 'instance_uuid'),
+    'host_name': (answers.NULLABLE_TEXT, schema.GIVEN),
+    'device': (answers.NULLABLE_TEXT, 'mountpoint'),
+    'attached_at': answers.NULLABLE_TIME,
+})
+
+# What clients know no word for.
+_SHOWN_AS = {'managing': 'creating', 'error_managing': 'error'}
+
+_KEYS = {
+    'id': schema.UUID,
+    'name': answers.NULLABLE_TEXT,
+    'description': answers.NULLABLE_TEXT,
+    'status': (answers.TEXT, lambda volume: _SHOWN_AS.get(volume.status, volume.status)),
+    'size': (answers.INTEGER, 'size_gb'),
+    'availability_zone': answers.TEXT,
+    'created_at': answers.TIME,
+    'updated_at': answers.NULLABLE_TIME,
+    'user_id': answers.TEXT,
+    'volume_type': (answers.TEXT, 'volume_type_name'),
+    'snapshot_id': schema.NULLABLE_UUID,
+    'source_volid': schema.NULLABLE_UUID,
+    'consistencygroup_id': answers.NULL,
+    'metadata': (answers.TEXTS_BY_KEY, lambda volume: _metadata(volume)),
+    'links': (answers.LINKS, schema.GIVEN),
+    'bootable': ({'enum': ['true', 'false']},
+                 lambda volume: 'true' if volume.bootable else 'false'),
+    'encrypted': answers.BOOLEAN,
+    'replication_status': answers.NULL,
+    'multiattach': answers.BOOLEAN,
+    'attachments': (schema.array(_SERVER.whole), schema.GIVEN),
+}
+_MADE = schema.View(_KEYS)
+
+_BY_RULE: Mapping[str, Mapping[str, Any]] = {
+    policies.TENANT_ATTRIBUTE: {
+        'os-vol-tenant-attr:tenant_id': (answers.TEXT, 'project_id')},
+    policies.HOST_ATTRIBUTE: {
+        'os-vol-host-attr:host': ({'type': ['string', 'null'], 'pattern': '^.+@.+#.+$'}, 'pool')},
+    policies.MIG_STATUS_ATTRIBUTE: {
+        'os-vol-mig-status-attr:migstat': (answers.NULLABLE_TEXT, 'migration_status'),
+        'os-vol-mig-status-attr:name_id': answers.NULL},
+}
+"""By rule: what only those see to whom it allows it in the project of the volume; for a `View`."""
+
+_ATTRIBUTES = {
+    'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
+    **schema.View({name: key for keys in _BY_RULE.values() for name, key in keys.items()}).keys}
+
+
+class Added(NamedTuple):
+    """A key that came with a version.
+
+    :ivar held: a volume has it, under the same name; else every volume has this ``value``, by
+        default that of a feature which no volume has, where clients expect the key
+    :ivar admin: only administrators see it
+    """
+
+    since: V
+    key: str
+    promise: schema.Schema = answers.NULL
+    held: bool = False
+    value: Any = None
+    admin: bool = False
+
+
+ADDED = (
+    Added(BASE, 'migration_status', answers.NULLABLE_TEXT, held=True, admin=True),
+    Added(V(3, 13), 'group_id'),
+    Added(V(3, 21), 'provider_id', admin=True),
+    Added(V(3, 48), 'shared_targets', answers.BOOLEAN, held=True),
+    Added(V(3, 48), 'service_uuid', schema.NULLABLE_UUID, held=True),
+    Added(V(3, 61), 'cluster_name', admin=True),
+    Added(V(3, 63), 'volume_type_id', schema.UUID, held=True),
+    Added(V(3, 65), 'consumes_quota', answers.BOOLEAN, value=True),
+)
+
+
+def _by_version(volume: schema.Schema,
+                around: Callable[[schema.Schema], schema.Schema]) -> dict[V, schema.Schema]:
+    """The schema of an answer at each version that changed what a volume shows."""
+    found = {}
+    for row in ADDED:
+        volume = schema.extend(volume, {row.key: row.promise},
+                               required=[] if row.admin else [row.key])
+        found[row.since] = around(volume)
+    return found
+
+
+def _list(item: schema.Schema) -> schema.Schema:
+    return schema.obj({
+        'volumes': schema.array(item),
+        'volumes_links': answers.NEXT_LINK,
+        'count': answers.INTEGER,
+    }, required=['volumes'])
+
+
+def _one(item: schema.Schema) -> schema.Schema:
+    return schema.wrapped('volume', item)
+
+
+NAMES = {BASE: _list(_NAME.whole)}
+DETAILS = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _list)
+SHOWN = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _one)
+CREATED = _by_version(_MADE.whole, _one)
+
+# The storage encrypts by itself, so no volume has a key that a consumer would fetch.
+_PLAIN = schema.View({'encryption_key_id': answers.NULL})
+_ENCRYPTED = schema.View({
+    'encryption_key_id': answers.NULL,
+    'provider': answers.TEXT,
+    'control_location': {'enum': list(volume_type.CONTROL_LOCATIONS)},
+    'cipher': answers.NULLABLE_TEXT,
+    'key_size': {'type': ['integer', 'null']},
+})
+ENCRYPTION = {BASE: {'anyOf': [_PLAIN.whole, _ENCRYPTED.whole]}}
+ENCRYPTION_FACT = {BASE: schema.obj(_ENCRYPTED.keys, minProperties=1, maxProperties=1)}
+
+_TOTALS = answers.whole({'total_count': answers.INTEGER, 'total_size': answers.INTEGER})
+_VALUES: schema.Schema = {'type': 'object', 'additionalProperties': schema.array(answers.TEXT)}
+SUMMARY = {
+    V(3, 12): schema.wrapped('volume-summary', _TOTALS),
+    V(3, 36): schema.wrapped('volume-summary', schema.extend(
+        _TOTALS, {'metadata': _VALUES}, required=['metadata'])),
+}
+
+_MORE = {'attachment_count': answers.INTEGER}
+EXTENDED = {V(1, 0): schema.extending(_MORE, 'volume')}
+EXTENDED_LIST = {V(1, 0): schema.extending(_MORE, 'volumes')}
+"""What ``blockattach`` makes of the answers."""
+
+_LONGEST_TEXT = 255
+# Old clients send a text here, which identifies no host.
+_CONNECTOR: schema.Schema = {**answers.CONNECTOR, 'type': ['object', 'string']}
+_NO_CONNECTOR = schema.nullable(_CONNECTOR)
+
+INITIALIZE_CONNECTION = schema.obj({'connector': _CONNECTOR}, required=['connector'])
+TERMINATE_CONNECTION = schema.obj({'connector': _NO_CONNECTOR}, required=['connector'])
+CONNECTION = {BASE: schema.wrapped('connection_info', answers.NESTED_CONNECTION)}
+
+ATTACH = schema.obj({
+    'instance_uuid': {**schema.UUID, 'maxLength': 36},
+    'host_name': {'type': 'string', 'minLength': 1, 'maxLength': _LONGEST_TEXT},
+    'mountpoint': {'type': 'string', 'minLength': 1, 'maxLength': _LONGEST_TEXT},
+    'mode': {'enum': ['rw', 'ro']},
+}, required=['mountpoint'], anyOf=[{'required': ['instance_uuid']}, {'required': ['host_name']}])
+
+DETACH = schema.nullable(schema.obj(
+    {'attachment_id': {**schema.NULLABLE_UUID, 'maxLength': 36}}))
+FORCE_DETACH = schema.obj({
+    'connector': _NO_CONNECTOR,
+    'attachment_id': {'type': ['string', 'null'], 'maxLength': _LONGEST_TEXT},
+})
+
+_WORD: schema.Schema = {'type': ['string', 'null'], 'maxLength': _LONGEST_TEXT}
+RESET_STATUS = schema.obj(
+    {'status': _WORD, 'attach_status': _WORD, 'migration_status': _WORD})
+
+UPDATE_READONLY_FLAG = schema.obj({'readonly': BOOLEAN}, required=['readonly'])
+
+_SERVICE_ROLE = 'service'
+
+
+def names(services: api_services.ApiServices, call: operation.Call,
+          volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """A line each."""
+    return [_NAME.show(volume, links=call.links(f'/volumes/{volume.id}')) for volume in volumes]
+
+
+class Seen(NamedTuple):
+    """What a caller sees of the volumes of a project.
+
+    :ivar hosts: on which hosts they are attached
+    :ivar rules: those of `_BY_RULE` that allow it to see what they are about
+    """
+
+    admin: bool
+    hosts: bool
+    rules: tuple[str, ...] = ()
+    image_metadata: bool = False
+
+
+def seen(services: api_services.ApiServices, call: operation.Call, project_id: str) -> Seen:
+    """What the caller may know of the volumes of a project."""
+    allowed = services.policy.allowed
+    return _seen_of_any(call)._replace(
+        rules=tuple(rule for rule in _BY_RULE if allowed(call.context, rule, project_id)),
+        image_metadata=allowed(call.context, policies.SHOW_IMAGE_METADATA, project_id))
+
+
+def facts(services: api_services.ApiServices, call: operation.Call) -> tuple[Seen, int | None]:
+    """What `one` is composed of besides the volume."""
+    return (seen(services, call, call.target.project_id),
+            _counts(services, call, [call.target]).get(call.target.id))
+
+
+def one(_services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """All that the caller may know of the volume that was asked for."""
+    sees, count = call.facts
+    return _shown(call, call.target, sees, count)
+
+
+def details(services: api_services.ApiServices, call: operation.Call,
+            volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
+    """All that the caller may know of each."""
+    sees = {owner: seen(services, call, owner)
+            for owner in {volume.project_id for volume in volumes}}
+    counts = _counts(services, call, volumes)
+    return [_shown(call, volume, sees[volume.project_id], counts.get(volume.id))
+            for volume in volumes]
+
+
+def made(services: api_services.ApiServices, call: operation.Call,
+         volume: records.Volume) -> dict[str, Any]:
+    """A volume as the answer to its creation, or to a change of it, shows it."""
+    return _shown(call, volume, _seen_of_any(call),
+                  _counts(services, call, [volume]).get(volume.id))
+
+
+def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
+    """What a consumer needs to know of a volume's encryption. Its type says that; it cannot say
+    another thing meanwhile."""
+    found = volume_types.get(services.database, volume.volume_type_id).encryption \
+        if volume.encrypted else None
+    return (_PLAIN if found is None else _ENCRYPTED).show(found)
+
+
+def _counts(services: api_services.ApiServices, call: operation.Call,
+            volumes: Sequence[records.Volume]) -> dict[str, int]:
+    """What ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
+    if call.extension is None:
+        return {}
+    ids = [volume.id for volume in volumes]
+    return dict.fromkeys(ids, 0) | attachment_queries.counts(services.database, ids)
+
+
+def _seen_of_any(call: operation.Call) -> Seen:
+    """What no rule of its own decides."""
+    is_admin = bool(call.context.is_admin)
+    return Seen(is_admin, is_admin or _SERVICE_ROLE in call.context.roles)
+
+
+def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
+           count: int | None) -> dict[str, Any]:
+    """
+    :param count: of its attachments; None: it was not asked for
+    """
+    servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
+                            host_name=one.host if sees.hosts else None)
+               for one in volume.attached]
+    shown = _view(call.version, sees.admin, sees.rules).show(
+        volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers)
+    if sees.image_metadata and volume.image_metadata:
+        shown['volume_image_metadata'] = volume.image_metadata
+    if count is not None:
+        shown['attachment_count'] = count
+    return shown
+
+
+@functools.cache
+def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
+    """Of a version, for such a caller: one table, so that an answer is composed once."""
+    rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
+    return schema.View({
+        **{row.key: (row.promise, lambda _volume, value=row.value: value)
+           for row in rows if not row.held},
+        **_KEYS, **{row.key: row.promise for row in rows if row.held},
+        **{name: key for rule in rules for name, key in _BY_RULE[rule].items()}})
+
+
+def _metadata(volume: records.Volume) -> Mapping[str, str]:
+    """With what clients expect there, though no request on metadata writes it."""
+    if volume.readonly is None and volume.attached_mode is None:
+        return volume.metadata
+    more = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
+            'attached_mode': volume.attached_mode}
+    return {**volume.metadata, **{key: value for key, value in more.items() if value is not None}}

@@ -1,0 +1,48 @@
+"""THE list of resource families. Policy and version documents are read from it."""
+from blockattach.platform.http import operation
+from blockattach.storage.api.resources import attachments
+from blockattach.storage.api.resources import clusters
+from blockattach.storage.api.resources import default_types
+from blockattach.storage.api.resources import extensions
+from blockattach.storage.api.resources import hosts
+from blockattach.storage.api.resources import messages
+from blockattach.storage.api.resources import not_offered
+from blockattach.storage.api.resources import pools
+from blockattach.storage.api.resources import qos_specs
+from blockattach.storage.api.resources import quotas
+from blockattach.storage.api.resources import resource_filters
+from blockattach.storage.api.resources import services
+from blockattach.storage.api.resources import snapshots
+from blockattach.storage.api.resources import transfers
+from blockattach.storage.api.resources import versions
+from blockattach.storage.api.resources import volume_type_access
+from blockattach.storage.api.resources import volume_types
+from blockattach.storage.api.resources import volumes
+from blockattach.storage.api.resources import workers
+
+FAMILIES = (
+    versions.OPERATIONS,
+    volume_types.OPERATIONS,
+    volume_type_access.OPERATIONS,
+    default_types.OPERATIONS,
+    qos_specs.OPERATIONS,
+    volumes.OPERATIONS,
+    attachments.OPERATIONS,
+    snapshots.OPERATIONS,
+    transfers.OPERATIONS,
+    messages.OPERATIONS,
+    quotas.OPERATIONS,
+    services.OPERATIONS,
+    clusters.OPERATIONS,
+    hosts.OPERATIONS,
+    workers.OPERATIONS,
+    not_offered.OPERATIONS,
+    pools.OPERATIONS,
+    resource_filters.OPERATIONS,
+)
+
+
+def operations() -> tuple[operation.Operation, ...]:
+    """Every operation of the API."""
+    rows = tuple(row for family in FAMILIES for row in family)
+    return (*rows, *extensions.operations(rows))

@@ -1,0 +1,52 @@
+"""What the handlers may use: handed to them by the dispatcher, put together by the wiring."""
+import dataclasses
+from collections.abc import Callable
+
+from blockattach.platform import clock
+from blockattach.platform import context
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.policy import enforcer
+from blockattach.storage.conf import resource_filters
+from blockattach.storage.control import attachments
+from blockattach.storage.control import explaining
+from blockattach.storage.control import extending
+from blockattach.storage.control import images
+from blockattach.storage.control import legacy
+from blockattach.storage.control import log_levels
+from blockattach.storage.control import managing
+from blockattach.storage.control import moving
+from blockattach.storage.control import reconciling
+from blockattach.storage.control import reservations
+from blockattach.storage.control import snapshots
+from blockattach.storage.control import volumes
+from blockattach.storage.db import storage_db
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ApiServices:
+    """Reads go to the database, writes to a control verb, questions of right to the policy."""
+
+    database: storage_db.Database
+    policy: enforcer.Enforcer
+    attachments: attachments.AttachmentControl
+    volumes: volumes.VolumeControl
+    extending: extending.ExtendControl
+    moving: moving.MoveControl
+    snapshots: snapshots.SnapshotControl
+    images: images.ImageControl
+    managing: managing.ManageControl
+    legacy: legacy.LegacyControl
+    reservations: reservations.ReservationControl
+    explaining: explaining.ExplainControl
+    reconciling: reconciling.ReconcileControl
+    logs: log_levels.LogControl
+    settings: api_conf.ApiSettings
+    project_check: Callable[[context.RequestContext, str], None]
+    """Raises ProjectNotFound unless the project exists, where that is known."""
+    filters: resource_filters.Filters
+    default_volume_type: str
+    availability_zone: str
+    service_down_time: float
+    watch_endpoint: str | None
+    """Where streams are served, if not here."""
+    clock: clock.Clock

@@ -1,0 +1,58 @@
+"""By what users may filter lists: the built-in table, or a file in the form of Cinder's
+``resource_filters.json``.
+"""
+import json
+import pathlib
+from collections.abc import Mapping
+
+from oslo_config import cfg
+
+from blockattach.platform import errors
+from blockattach.platform.conf import api
+from blockattach.platform.conf import locations
+
+Filters = Mapping[str, tuple[str, ...]]
+"""Names of filters by resource. ``key~`` allows ``key``, and what contains a value."""
+
+DEFAULT: Filters = {
+    'volume': ('name', 'status', 'metadata', 'bootable', 'migration_status', 'availability_zone',
+               'group_id', 'size', 'created_at', 'updated_at', 'consumes_quota'),
+    'backup': ('name', 'status', 'volume_id'),
+    'snapshot': ('name', 'status', 'volume_id', 'metadata', 'availability_zone',
+                 'consumes_quota'),
+    'group': ('name',),
+    'group_snapshot': ('name', 'status', 'group_id'),
+    'attachment': ('volume_id', 'status', 'instance_id', 'attach_status'),
+    'message': ('resource_uuid', 'resource_type', 'event_id', 'request_id', 'message_level'),
+    'pool': ('name', 'volume_type'),
+    'volume_type': ('is_public', 'extra_specs'),
+}
+
+
+def settings(conf: cfg.ConfigOpts) -> Filters:
+    """Return the filters of ``[api] resource_query_filters_file``.
+
+    :raises ConfigurationError: the file cannot be used
+    """
+    with locations.named(conf, api.GROUP, 'resource_query_filters_file'):
+        return read(conf[api.GROUP].resource_query_filters_file)
+
+
+def read(path: str | None) -> Filters:
+    """The table in a file; without one, the built-in table.
+
+    :raises ConfigurationError: it cannot be read, or has another form
+    """
+    if not path:
+        return DEFAULT
+    try:
+        found = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+    except (OSError, ValueError) as exc:
+        raise errors.ConfigurationError(reason=f'cannot read {path}: {exc}') from exc
+    if not isinstance(found, dict) or not all(
+            isinstance(names, list) and all(isinstance(name, str) for name in names)
+            for names in found.values()):
+        raise errors.ConfigurationError(
+            reason=f'cannot use {path}: the file must contain a JSON object whose values are '
+                   'lists of names')
+    return {resource: tuple(names) for resource, names in found.items()}

@@ -1,0 +1,40 @@
+"""Options of [service_user], the account of the service token."""
+import dataclasses
+
+from oslo_config import cfg
+
+from blockattach.platform.conf import account
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import settings as groups
+
+GROUP = 'service_user'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceUserSettings(account.AccountSettings):
+    """Account of the service token that is sent with the token of a user."""
+
+    send_token: bool = groups.option(
+        cfg.BoolOpt, 'send_service_user_token', default=False, help=(
+            'Send the token of this user to Nova and Glance in addition to the token of the '
+            'requesting user, so that a request succeeds even if the token of the requesting user '
+            'has expired.'))
+
+
+OPTS = groups.options(ServiceUserSettings)
+
+
+def settings(conf: cfg.ConfigOpts) -> ServiceUserSettings | None:
+    """Read the group.
+
+    :returns: None if only the token of the user is to be sent
+    :raises ConfigurationError: a service token is enabled without an account
+    """
+    found = account.read(conf, GROUP, ServiceUserSettings)
+    if not found.send_token:
+        return None
+    if not found.has_account:
+        raise locations.refusal(conf, GROUP, 'send_service_user_token',
+                                'cannot send a service token without an account: set auth_type, '
+                                'or auth_url and username')
+    return found

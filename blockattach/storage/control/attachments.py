@@ -1,0 +1,203 @@
+"""The verbs of an attachment: create, update, complete, delete.
+
+Each writes its intent first, then calls the volume service; the volume service, which knows the
+connection, writes it and returns it.
+"""
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.platform import context
+from blockattach.platform import failpoints
+from blockattach.platform import idempotency
+from blockattach.storage import errors
+from blockattach.storage.control import backend_calls
+from blockattach.storage.control import detach_rule
+from blockattach.storage.control import repeats
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.volumes import resets
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import records
+
+_Event = attachment_lifecycle.Event
+_Verb = detach_rule.Verb
+_State = attachment_lifecycle.State
+
+
+class AttachmentControl:
+    """The verbs of an attachment; the caller is authorized already."""
+
+    def __init__(self, backend: backend_calls.BackendCalls, repeats: repeats.Repeats,
+                 rule: detach_rule.DetachRule) -> None:
+        self.backend = backend
+        self.rule = rule
+        self._repeats = repeats
+        self._database = backend.database
+        self._telemetry = backend.telemetry
+
+    def create(self, caller: context.RequestContext,
+               volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
+               request: idempotency.Request | None = None) -> records.Attachment:
+        """Reserve the volume, and with a connector connect its host too.
+
+        :param request: its idempotency key: the attachment is made once, however often it comes
+        :raises InvalidVolume: the volume cannot be attached (once more)
+        :raises ConnectorUnusable: nothing was kept
+        :raises BackendError: nothing was kept, or (uncertain) it is being removed
+        """
+        with self._telemetry.verb('attachments.create'):
+            if request is None:
+                return self._create(caller, volume, wish)
+            return self._repeats.once(
+                request, lambda within: self._create(caller, volume, wish, within),
+                self._repeats.attachment)
+
+    def _create(self, caller: context.RequestContext,
+                volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
+                within: repeats.Within | None = None) -> records.Attachment:
+        with self.backend.slot(None if wish.connector is None else volume.host):
+            with self._telemetry.attaching('reserve'):
+                made = self.backend.reserve(caller, wish, within)
+            failpoints.point('control.attachments.after_reserve')
+            if wish.connector is None:
+                return made
+            try:
+                return self.backend.connect(caller, made,
+                                            'Unable to create attachment for volume')
+            except Exception as exc:
+                now = self.backend.roll_back(caller, made, exc)
+                if now is None:
+                    raise
+                return now
+
+    def update(self, caller: context.RequestContext, attachment: records.Attachment,
+               connector: Mapping[str, Any]) -> records.Attachment:
+        """Connect the host of a connector.
+
+        :raises VolumeInError: the volume itself is in error
+        :raises DuplicateConnectors: a plain volume that another host is connected to
+        :raises ConnectorUnusable: nothing was changed
+        :raises AttachmentInUseByServer: the access of a server would move; nothing was changed
+        :raises BackendError: it is in its former state, or (uncertain) still connecting
+        """
+        with self._telemetry.verb('attachments.update'):
+            volume = attachment.volume
+            if volume is None:
+                attachment = attachment_queries.get(self._database, attachment.id)
+                volume = attachment.volume
+            assert volume is not None
+            if 'error' in volume.own_status:
+                raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
+            if not isinstance(connector.get('host'), str) or not connector['host']:
+                raise errors.ConnectorUnusable(missing='host')
+            if not volume.multiattach and volume.others_lowest is not None and (
+                    attachment_queries.are_others_connected(self._database, attachment)):
+                raise errors.DuplicateConnectors(volume_id=volume.id)
+            return self.connect(caller, attachment, connector, _Verb.UPDATE)
+
+    def connect(self, caller: context.RequestContext, attachment: records.Attachment,
+               connector: Mapping[str, Any],
+               ruled: detach_rule.Verb | None = None) -> records.Attachment:
+        """Connect a row, whatever its state.
+
+        :param ruled: the verb of the detach rule, where access may move to another initiator; the
+            rule is checked again if the row has moved since. None: it cannot
+        :raises ConnectorUnusable: nothing was changed
+        :raises AttachmentInUseByServer: the rule forbids it; nothing was changed
+        :raises BackendError: it is in its former state, or (uncertain) still connecting
+        """
+        if ruled is None:
+            return self._connect(caller, attachment, connector)
+        while True:
+            self.rule.check(caller, attachment, ruled, connector)
+            failpoints.point('control.attachments.after_check')
+            try:
+                return self._connect(caller, attachment, connector, attachment.generation)
+            except errors.StaleGeneration:
+                attachment = attachment_queries.get(self._database, attachment.id)
+
+    def _connect(self, caller: context.RequestContext, attachment: records.Attachment,
+                 connector: Mapping[str, Any],
+                 generation: int | None = None) -> records.Attachment:
+        with self.backend.slot(self._host(attachment)):
+            with self._telemetry.attaching('intent'):
+                row = self.backend.move(caller, attachment, _Event.CONNECT, attachments.Facts(
+                    connector=connector, lease_seconds=self.backend.seconds), generation)
+            failpoints.point('control.attachments.after_connect_intent')
+            return self.backend.connect(caller, row, 'Unable to update attachment')
+
+    def complete(self, caller: context.RequestContext,
+                 attachment: records.Attachment) -> records.Attachment:
+        """The consumer is done; may be repeated.
+
+        :raises InvalidTransition: the service itself is still at work on it
+        """
+        with self._telemetry.verb('attachments.complete'), self._telemetry.attaching('complete'):
+            return self.backend.move(caller, attachment, _Event.COMPLETE)
+
+    def delete(self, caller: context.RequestContext, attachment: records.Attachment,
+               force: bool = False) -> list[records.Attachment]:
+        """Disconnect the attachment and remove it, unless Nova uses it.
+
+        :param force: whatever the backend says, and without an answer of Nova
+        :returns: the remaining attachments of the volume
+        :raises AttachmentInUseByServer: nothing was changed
+        :raises BackendError: it is in its former state, or (uncertain) still disconnecting
+        """
+        with self._telemetry.verb('attachments.delete'):
+            verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
+            self.rule.check(caller, attachment, verb)
+            was_last = self.remove(caller, attachment, force, verb)
+            if force:
+                resets.clear(self._database, attachment.volume_id, attachment.project_id)
+            if was_last:
+                return []
+            return attachment_queries.of_volume(self._database, attachment.volume_id)
+
+    def remove(self, caller: context.RequestContext, attachment: records.Attachment,
+               force: bool = False, ruled: detach_rule.Verb | None = None) -> bool:
+        """Disconnect a row and end it; the detach rule was checked already.
+
+        :param force: the row ends whatever the backend says
+        :param ruled: the verb of the detach rule, which is checked again if the row has moved
+        :returns: whether it was the last one of its volume; False: perhaps not
+        :raises AttachmentInUseByServer: nothing was changed
+        """
+        failpoints.point('control.attachments.after_check')
+        row = attachment
+        while True:
+            try:
+                was_last = self._mark_disconnecting(caller, row, force)
+                break
+            except (errors.StaleGeneration, errors.InvalidTransition):
+                # It has moved since it was read: another event may be needed now.
+                now = attachment_queries.get(self._database, row.id)
+                if now.generation == row.generation:
+                    raise
+                if ruled is not None:
+                    self.rule.check(caller, now, ruled)
+                row = now
+        if force:
+            self.backend.notify.forced(caller, attachment)
+        return was_last
+
+    def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
+                            force: bool) -> bool:
+        if attachment.initiator is None and attachment.state in (_State.RESERVED,
+                                                                 _State.ATTACHED):
+            with self._telemetry.detaching('intent'):
+                return self.backend.release(caller, attachment)
+        # A forced one does not wait in the backend's queue.
+        with self.backend.slot(None if force else self._host(attachment)):
+            with self._telemetry.detaching('intent'):
+                row = self.backend.move(caller, attachment, _Event.DISCONNECT,
+                                      attachments.Facts(lease_seconds=self.backend.seconds),
+                                      attachment.generation)
+            failpoints.point('control.attachments.after_disconnect_intent')
+            return self.backend.disconnect(caller, row, force)
+
+    def _host(self, attachment: records.Attachment) -> str | None:
+        """The backend of the volume; read only where it was not read with the row."""
+        volume = (attachment.volume
+                  or attachment_queries.get(self._database, attachment.id).volume)
+        return None if volume is None else volume.host

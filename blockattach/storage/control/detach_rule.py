@@ -1,0 +1,131 @@
+"""The rule of CVE-2023-2088 before every verb that `domain.detach_rule` holds to it.
+
+What the domain decides on is gathered here: the roles of the service token, the attachment that is
+meant, and, only where it matters, Nova's answer. Nothing is changed.
+"""
+import dataclasses
+import logging
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+from blockattach.platform import context
+from blockattach.platform.log import fields
+from blockattach.storage import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import detach_rule
+from blockattach.storage.domain import records
+
+if TYPE_CHECKING:
+    from blockattach.storage.nova import client as nova_client
+
+LOG = logging.getLogger(__name__)
+
+_Outcome = detach_rule.Outcome
+Verb = detach_rule.Verb
+
+
+class DetachRule:
+    """Decides whether a caller may end an attachment."""
+
+    def __init__(self, nova: 'nova_client.NovaClient | None',
+                 find: Callable[[str], records.Attachment], holds: bool = True,
+                 service_roles: Collection[str] = context.SERVICE_ROLES) -> None:
+        """
+        :param nova: None: Nova is not configured
+        :param find: the live attachment of an id; raises AttachmentNotFound
+        :param holds: False: the rule is off
+        :param service_roles: of which a service token must have one
+        """
+        self._nova = nova
+        self._find = find
+        self._holds = holds
+        self._service_roles = frozenset(service_roles)
+
+    def check(self, caller: context.RequestContext, attachment: records.Attachment,
+              verb: detach_rule.Verb, connector: Mapping[str, Any] | None = None) -> None:
+        """Return if the caller may end this attachment, or move its access.
+
+        :param connector: connector of the host that gets the access
+        :raises ConnectorUnusable: the connector has no usable initiator
+        :raises AttachmentInUseByServer: it must be detached in Nova first
+        :raises NovaUnavailable: it is not known whether the server uses it
+        """
+        self._decide(caller, detach_rule.Facts(
+            self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment,
+            verb=verb,
+            initiator=None if connector is None else connection.initiator_of(connector)))
+
+    def check_volume(self, caller: context.RequestContext, volume_id: str,
+                     rows: Sequence[records.Attachment], attachment_id: str | None,
+                     verb: detach_rule.Verb) -> None:
+        """Return if the caller may act on a volume's attachment (os-detach and its kin).
+
+        :param rows: the volume's live attachments
+        :param attachment_id: the one that the caller names; without it the only one is meant
+        :raises AttachmentNotNamed: several could be meant, or there is none of that id
+        :raises InvalidInput: that attachment belongs to another volume
+        :raises AttachmentInUseByServer: it must be detached in Nova first
+        :raises NovaUnavailable: it is not known whether the server uses it
+        """
+        by_service = self._is_service(caller)
+        record = detach_rule.meant(rows, attachment_id)
+        if record is None and attachment_id is not None and not by_service:
+            record = self._elsewhere(caller, attachment_id)
+        self._decide(caller, detach_rule.Facts(by_service, volume_id, attachment_id, len(rows),
+                                               record, verb=verb))
+
+    def _is_service(self, caller: context.RequestContext) -> bool:
+        """Whether the caller is a service; every caller is where the rule is off."""
+        return not self._holds or not self._service_roles.isdisjoint(caller.service_roles)
+
+    def _elsewhere(self, caller: context.RequestContext,
+                   attachment_id: str) -> records.Attachment | None:
+        """An attachment of another volume, if the caller may know of it."""
+        try:
+            found = self._find(attachment_id)
+        except errors.AttachmentNotFound:
+            return None
+        return found if caller.is_admin or found.project_id == caller.project_id else None
+
+    def _decide(self, caller: context.RequestContext, facts: detach_rule.Facts) -> None:
+        row = detach_rule.decide(facts)
+        if row.outcome is _Outcome.ASK_NOVA:
+            try:
+                facts = dataclasses.replace(facts, answer=self._ask(caller, facts))
+            except errors.NovaUnavailable:
+                if detach_rule.ASKED[facts.verb] is not detach_rule.Asked.WHERE_KNOWN:
+                    raise
+                LOG.warning('Allowing forced delete of attachment without an answer from Nova%s',
+                            fields(attachment_id=_id(facts), volume_id=facts.volume_id,
+                                   project_id=caller.project_id))
+                return
+            row = detach_rule.decide(facts)
+        if row.outcome is _Outcome.ALLOWED:
+            return
+        LOG.warning('Detach rejected%s', fields(
+            row=row.number, verb=facts.verb, volume_id=facts.volume_id,
+            attachment_id=_id(facts), project_id=caller.project_id))
+        if row.outcome is _Outcome.MISMATCHED:
+            raise errors.InvalidInput(reason='Invalid input received: Mismatched volume and '
+                                             'attachment.')
+        if row.outcome is _Outcome.NOT_NAMED or facts.record is None:
+            raise errors.AttachmentNotNamed(count=facts.count)
+        raise errors.AttachmentInUseByServer(instance_id=facts.record.instance_uuid)
+
+    def _ask(self, caller: context.RequestContext,
+             facts: detach_rule.Facts) -> detach_rule.Answer:
+        assert facts.record is not None and facts.record.instance_uuid is not None
+        server_id = facts.record.instance_uuid
+        if self._nova is None:
+            raise errors.NovaUnavailable(server_id=server_id, volume_id=facts.volume_id,
+                                         reason='[nova] is not configured')
+        return detach_rule.Answer(
+            self._nova.attachment_in_use(caller, server_id, facts.volume_id))
+
+
+def _id(facts: detach_rule.Facts) -> str | None:
+    return facts.record.id if facts.record else facts.given_id

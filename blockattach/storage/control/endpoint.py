@@ -1,0 +1,145 @@
+"""What a consumer may ask over the bus: the verbs of an attachment, by the rules of the API, asked
+in the same order.
+
+The caller's context in the message is trusted, but for one thing: whether it is an administrator
+is decided by our policy.
+"""
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.platform import context
+from blockattach.platform.policy import enforcer
+from blockattach.storage import errors
+from blockattach.storage.control import attachments
+from blockattach.storage.control import consumer_requests
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.domain import records
+from blockattach.storage.objects import attachment as carriers
+from blockattach.storage.policy import access
+from blockattach.storage.policy import attachments as policies
+from blockattach.storage.rpc import attachments as attachments_rpc
+
+_TOGETHER = 1000
+"""Attachments of one call at most."""
+
+
+class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
+    """Answers for one control process; all of them are equal.
+
+    What the caller may not see raises AttachmentNotFound or VolumeNotFound, what policy denies
+    NotAuthorized.
+    """
+
+    def __init__(self, policy: enforcer.Enforcer, control: attachments.AttachmentControl,
+                 most: int) -> None:
+        """
+        :param most: the most items that one page of a list has
+        """
+        self._database = control.backend.database
+        self._policy = policy
+        self._control = control
+        self._most = most
+
+    def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
+               connector: Mapping[str, Any] | None, mode: str | None,
+               idempotency_key: str | None) -> carriers.Attachment:
+        """Reserve a volume, and with a connector connect its host too."""
+        self._admit(ctxt, policies.CREATE)
+        if not consumer_requests.is_id(volume_id):
+            raise errors.VolumeNotFound(volume_id=volume_id)
+        expected = access.volume_to_attach(
+            ctxt, self._database, volume_id,
+            instance_uuid if consumer_requests.is_id(instance_uuid) else None,
+            connector if isinstance(connector, Mapping) else None)
+        volume = expected.volume
+        self._policy.authorize(ctxt, policies.CREATE, volume.project_id)
+        wish = consumer_requests.wish(expected, instance_uuid, connector, mode,
+                                      access.forbidden_by(self._policy, ctxt, volume))
+        request = consumer_requests.named(ctxt, idempotency_key, {
+            'volume_id': volume_id, 'instance_uuid': instance_uuid, 'connector': connector,
+            'mode': mode})
+        return self._shown(ctxt, [self._control.create(ctxt, volume, wish, request)])[0]
+
+    def update(self, ctxt: context.RequestContext, attachment_id: str,
+               connector: Mapping[str, Any]) -> carriers.Attachment:
+        """Connect the host of a connector."""
+        row = self._attachment(ctxt, policies.UPDATE, attachment_id)
+        checked = consumer_requests.connector_of(connector)
+        return self._shown(ctxt, [self._control.update(ctxt, row, checked)])[0]
+
+    def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
+        """The consumer uses the volume."""
+        row = self._attachment(ctxt, policies.COMPLETE, attachment_id)
+        self._control.complete(ctxt, row)
+
+    def complete_all(self, ctxt: context.RequestContext,
+                     attachment_ids: Sequence[str]) -> Mapping[str, str]:
+        """The consumer uses several; one that fails keeps nobody from the next."""
+        self._admit(ctxt, policies.COMPLETE)
+        if not isinstance(attachment_ids, list) or len(attachment_ids) > _TOGETHER:
+            raise errors.InvalidInput(
+                reason=f'Invalid input received: attachment_ids must be a list of at most '
+                       f'{_TOGETHER} IDs.')
+        failed = {}
+        for attachment_id in attachment_ids:
+            try:
+                self.complete(ctxt, attachment_id)
+            except errors.AttachmentNotFound:
+                pass
+            except errors.BlockattachError as exc:
+                failed[attachment_id] = str(exc)
+        return failed
+
+    def get(self, ctxt: context.RequestContext, attachment_id: str) -> carriers.Attachment:
+        """Show one."""
+        row = self._attachment(ctxt, policies.GET, attachment_id)
+        return self._shown(ctxt, [row])[0]
+
+    def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
+             marker: str | None, limit: int | None) -> Sequence[carriers.Attachment]:
+        """Show a page."""
+        self._admit(ctxt, policies.GET_ALL)
+        wanted = consumer_requests.filters(ctxt, filters, all_projects)
+        page = consumer_requests.page(marker, limit, self._most)
+        return self._shown(
+            ctxt, attachment_queries.list_page(self._database, wanted, page, sealed=True))
+
+    def delete(self, ctxt: context.RequestContext,
+               attachment_id: str) -> Sequence[carriers.Attachment]:
+        """Disconnect one; returns the remaining ones of its volume."""
+        row = self._attachment(ctxt, policies.DELETE, attachment_id)
+        return [carriers.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
+
+    def _admit(self, caller: context.RequestContext, rule: str) -> None:
+        """Return if the caller may do that in its own project, by a service.
+
+        :raises NotAuthorized: policy denies it
+        :raises InvalidInput: no project is named
+        """
+        self._identify(caller)
+        self._policy.authorize(caller, rule)
+
+    def _attachment(self, caller: context.RequestContext, rule: str,
+                    attachment_id: str) -> records.Attachment:
+        """An attachment to which the caller may do what the rule says."""
+        self._identify(caller)
+        if not consumer_requests.is_id(attachment_id):
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        found = access.attachment(caller, self._database, attachment_id)
+        self._policy.authorize(caller, rule, found.project_id)
+        return found
+
+    def _shown(self, caller: context.RequestContext,
+               rows: Sequence[records.Attachment]) -> Sequence[carriers.Attachment]:
+        """Attachments as the caller may see them, with how their hosts reach the volume."""
+        infos = access.connection_infos(self._policy, caller, self._database, rows)
+        return [carriers.Attachment.from_domain(one, infos[one.id]) for one in rows]
+
+    def _identify(self, caller: context.RequestContext) -> None:
+        if not caller.project_id:
+            raise errors.InvalidInput(
+                reason='Invalid input received: The request context must have a project_id.')
+        caller.is_admin = False
+        caller.is_admin = self._policy.is_admin(caller)
+        self._policy.authorize(caller, policies.CONSUME)

@@ -1,0 +1,170 @@
+"""What is asked of volumes that has to do with images: which one is meant; upload and reimage,
+which are answered at once, and go on in the volume's manager.
+"""
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from typing import Any
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import context
+from blockattach.platform import failpoints
+from blockattach.platform import log
+from blockattach.platform.telemetry import acts
+from blockattach.storage import errors
+from blockattach.storage.conf import images as images_conf
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import volume_images
+from blockattach.storage.domain import images
+from blockattach.storage.domain import records
+from blockattach.storage.rpc import volume as volume_rpc
+
+if TYPE_CHECKING:
+    from blockattach.storage.images import client
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class ImageControl:
+    """The caller has been checked already."""
+
+    def __init__(self, database: storage_db.Database, glance: 'client.UserImages | None',
+                 settings: images_conf.ImageSettings, volume_services: volume_rpc.VolumeClients,
+                 seconds: float, telemetry: acts.Telemetry) -> None:
+        """
+        :param glance: None: there is none
+        :param seconds: how long a manager may take before it is asked again
+        """
+        self._database = database
+        self._glance = glance
+        self._settings = settings
+        self._volume_services = volume_services
+        self._seconds = seconds
+        self._telemetry = telemetry
+
+    def find(self, caller: context.RequestContext, ref: str) -> images.Image:
+        """The image that a client names: by its id, its address or its name.
+
+        :raises InvalidInput: there is none that the caller sees; or there is no Glance
+        :raises Conflict: several have that name
+        :raises GlanceUnavailable: nothing was learnt
+        """
+        glance = self._asked()
+        last = ref.rpartition('/')[2]
+        if _is_id(last):
+            try:
+                return glance.show(caller, last)
+            except errors.ImageNotFound:
+                LOG.debug('Image not found by ID, searching by name%s', log.fields(image_id=last))
+        found = glance.named(caller, ref)
+        if len(found) > 1:
+            raise errors.Conflict(f"Multiple matches found for '{errors.shortened(ref)}', use an "
+                                  'ID to be more specific.')
+        if not found:
+            raise errors.InvalidInput(
+                'Invalid image identifier or unable to access requested image.')
+        return found[0]
+
+    def upload(self, caller: context.RequestContext, volume: records.Volume,
+               wanted: Mapping[str, Any], force: bool) -> images.Image:
+        """Begin to upload a volume; the image that it is going to be.
+
+        :param wanted: what the image shall be, by Glance's keys
+        :param force: also if the volume is in use, where that is allowed
+        :raises InvalidVolume: the status of the volume does not allow an upload, or has changed
+        :raises VolumeNotFound: the volume was deleted in the meantime
+        :raises InvalidInput: Glance refuses, or there is none
+        :raises GlanceUnavailable: Glance does not answer; an image without bytes may be there
+        """
+        self._asked()
+        image = images.Image(
+            id=self._database.new_id(), status='queued', name=wanted['name'],
+            disk_format=wanted['disk_format'], container_format=wanted['container_format'])
+        with self._telemetry.verb('volumes.upload'):
+            begun = volume_images.start_upload(
+                self._database, volume, image, force and self._settings.enable_force_upload,
+                self._seconds, caller.request_id)
+            try:
+                failpoints.point('control.images.after_upload')
+                made = self._make_image(caller, volume.id, image.id, wanted)
+            except Exception:
+                # No process would resume the work, so the volume would be unusable for long.
+                self._abandon_upload(begun)
+                raise
+            self._start(caller, begun)
+        return made
+
+    def _make_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
+                    wanted: Mapping[str, Any]) -> images.Image:
+        """Create the image of a started upload. Raises the same errors as `upload`."""
+        properties = images.properties_of(
+            volume_images.metadata(self._database, volume_id), self._settings.reserved_namespaces)
+        made = self._asked().create(caller, image_id, {**properties, **wanted})
+        try:
+            failpoints.point('control.images.after_image')
+            if not volume_images.is_uploaded_as(self._database, volume_id, image_id):
+                raise errors.GlanceUnavailable(reason=f'image {image_id} was not created in time')
+        except Exception:
+            self._delete_image(caller, volume_id, image_id)
+            raise
+        return made
+
+    def _abandon_upload(self, begun: volume_images.Begun) -> None:
+        """End the work of an upload that could not be started."""
+        try:
+            volume_images.upload_failed(self._database, begun.claim)
+        except (errors.StaleGeneration, errors.VolumeNotFound):
+            LOG.debug('Upload of volume to image already ended%s',
+                      log.fields(volume_id=begun.claim.resource_id))
+
+    def _delete_image(self, caller: context.RequestContext, volume_id: str,
+                      image_id: str) -> None:
+        """Delete the image of an upload that was ended in the meantime."""
+        LOG.warning('Deleting image, upload of volume already ended%s', log.fields(
+            volume_id=volume_id, image_id=image_id))
+        try:
+            self._asked().delete(caller, image_id)
+        except errors.GlanceUnavailable as exc:
+            LOG.warning('Failed to delete incomplete image%s', log.fields(
+                image_id=image_id, reason=exc))
+
+    def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,
+                reserved: bool) -> None:
+        """Begin to give a volume the bytes of another image.
+
+        :param reserved: also if it is reserved
+        :raises ImageNotFound: the caller does not see it
+        :raises InvalidInput: the image does not fit, or there is no Glance
+        :raises InvalidVolume: the volume's status does not allow it
+        :raises Conflict: more than one server is to use the volume
+        """
+        image = self._asked().show(caller, image_id)
+        images.check_fits(image, volume.size_gb)
+        with self._telemetry.verb('volumes.reimage'):
+            begun = volume_images.start_reimage(
+                self._database, volume, image, reserved, self._seconds, caller.request_id)
+            failpoints.point('control.images.after_reimage')
+            self._start(caller, begun)
+
+    def _start(self, caller: context.RequestContext, begun: volume_images.Begun) -> None:
+        claim = begun.claim
+        try:
+            self._volume_services.on(begun.host).start_work(
+                caller, claim.noun, claim.verb, claim.resource_id, claim.generation)
+        except errors.ServiceUnreachable as exc:
+            LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
+                volume_id=claim.resource_id, reason=exc))
+            volume_images.hasten(self._database, begun)
+
+    def _asked(self) -> 'client.UserImages':
+        if self._glance is None:
+            raise errors.GlanceMissing()
+        return self._glance
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False

@@ -1,0 +1,263 @@
+"""The actions on a volume that clients used before there were attachments.
+
+They move the same attachment rows by the same table; nothing else writes a status. What os-reserve
+makes is a *legacy reservation*, a row without a consumer, which the API does not show and
+os-attach takes over.
+"""
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.platform import context
+from blockattach.storage import errors
+from blockattach.storage.control import attachments as attachment_control
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import attachments
+from blockattach.storage.db.attachments import detaches
+from blockattach.storage.db.volumes import resets
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import detach_rule
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+
+_Event = attachment_lifecycle.Event
+_State = attachment_lifecycle.State
+_Verb = detach_rule.Verb
+
+
+class LegacyControl:
+    """One verb for each action; the caller is authorized already.
+
+    ``forbidden_by``, where a verb may make a row: the argument of
+    `blockattach.storage.domain.multiattach.admit`, which raises NotAuthorized.
+    """
+
+    def __init__(self, control: attachment_control.AttachmentControl) -> None:
+        self._database = control.backend.database
+        self._control = control
+
+    def reserve(self, caller: context.RequestContext, volume: records.Volume,
+                forbidden_by: str | None = None) -> records.Attachment:
+        """Reserve the volume for a consumer that is named later.
+
+        :raises InvalidVolume: it cannot be attached (once more)
+        """
+        return self._control.backend.reserve(caller, attachments.Wish(
+            volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
+
+    def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
+        """Release a legacy reservation, if there is one that no host uses yet."""
+        rows = self._rows(volume)
+        reserved = _unconnected(rows) or (None if volume.multiattach else _reservation(rows))
+        if reserved is not None:
+            self._control.remove(caller, reserved)
+
+    def begin_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
+        """Announce a detach; nothing happens to any attachment.
+
+        :raises InvalidVolume: every attached one is announced already
+        """
+        detaches.announce(self._database, volume)
+
+    def roll_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
+        """Take an announcement back; none is fine."""
+        detaches.cancel(self._database, volume)
+
+    def initialize_connection(self, caller: context.RequestContext, volume: records.Volume,
+                              connector: Mapping[str, Any],
+                              forbidden_by: str | None = None) -> records.Attachment:
+        """Connect the host of a connector; may be repeated.
+
+        :raises ConnectorUnusable: nothing was changed
+        :raises BackendError: it is not connected; a reservation made for it alone is released
+        """
+        _refuse_in_maintenance(volume, 'initialize_connection for')
+        found = self._to_connect(volume, connection.initiator_of(connector))
+        if found is not None and found.initiator is not None and found.connection is not None:
+            return found
+        row = found or self.reserve(caller, volume, forbidden_by)
+        if row.mountpoint is not None:
+            # os-attach has named it; old clients leave it out here.
+            connector = {'mountpoint': row.mountpoint, **connector}
+        try:
+            connected = self._control.connect(caller, row, connector)
+        except errors.BackendError as exc:
+            if found is None:
+                self._control.remove(caller, row, force=True)
+            raise self._control.backend.client_error(
+                'Unable to fetch connection information from backend', exc,
+                detailed=False) from exc
+        if row.state is _State.ATTACHED:
+            return self._control.complete(caller, connected)
+        return connected
+
+    def _to_connect(self, volume: records.Volume, initiator: str) -> records.Attachment | None:
+        """The row that a connector belongs to.
+
+        In this order: a reservation that is connected already; one that is not; a row that the
+        host uses; a row that os-attach made without a connector.
+        """
+        rows = self._rows(volume)
+        live = [row for row in rows if row.state in (_State.CONNECTED, _State.ATTACHED)]
+        same = [row for row in live if connection.is_same_node(row.initiator, initiator)]
+        unnamed = [row for row in live if row.initiator is None]
+        return (_reservation(same) or _unconnected(rows)
+                or next(iter([*same, *unnamed]), None))
+
+    def terminate_connection(self, caller: context.RequestContext, volume: records.Volume,
+                             connector: Mapping[str, Any] | None) -> None:
+        """Disconnect the host of a connector; without one, the legacy reservation or the only row.
+
+        Where several servers of a host share its connection, the connector does not say which of
+        them detaches. The host stays connected, and os-detach, which comes next, names the
+        attachment.
+
+        :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
+        """
+        rows = self._rows(volume)
+        if connector:
+            found = self._meant_to_end(volume, _behind(rows, connector))
+        else:
+            found = [row for row in rows if row.legacy_reservation] or rows
+        self._control.rule.check_volume(caller, volume.id, found or rows, None,
+                                        _Verb.TERMINATE)
+        if len(found) == 1 and (found[0].legacy_reservation or found[0].initiator is not None):
+            try:
+                self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
+            except errors.BackendError as exc:
+                raise self._control.backend.client_error(
+                    'Unable to terminate volume connection from backend', exc,
+                    detailed=False) from exc
+
+    def _meant_to_end(self, volume: records.Volume,
+                      rows: list[records.Attachment]) -> list[records.Attachment]:
+        """The rows of a host that may be meant when its connection is to end.
+
+        A legacy reservation cannot be named in another action that would end it, so it is meant
+        before an attached row, unless a detach was announced.
+        """
+        reserved = [row for row in rows if row.legacy_reservation]
+        if len(rows) > 1 and reserved and not detaches.announced(self._database, volume.id):
+            return reserved[:1]
+        return rows
+
+    def attach(self, caller: context.RequestContext, volume: records.Volume,
+               consumer: attachments.Attached, forbidden_by: str | None = None) -> None:
+        """The consumer uses the volume, and is named.
+
+        :raises InvalidVolume: it cannot be attached (once more), or not in this mode
+        """
+        _refuse_in_maintenance(volume, 'attach')
+        rows = self._rows(volume)
+        if any(_is_attached_to(row, consumer) for row in rows):
+            return
+        reserved = _reservation_for(rows, consumer)
+        if reserved is not None:
+            self._adopt(caller, reserved, consumer)
+        elif rows and not volume.multiattach:
+            raise errors.InvalidVolume(
+                reason='volume is already attached and multiple attachments are not enabled')
+        else:
+            self._control.backend.reserve(caller, attachments.Wish(
+                volume.id, volume.project_id, attached=consumer, forbidden_by=forbidden_by))
+
+    def _adopt(self, caller: context.RequestContext, reserved: records.Attachment,
+               consumer: attachments.Attached) -> None:
+        new = self._control.backend.move(caller, reserved, _Event.ATTACH,
+                                       attachments.Facts(attached=consumer), reserved.generation)
+        if new.connector is not None and reserved.mode is not new.mode:
+            # It was connected before its mode was known: the target follows.
+            self._control.connect(caller, new, new.connector)
+            self._control.complete(caller, new)
+
+    def detach(self, caller: context.RequestContext, volume: records.Volume,
+               attachment_id: str | None) -> None:
+        """End one attachment: the named one, else the only one.
+
+        One that os-terminate_connection has ended is ended: clients ask for both, in that order,
+        and name it.
+
+        :raises InvalidInput: there are several, and none was named
+        :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
+        """
+        _refuse_in_maintenance(volume, 'detach')
+        if attachment_id is not None and self._has_ended(volume, attachment_id):
+            return
+        rows = [row for row in self._rows(volume) if not row.legacy_reservation]
+        self._detach(caller, volume, rows, attachment_id, _Verb.DETACH)
+
+    def _has_ended(self, volume: records.Volume, attachment_id: str) -> bool:
+        try:
+            row = attachment_queries.get_even_deleted(self._database, attachment_id)
+        except errors.AttachmentNotFound:
+            return False
+        return row.volume_id == volume.id and row.state is _State.GONE
+
+    def force_detach(self, caller: context.RequestContext, volume: records.Volume,
+                     attachment_id: str | None) -> None:
+        """End one attachment, whatever its state and whether or not its backend answers. The
+        volume then has the status that its remaining attachments imply, even after an error.
+
+        :raises InvalidInput: there are several, and none was named
+        """
+        self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
+        resets.clear(self._database, volume.id, volume.project_id)
+
+    def _detach(self, caller: context.RequestContext, volume: records.Volume,
+                rows: Sequence[records.Attachment], attachment_id: str | None,
+                verb: detach_rule.Verb) -> None:
+        self._control.rule.check_volume(caller, volume.id, rows, attachment_id, verb)
+        if attachment_id is None and len(rows) > 1:
+            raise errors.InvalidInput(
+                reason='Invalid volume: More than one attachment, but no attachment_id provided.')
+        for row in rows:
+            if attachment_id in (None, row.id):
+                self._control.remove(caller, row, verb is _Verb.FORCE_DETACH, verb)
+
+    def _rows(self, volume: records.Volume) -> list[records.Attachment]:
+        return attachment_queries.of_volume(self._database, volume.id, with_legacy=True)
+
+
+def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> bool:
+    """Whether it is the attachment of this server, or (without one) of this host."""
+    same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
+            else row.instance_uuid is None and row.host == consumer.host)
+    return row.state is _State.ATTACHED and same
+
+
+def _behind(rows: Sequence[records.Attachment],
+            connector: Mapping[str, Any]) -> list[records.Attachment]:
+    """The rows of a connector's host: by its initiator, else by its name."""
+    initiator, host = connector.get('initiator'), connector.get('host')
+    if initiator:
+        return [row for row in rows if isinstance(initiator, str)
+                and connection.is_same_node(row.initiator, initiator)]
+    return [row for row in rows if host and row.host == host]
+
+
+def _reservation(rows: Sequence[records.Attachment]) -> records.Attachment | None:
+    """The oldest legacy reservation, connected or not."""
+    return next((row for row in rows if row.legacy_reservation), None)
+
+
+def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | None:
+    """The oldest legacy reservation that no host uses."""
+    return next((row for row in rows if row.legacy_reservation and row.initiator is None), None)
+
+
+def _reservation_for(rows: Sequence[records.Attachment],
+                     consumer: attachments.Attached) -> records.Attachment | None:
+    """The reservation for a consumer: connected by its host, else not connected, else any."""
+    by_host = None if consumer.host is None else (
+        _reservation([row for row in rows if row.host == consumer.host]) or _unconnected(rows))
+    return by_host or _reservation(rows)
+
+
+def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:
+    if volume.own_status == volume_lifecycle.OwnStatus.MAINTENANCE:
+        raise errors.InvalidVolume(
+            reason=f'Unable to {verb} volume {volume.id}: the volume is in maintenance.')
+
+
+

@@ -1,0 +1,94 @@
+"""What lies on a backend already is listed, becomes a volume or a snapshot, and is left there."""
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import log
+from blockattach.storage.control import manage_lists
+from blockattach.storage.control import places
+from blockattach.storage.control import volume_parts
+from blockattach.storage.db.volumes import managing as db_managing
+from blockattach.storage.db.volumes import unmanaging
+from blockattach.storage.domain import pools
+from blockattach.storage.domain import records
+from blockattach.storage.objects import placement
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class Wish(NamedTuple):
+    """A volume as it was asked for. ``availability_zone`` None: that of the pool."""
+
+    kind: records.VolumeType
+    reference: str
+    name: str | None
+    description: str | None
+    metadata: Mapping[str, str]
+    bootable: bool
+    availability_zone: str | None
+
+
+class ManageControl:
+    """The caller has been checked already."""
+
+    def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
+        """
+        :param down_after: seconds without a heartbeat after which a service counts as down
+        """
+        self._parts = parts
+        self._down_after = down_after
+        self.lists = manage_lists.ManageLists(parts, down_after)
+
+    def manage(self, caller: context.RequestContext, place: places.Place,
+               wish: Wish) -> records.Volume:
+        """Write down that something on a backend shall be a volume, and ask the scheduler.
+
+        :raises InvalidInput: there is no such backend, or it cannot be used now
+        :raises QuotaExceeded: the project has as many volumes as it may
+        """
+        if not caller.project_id:
+            raise errors.InvalidInput('A project-scoped token is required.')
+        with self._parts.telemetry.verb('volumes.manage'):
+            pool = places.pool(self._parts.database, place, self._down_after)
+            failpoints.point('control.managing.before_manage')
+            made = db_managing.start(self._parts.database, db_managing.Draft(
+                project_id=caller.project_id, user_id=caller.user_id or '', name=wish.name,
+                description=wish.description, kind=wish.kind, metadata=wish.metadata,
+                availability_zone=wish.availability_zone or pool.availability_zone,
+                bootable=wish.bootable, pool=pool.name, service_uuid=pool.service_uuid,
+                reference=wish.reference, request_id=caller.request_id),
+                self._parts.settings.schedule_seconds)
+            failpoints.point('control.managing.after_manage')
+            try:
+                self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
+                    pools.request_of(made, wish.kind.extra_specs, 'manage')))
+            except errors.ServiceUnreachable as exc:
+                LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
+                            log.fields(volume_id=made.id, reason=exc))
+        return made
+
+    def check(self, volume: records.Volume) -> None:
+        """Return if the backend of a volume is up and in use.
+
+        :raises InvalidInput: it is not
+        """
+        if volume.pool is not None:
+            places.backend(self._parts.database, places.Place('Host', volume.pool),
+                           self._down_after)
+
+    def unmanage(self, caller: context.RequestContext, volume: records.Volume) -> None:
+        """Begin to leave a volume to its backend.
+
+        :raises InvalidVolume: its status, its attachments or its snapshots do not allow it
+        """
+        with self._parts.telemetry.verb('volumes.unmanage'):
+            wanted = unmanaging.start(
+                self._parts.database, volume, self._parts.settings.delete_seconds,
+                caller.request_id)
+            failpoints.point('control.managing.after_unmanage')
+            if wanted is not None:
+                self._parts.start_work(caller, wanted, volume.host)

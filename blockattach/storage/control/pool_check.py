@@ -1,0 +1,88 @@
+"""Whether any pool could take a new volume, checked before the scheduler is called.
+
+It uses the scheduler's functions and its stored reports. The scheduler decides; this only answers
+at once what the user would find out later. Reports are read again once they are older than the
+report interval, and before each refusal.
+"""
+import logging
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from blockattach.platform import clock
+from blockattach.platform import log
+from blockattach.platform.conf import api as api_conf
+from blockattach.platform.conf import service as service_conf
+from blockattach.storage import errors
+from blockattach.storage.db import messages
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import pools as stored_pools
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import placement
+from blockattach.storage.domain import pools
+
+LOG = logging.getLogger(__name__)
+
+
+class PoolCheck:
+    """One per process; safe to use from several threads."""
+
+    def __init__(self, database: storage_db.Database, filters: Sequence[str],
+                 check: api_conf.CapabilityCheck, service: service_conf.ServiceSettings,
+                 clock: clock.Clock) -> None:
+        """Apply the scheduler's filters.
+
+        :param filters: their names; one that is not our own is left to the scheduler
+        """
+        self._database = database
+        self._filters: Mapping[str, placement.Filter] = {
+            name: placement.FILTERS[name] for name in (*placement.ALWAYS, *filters)
+            if name in placement.FILTERS}
+        self._check = check
+        self._service = service
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._kept: tuple[float, list[pools.Pool]] | None = None
+
+    def refusal(self, request: pools.VolumeRequest) -> Mapping[str, str] | None:
+        """Why no pool will do, by their names; None: one will, or it is not known yet.
+
+        :raises NoPoolForVolume: no pool will do, and requests are to be refused for that
+        """
+        if self._check == api_conf.CapabilityCheck.OFF:
+            return None
+        if placement.refusals(request, self._reports(), self._filters) is None:
+            return None
+        reasons = placement.refusals(request, self._read(), self._filters)
+        if reasons is None or not self._all_up():
+            return None
+        if self._check == api_conf.CapabilityCheck.REJECT:
+            log.step(LOG, 'Rejecting volume creation, no suitable pool',
+                     reason=placement.summarise(reasons))
+            raise errors.NoPoolForVolume(summary=placement.in_words(reasons))
+        return reasons
+
+    def record(self, project_id: str, request_id: str | None, volume_id: str,
+               reasons: Mapping[str, str]) -> None:
+        """Write the user message that the scheduler would write, before it is asked."""
+        messages.no_valid_pool(self._database, project_id, request_id, volume_id, reasons,
+                               placement.summarise(reasons))
+
+    def _reports(self) -> list[pools.Pool]:
+        kept = self._kept
+        if kept is not None and self._clock.monotonic() - kept[0] < self._service.report_interval:
+            return kept[1]
+        return self._read()
+
+    def _read(self) -> list[pools.Pool]:
+        now = self._clock.monotonic()
+        found = stored_pools.list_all(self._database, self._service.service_down_time)
+        self._kept = now, found
+        return found
+
+    def _all_up(self) -> bool:
+        """Whether a refusal counts: like the scheduler, wait for managers that still start."""
+        down_after = self._service.service_down_time
+        if self._clock.monotonic() - self._began > down_after:
+            return True
+        return services.all_up(self._database, binaries.VOLUME, down_after)

@@ -1,0 +1,250 @@
+"""Reading attachments: one, a page, what a page shows beside, or those whose work was interrupted.
+"""
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from blockattach.platform.db import clock
+from blockattach.platform.db import paging
+from blockattach.platform.db import statements
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import leases
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import records
+
+_rows = models.attachments
+_grants = models.grants
+_volumes = models.volumes
+_LIVE_VOLUMES = models.live(_volumes)
+_SLICE = 1000
+_TRANSITIONAL = tuple(state.value for state in attachment_lifecycle.TRANSITIONAL)
+
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
+    'id': _rows.c.id, 'created_at': _rows.c.created_at, 'updated_at': _rows.c.updated_at,
+    'volume_id': _rows.c.volume_id, 'instance_uuid': _rows.c.instance_uuid,
+    'attached_host': _rows.c.host, 'mountpoint': _rows.c.mountpoint,
+    'attach_time': _rows.c.attached_at, 'detach_time': _rows.c.detached_at,
+    'attach_status': _rows.c.rank, 'attach_mode': _rows.c.mode,
+}
+"""Sort keys of an attachment list, by the peer's names of them."""
+
+_OF_VOLUME = statements.Statement(lambda dialect: pairs.with_grant(sa.select(*pairs.STORED)).where(
+    pairs.LIVE, _rows.c.volume_id == statements.value('volume_id'),
+).order_by(_rows.c.created_at, _rows.c.id))
+
+are_others_connected = pairs.are_others_connected
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Filters:
+    """Which attachments; None means any. ``states`` are inner states."""
+
+    project_id: str | None = None
+    volume_id: str | None = None
+    instance_uuid: str | None = None
+    host: str | None = None
+    attachment_id: str | None = None
+    states: tuple[attachment_lifecycle.State, ...] | None = None
+    like: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def get(database: storage_db.Database, attachment_id: str) -> records.Attachment:
+    """One live attachment, with the facts that decide its moves.
+
+    :raises AttachmentNotFound: there is none
+    """
+    return pairs.read(database, attachment_id)
+
+
+def get_even_deleted(database: storage_db.Database, attachment_id: str) -> records.Attachment:
+    """An attachment, live or deleted, with the credential of its connection.
+
+    :raises AttachmentNotFound: there never was one
+    """
+    with database.reader() as connection:
+        row = connection.execute(pairs.with_grant(sa.select(_rows)).where(
+            _rows.c.id == attachment_id)).one_or_none()
+    if row is None:
+        raise errors.AttachmentNotFound(attachment_id=attachment_id)
+    return rows.attachment(row, sealed=pairs.sealed(row))
+
+
+def list_page(database: storage_db.Database, filters: Filters, page: paging.Page,
+              sealed: bool = False) -> list[records.Attachment]:
+    """One page of live attachments in one query; one more with a marker.
+
+    :param sealed: with the credentials of their connections
+    :raises AttachmentNotFound: the marker is none
+    """
+    with database.reader() as connection:
+        query = pairs.with_grant(sa.select(_rows)) if sealed else _rows.select()
+        found = paging.fetch(connection, _filtered(query, filters), SORT_COLUMNS, page,
+                             _listed(filters),
+                             lambda marker: errors.AttachmentNotFound(attachment_id=marker))
+    return [rows.attachment(row, sealed=pairs.sealed(row) if sealed else None) for row in found]
+
+
+def of_volume(database: storage_db.Database, volume_id: str,
+              with_legacy: bool = False) -> list[records.Attachment]:
+    """All live attachments of a volume, oldest first, with the credentials of their connections.
+
+    :param with_legacy: also legacy reservations
+    """
+    found = _OF_VOLUME.rows(database, volume_id=volume_id)
+    return [rows.attachment(row, sealed=pairs.sealed(row)) for row in found
+            if with_legacy or not row.legacy_reservation]
+
+
+def counts(database: storage_db.Database, volume_ids: Iterable[str]) -> dict[str, int]:
+    """Live attachments by volume, without legacy reservations; a volume with none is absent.
+
+    One query for a page of a list.
+    """
+    ids = sorted(set(volume_ids))
+    if not ids:
+        return {}
+    query = (sa.select(_rows.c.volume_id, sa.func.count().label('number'))
+             .where(_rows.c.volume_id.in_(ids), pairs.LIVE,
+                    _rows.c.legacy_reservation == sa.false())
+             .group_by(_rows.c.volume_id))
+    with database.reader() as connection:
+        return {row.volume_id: row.number for row in connection.execute(query)}
+
+
+def shared_connections(database: storage_db.Database,
+                       attachment_ids: Iterable[str]) -> dict[str, records.Pair]:
+    """By attachment its pair (volume and initiator), the others that share its connection oldest
+    first; of those that have a connector.
+
+    One query for a page of a list; a longer one is cut, so that every database takes the ids.
+    """
+    ids = sorted(set(attachment_ids))
+    found: dict[str, records.Pair] = {}
+    other = _rows.alias('other')
+    query = (
+        sa.select(_rows.c.id.label('of'), _grants.c.adopted, other.c.id, other.c.mode,
+                  other.c.legacy_reservation)
+        .select_from(_rows.outerjoin(_grants, sa.and_(
+            _grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _rows.c.initiator,
+        )).outerjoin(other, sa.and_(
+            other.c.volume_id == _rows.c.volume_id, other.c.deleted == sa.false(),
+            other.c.initiator == _rows.c.initiator, other.c.id != _rows.c.id)))
+        .order_by(other.c.created_at, other.c.id))
+    with database.reader() as connection:
+        for start in range(0, len(ids), _SLICE):
+            for row in connection.execute(
+                    query.where(_rows.c.id.in_(ids[start:start + _SLICE]))):
+                pair = found.setdefault(row.of, records.Pair([], bool(row.adopted)))
+                if row.id is not None:
+                    pair.others.append(records.PairAttachment(
+                        row.id, rows.MODES[row.mode], row.legacy_reservation))
+    return found
+
+
+def of_pair(database: storage_db.Database, volume_id: str, initiator: str,
+            except_for: str | None = None) -> records.Pair:
+    """A pair with its live attachments, oldest first.
+
+    :param except_for: the id of one that is left out
+    """
+    query = sa.select(
+        _rows.c.id, _rows.c.mode, _rows.c.legacy_reservation, _grants.c.adopted,
+    ).outerjoin(_grants, sa.and_(
+        _grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _rows.c.initiator),
+    ).where(
+        _rows.c.volume_id == volume_id, pairs.LIVE, _rows.c.initiator == initiator,
+    ).order_by(_rows.c.created_at, _rows.c.id)
+    with database.reader() as connection:
+        found = connection.execute(query).all()
+    return records.Pair([
+        records.PairAttachment(row.id, rows.MODES[row.mode], row.legacy_reservation)
+        for row in found if row.id != except_for], any(row.adopted for row in found))
+
+
+def interrupted(database: storage_db.Database, host: str, owner: str | None = None,
+                shared: bool = False) -> list[records.Attachment]:
+    """Rows of one ``host@backend`` that the service works on and whose deadline has passed.
+
+    :param owner: at start: the process instance that asks; all are due, whatever their deadline
+    :param shared: others run that do the same: of those only what earlier instances of this
+        process had begun
+    """
+    query = _on(host).where(_LIVE_VOLUMES, _rows.c.state.in_(_TRANSITIONAL))
+    if owner is None:
+        query = query.where(_rows.c.deadline < clock.now())
+    elif shared:
+        query = query.where(sa.or_(
+            _rows.c.deadline < clock.now(),
+            leases.of_earlier_instance(_rows.c.volume_id, _rows.c.initiator,
+                                   _rows.c.previous_initiator, owner=owner)))
+    with database.reader() as connection:
+        return [rows.attachment(row) for row in connection.execute(query)]
+
+
+def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | None = None,
+                       shared: bool = False) -> list[records.Attachment]:
+    """Live attachments of deleted volumes, of one ``host@backend``, whose deadline has passed.
+
+    :param owner: at start: also those that have none, which no index finds
+    """
+    due: sa.ColumnElement[bool] = _rows.c.deadline < clock.now()
+    if owner is not None:
+        due = sa.or_(due, _rows.c.deadline.is_(None))
+    with database.reader() as connection:
+        return [rows.attachment(row) for row in connection.execute(
+            _on(host).where(_volumes.c.deleted == sa.true(), due))]
+
+
+def volumes_in_use(database: storage_db.Database, host: str) -> list[str]:
+    """The volumes of one ``host@backend`` that have live attachments with a connector."""
+    query = sa.select(_volumes.c.id).where(
+        _LIVE_VOLUMES, services.on_host(host),
+        sa.exists().where(_rows.c.volume_id == _volumes.c.id, pairs.LIVE,
+                          _rows.c.initiator.is_not(None)))
+    with database.reader() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def at_work(database: storage_db.Database, host: str) -> set[tuple[str, str]]:
+    """The pairs of volume and initiator on one ``host@backend`` that are being worked on."""
+    query = _on(host, _rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).where(
+        _rows.c.state.in_(_TRANSITIONAL), _rows.c.deadline >= clock.now())
+    with database.reader() as connection:
+        return {(row.volume_id, initiator) for row in connection.execute(query)
+                for initiator in (row.initiator, row.previous_initiator) if initiator}
+
+
+def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
+    """Live attachments of volumes on one ``host@backend``, as a whole or some columns."""
+    return sa.select(*(columns or [_rows])).join(
+        _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, services.on_host(host))
+
+
+def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
+    query = query.where(_listed(filters))
+    for column, value in ((_rows.c.volume_id, filters.volume_id),
+                          (_rows.c.instance_uuid, filters.instance_uuid),
+                          (_rows.c.host, filters.host),
+                          (_rows.c.id, filters.attachment_id)):
+        if value is not None:
+            query = query.where(column == value)
+    if filters.states is not None:
+        query = query.where(_rows.c.state.in_([state.value for state in filters.states]))
+    for key, text in filters.like.items():
+        query = query.where(SORT_COLUMNS[key].contains(text, autoescape=True))
+    return query
+
+
+def _listed(filters: Filters) -> sa.ColumnElement[bool]:
+    """What the project could see, whatever else is filtered by."""
+    listed = sa.and_(pairs.LIVE, _rows.c.legacy_reservation == sa.false())
+    if filters.project_id is None:
+        return listed
+    return sa.and_(listed, _rows.c.project_id == filters.project_id)

@@ -1,0 +1,373 @@
+"""Which columns an attachment and its volume get when something happens: values in, values out."""
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.platform import context
+from blockattach.platform.db import clock
+from blockattach.storage import errors
+from blockattach.storage.db import rows
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import connection as connections
+from blockattach.storage.domain import importing
+from blockattach.storage.domain import multiattach
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+
+_State = attachment_lifecycle.State
+_Event = attachment_lifecycle.Event
+DETACHED = volume_lifecycle.RANK_STATUSES[None].attach_status
+"""How a volume without live attachments is shown."""
+_OF_EVENT = ('attachment_id', 'generation', 'volume_id', 'project_id', 'instance_uuid', 'host',
+             'created_at')
+_NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
+
+
+Caller = context.RequestContext | None
+"""Who asks for it; None: the service itself."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wish:
+    """What a new attachment shall be. With a connector it begins as connecting, under a lease.
+
+    ``legacy_reservation``: made by os-reserve, for no consumer yet. ``attached``: made by
+    os-attach, which reports an attachment that is complete. ``forbidden_by``: an argument of
+    `blockattach.storage.domain.multiattach.admit`. ``project_id``: the project that the volume
+    belonged to when the request was authorized. ``expected``: the precondition, if it was read
+    already.
+    """
+
+    volume_id: str
+    project_id: str
+    instance_uuid: str | None = None
+    mode: connections.AccessMode | None = None
+    connector: Mapping[str, Any] | None = None
+    legacy_reservation: bool = False
+    attached: 'Attached | None' = None
+    forbidden_by: str | None = None
+    expected: pairs.Precondition | None = dataclasses.field(
+        default=None, compare=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attached:
+    """What os-attach says of the consumer."""
+
+    instance_uuid: str | None
+    host: str | None
+    mountpoint: str
+    mode: connections.AccessMode
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """Arguments of a move; which of them it needs follows from its event.
+
+    ``lease_seconds``: for how long, in database time, the manager of the volume may work on it.
+    """
+
+    connector: Mapping[str, Any] | None = None
+    lease_seconds: float | None = None
+    connection: Mapping[str, Any] | None = None
+    error: str | None = None
+    attached: Attached | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """What an event writes: columns of the row, columns of its volume (only what differs).
+
+    :ivar reads_others: whether it depends on other rows of the volume
+    :ivar event: the row of the history
+    """
+
+    values: dict[str, Any]
+    of_volume: dict[str, Any]
+    derived: volume_lifecycle.Derived
+    reads_others: bool
+    event: dict[str, Any]
+
+
+def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float,
+                  now: datetime.datetime, new_id: str, caller: Caller = None) -> Change:
+    """A new row.
+
+    :raises InvalidVolume: `blockattach.storage.domain.multiattach.admit` refuses
+    :raises NotAuthorized: `blockattach.storage.domain.multiattach.admit` refuses
+    :raises ConnectorUnusable: a connector without an initiator
+    """
+    state = _initial_state(wish)
+    volume, asked = expected.volume, wish.attached.mode if wish.attached else wish.mode
+    admission = multiattach.admit(volume, expected.holders, expected.another_writes,
+                                  expected.instance_uuid, asked, wish.forbidden_by)
+    values: dict[str, Any] = {
+        'id': new_id, 'created_at': now,
+        'volume_id': wish.volume_id, 'project_id': wish.project_id,
+        'instance_uuid': expected.instance_uuid, 'state': state.value, 'generation': 1,
+        'rank': attachment_lifecycle.rank_of(state, wish.legacy_reservation),
+        'slot': admission.slot, 'mode': admission.mode,
+        'legacy_reservation': wish.legacy_reservation}
+    if wish.attached is not None:
+        values |= _attached_values(volume, wish.attached, now)
+    if wish.connector is not None:
+        values |= _connector_values(volume, wish.connector, admission.mode)
+        values |= _lease_values(volume, lease_seconds)
+    return _change(volume, values, None, volume.detach_announced, now,
+                   _metadata_of_attach(volume, wish.attached), expected.reads_others,
+                   _event({**values, 'attachment_id': new_id}, attachment_lifecycle.CREATE, None,
+                          caller))
+
+
+def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
+                  now: datetime.datetime, caller: Caller = None) -> Change:
+    """A move of a row that was read with its volume.
+
+    :raises InvalidTransition: not from its state
+    :raises InvalidVolume: os-attach cannot use it in this mode
+    """
+    volume = old.volume
+    assert volume is not None
+    target = attachment_lifecycle.next_state(old.state, event, old.previous_state)
+    if event is _Event.RELEASE and old.initiator is not None:
+        raise errors.InvalidTransition(state=old.state.value, event=event.value,
+                                       allowed=_Event.DISCONNECT.value)
+    values = _values(volume, old, event, target, facts, now)
+    # A detach that begins was announced, if any was.
+    leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
+    return _change(
+        volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
+        max(volume.detach_announced - leaves, 0), now,
+        _metadata_of_move(volume, old, event, facts), event is _Event.ATTACH,
+        _event({'attachment_id': old.id, 'volume_id': old.volume_id,
+                'project_id': old.project_id, 'instance_uuid': old.instance_uuid,
+                'host': old.host, 'created_at': now, **values}, event.value, old.state, caller,
+               facts.error))
+
+
+def connected(row: records.Attachment, connection: Mapping[str, Any],
+              at: datetime.datetime) -> records.Attachment:
+    """A row that was connecting, after its host was connected.
+
+    :param at: when that was written
+    """
+    return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _connected_values(
+        connection, at))
+
+
+def imported_values(attachment_id: str, volume_id: str, project_id: str,
+                    instance_uuid: str | None, taken: importing.Taken, slot: int | None,
+                    host: str | None, mountpoint: str | None,
+                    attached_at: datetime.datetime | None,
+                    created_at: datetime.datetime) -> dict[str, Any]:
+    """A row that another service has made; its volume follows from all of them."""
+    location = {'host': host, 'mountpoint': mountpoint} if taken.connector is None \
+        else _location_values(taken.connector)
+    return {
+        'id': attachment_id, 'volume_id': volume_id, 'project_id': project_id,
+        'instance_uuid': instance_uuid, 'state': taken.state.value, 'generation': 1,
+        'rank': attachment_lifecycle.rank_of(taken.state, False), 'slot': slot,
+        'mode': None if taken.mode is None else taken.mode.value, 'legacy_reservation': False,
+        'connector': rows.to_json(taken.connector), 'connection': rows.to_json(taken.connection),
+        'initiator': None if taken.connector is None
+        else connections.initiator_of(taken.connector),
+        **location, 'attached_at': attached_at, 'created_at': created_at}
+
+
+def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,
+            announced: int, now: datetime.datetime, metadata: Mapping[str, Any],
+            reads_others: bool, event: dict[str, Any]) -> Change:
+    """What a volume gets of a row that gets these values.
+
+    :param before: the rank that the row had; None: it is new
+    :param reads_others: the values depend on other rows; what the volume gets may as well
+    :param event: the row of the history
+    """
+    lowest_before, after = volume.lowest_rank, values['rank']
+    not_the_lowest = (lowest_before is not None and before is not None
+                      and before > lowest_before)
+    lowers = before is None or (after is not None and after <= before)
+    others = lowest_before if not_the_lowest or lowers else volume.others_lowest
+    lowest = min(filter(None, (others, after)), default=None)
+    if lowest is None:
+        # Detaches announced for attachments that ended otherwise do not count for the next ones.
+        announced = 0
+    derived = volume_lifecycle.derive_status(volume.own_status, lowest, announced > 0)
+    follows = {'lowest_rank': lowest, 'detach_announced': announced, **derived._asdict()}
+    written: dict[str, Any] = {name: value for name, value in follows.items()
+                               if getattr(volume, name) != value}
+    written |= metadata
+    if written:
+        written['updated_at'] = now
+    return Change(values, written, derived, reads_others or not (not_the_lowest or lowers), event)
+
+
+def _event(after: Mapping[str, Any], event: str, old_state: _State | None, caller: Caller,
+           reason: str | None = None) -> dict[str, Any]:
+    """The row of the history.
+
+    :param after: columns of the attachment's row after it
+    """
+    return {
+        **{name: after.get(name) for name in _OF_EVENT},
+        'event': event, 'old_state': old_state.value if old_state else None,
+        'new_state': after['state'], 'reason': reason,
+        'user_id': caller.user_id if caller else None,
+        'request_id': caller.request_id if caller else None}
+
+
+def _initial_state(wish: Wish) -> _State:
+    if wish.attached is not None:
+        return _State.ATTACHED
+    return _State.RESERVED if wish.connector is None else _State.CONNECTING
+
+
+def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) -> dict[str, Any]:
+    """os-attach writes its mode; a volume whose read-only flag was never set gets it, as false."""
+    if attached is None:
+        return {}
+    return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
+
+
+def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
+                      facts: Facts) -> dict[str, Any]:
+    """The mode that os-attach wrote is removed with the next attachment that ends, as in Cinder.
+
+    A legacy reservation, or a row that was refused while it was new, does not count as one.
+    """
+    if event is _Event.ATTACH:
+        return _metadata_of_attach(volume, facts.attached)
+    ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.legacy_reservation
+    return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
+
+
+def _moved(old: records.Attachment, target: _State, lease: Mapping[str, Any] | None,
+           now: datetime.datetime) -> dict[str, Any]:
+    """What every move writes."""
+    return {
+        'state': target.value, 'generation': old.generation + 1,
+        'rank': attachment_lifecycle.rank_of(target, old.legacy_reservation),
+        'previous_state': attachment_lifecycle.remembered(old.state, target, old.previous_state),
+        'updated_at': now, **(lease or {'owner': None, 'deadline': None})}
+
+
+def _connected_values(connection: Mapping[str, Any] | None,
+                      now: datetime.datetime) -> dict[str, Any]:
+    return {'connection': rows.to_json(connection), 'last_error': None, 'attached_at': now,
+            **_NOTHING_BEFORE}
+
+
+def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event, target: _State,
+            facts: Facts, now: datetime.datetime) -> dict[str, Any]:
+    """The columns that a move writes."""
+    lease = None
+    if target in attachment_lifecycle.TRANSITIONAL and facts.lease_seconds is not None:
+        lease = _lease_values(volume, facts.lease_seconds)
+    values = _moved(old, target, lease, now)
+    if event is _Event.CONNECT:
+        assert facts.connector is not None
+        values |= _connector_values(volume, facts.connector, old.mode)
+        if old.state is not _State.CONNECTING:
+            values |= {'previous_connector': rows.to_json(old.connector or _legacy_location(old)),
+                       'previous_initiator': old.initiator, 'previous_mode': old.mode}
+    elif event is _Event.CONNECTED:
+        values |= _connected_values(facts.connection, now)
+    elif event is _Event.ATTACH:
+        assert facts.attached is not None
+        values |= _attached_values(volume, facts.attached, now, old)
+    elif event is _Event.REFUSED:
+        values['last_error'] = facts.error
+        if old.state is _State.CONNECTING:
+            values |= _restored(old)
+    elif event is _Event.FAILED:
+        values['last_error'] = facts.error
+    elif event is _Event.DISCONNECT and facts.error is not None:
+        # Rolled back: no caller knows it, so it must not become attached again.
+        values |= {'last_error': facts.error, 'previous_state': _State.ERROR_DETACHING.value}
+    if target is _State.GONE:
+        values |= {'slot': None, 'deleted': True, 'deleted_at': now, 'detached_at': now}
+    return values
+
+
+def _restored(old: records.Attachment) -> dict[str, Any]:
+    """The connector, or the location from os-attach, as it was before the refused one."""
+    before = old.previous_connector
+    return {
+        'connector': rows.to_json(before) if old.previous_initiator else None,
+        'initiator': old.previous_initiator, 'mode': old.previous_mode,
+        **_location_values(before), **_NOTHING_BEFORE}
+
+
+def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datetime.datetime,
+                     old: records.Attachment | None = None) -> dict[str, Any]:
+    """os-attach says everything at once; a legacy reservation becomes an attachment.
+
+    :param old: the legacy reservation
+    :raises InvalidVolume: it cannot be used in this mode
+    """
+    narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
+    if attached.mode is connections.AccessMode.RW and (volume.readonly or narrow):
+        raise errors.InvalidVolume(
+            f"Invalid attaching mode '{attached.mode}' for volume {volume.id}.")
+    if old is not None and volume.attached_mode not in (None, attached.mode):
+        raise errors.InvalidVolume(reason='being attached by different mode')
+    values: dict[str, Any] = {'legacy_reservation': False, 'mode': attached.mode.value,
+                              'attached_at': now, 'mountpoint': attached.mountpoint}
+    if attached.instance_uuid is not None:
+        values['instance_uuid'] = attached.instance_uuid
+    if attached.host is not None:
+        values['host'] = attached.host
+    if old is not None and old.connector is not None:
+        values['connector'] = rows.to_json({**old.connector, 'mountpoint': attached.mountpoint,
+                                            'host': attached.host or old.host})
+    return values
+
+
+def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
+                      stored: connections.AccessMode | None) -> dict[str, Any]:
+    """A stored mode wins over the connector's; a read-only volume over both; else it is rw.
+
+    :raises InvalidVolume: no host may see its bytes yet
+    """
+    if volume.own_status == volume_lifecycle.OwnStatus.DOWNLOADING:
+        raise errors.InvalidVolume(
+            reason=f'Volume {volume.id} is downloading an image. Retry when the volume is '
+                   f'available.')
+    mode = stored or _mode_of(connector)
+    if volume.readonly:
+        mode = connections.AccessMode.RO
+    return {
+        'connector': rows.to_json(connections.masked({**connector, 'mode': mode.value})),
+        'mode': mode.value,
+        'initiator': connections.initiator_of(connector), **_location_values(connector)}
+
+
+def _legacy_location(row: records.Attachment) -> dict[str, Any] | None:
+    """The location from os-attach, of a consumer without a connector; None: there is none."""
+    if row.mountpoint is None:
+        return None
+    return {'host': row.host, 'mountpoint': row.mountpoint}
+
+
+def _location_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Where the consumer uses it. A connector holds whatever its host sent; columns hold text."""
+    if connector is None:
+        return {'host': None, 'mountpoint': None}
+    host, mountpoint = (
+        value.replace('\0', '')[:rows.TEXT_LENGTH] if isinstance(value, str) else None
+        for value in (connector.get('host'), connector.get('mountpoint')))
+    return {'host': host or None, 'mountpoint': mountpoint or 'na'}
+
+
+def _mode_of(connector: Mapping[str, Any]) -> connections.AccessMode:
+    try:
+        return connections.AccessMode(connector.get('mode') or connections.AccessMode.RW)
+    except ValueError:
+        raise errors.InvalidInput(
+            reason='Invalid input received: connector: mode must be rw or ro.') from None
+
+
+def _lease_values(volume: records.VolumeFacts, seconds: float) -> dict[str, Any]:
+    return {'owner': volume.host, 'deadline': clock.Later(seconds)}

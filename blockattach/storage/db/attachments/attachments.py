@@ -1,0 +1,431 @@
+"""Attachments: `reserve` makes one, `move` is the one writer of its state afterwards.
+
+Both read their precondition in one statement, decide by it, and then write the row and what
+follows for its volume where the precondition still holds; where it does not, nothing is written.
+So no decision needs the volume's lock, and changes of one volume's rows wait for each other only
+from that write to the end of their transaction. On a conflict they read and decide again, at last
+under the volume's lock. Lock order: volume, project, attachments.
+"""
+import contextlib
+import dataclasses
+import functools
+import itertools
+import logging
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+from typing import TypeVar
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.platform import log
+from blockattach.platform.db import statements
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import attachment_values
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import records
+
+LOG = logging.getLogger(__name__)
+
+Attached = attachment_values.Attached
+Facts = attachment_values.Facts
+Wish = attachment_values.Wish
+Caller = attachment_values.Caller
+connected = attachment_values.connected
+
+_rows = models.attachments
+_volumes = models.volumes
+_State = attachment_lifecycle.State
+_Event = attachment_lifecycle.Event
+_Expected = TypeVar('_Expected')
+_Done = TypeVar('_Done')
+
+# After so many conflicts the volume is locked before it is read, which excludes another one.
+_TRIES = 2
+_NO_FACTS = attachment_values.Facts()
+
+# Columns that must be as read, of an attachment and of its volume. The volume's generation covers
+# its own status, deletion and type. Policy has judged the volume's project and bootable flag.
+_SAME_ROW = ('id', 'generation')
+_SAME = ('id', 'project_id', 'generation', 'bootable', 'detach_announced')
+_SAME_OR_NULL = ('lowest_rank', 'readonly')
+_MOVES = ('attachment_moves',)
+_ROW, _VOLUME, _EXPECTED, _EXPECTED_ROW = 'row_', 'volume_', 'expected_', 'expected_row_'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Moved:
+    """The attachment before and after, and its volume's status after."""
+
+    old: records.Attachment
+    new: records.Attachment
+    volume_status: str
+    volume_attach_status: str
+
+    @property
+    def was_last(self) -> bool:
+        """Whether no live attachment is left on the volume."""
+        return self.volume_attach_status == attachment_values.DETACHED
+
+
+class _Writing(NamedTuple):
+    """What a move writes.
+
+    :ivar of_volume: whether the volume is changed as well
+    :ivar also: what is executed then
+    :ivar made: a grant among that, whose key is to be checked before the commit
+    :ivar initiator: whose grant is needed, and may be there
+    :ivar unneeded: initiators whose grants are to be removed, unless others need them
+    """
+
+    of_volume: bool
+    also: list[statements.Step]
+    made: dict[str, Any] | None
+    initiator: str | None
+    unneeded: set[str]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is nothing but steps, the others after the first."""
+        return self.initiator is None and not self.unneeded
+
+
+class _Conflict(Exception):
+    """The precondition no longer holds; nothing was written."""
+
+
+@storage_db.retried
+def reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
+            within: Callable[[sa.Connection, str], None] | None = None,
+            caller: Caller = None) -> records.Attachment:
+    """Hold the volume for a new attachment, or refuse it.
+
+    :param within: called in the same transaction with the new row's id: all of it or nothing
+    :param caller: who asks for it; None: the service itself
+    :raises VolumeNotFound: the volume is gone, or of another project than `Wish.project_id`
+    :raises InvalidVolume: `blockattach.storage.domain.multiattach.admit` refuses; nothing was
+        changed
+    :raises NotAuthorized: `blockattach.storage.domain.multiattach.admit` refuses; nothing was
+        changed
+    :raises ConnectorUnusable: a connector without an initiator
+    :raises QuotaExceeded: the project has as many as it may
+    """
+    made = _retry(wish.expected, functools.partial(
+        _reserve, database, wish, lease_seconds, within, caller))
+    log.step(LOG, 'Attachment reserved', attachment_id=made.id, volume_id=made.volume_id,
+             instance_uuid=made.instance_uuid, state=made.state)
+    return made
+
+
+@storage_db.retried
+def move(database: storage_db.Database, volume_id: str, attachment_id: str, event: _Event,
+         facts: Facts = _NO_FACTS, generation: int | None = None,
+         within: Callable[[sa.Connection], None] | None = None,
+         expected: records.Attachment | None = None,
+         caller: Caller = None) -> Moved:
+    """Apply an event to an attachment.
+
+    :param generation: the one that the caller has read; None: any
+    :param within: called in the same transaction: all of it or nothing
+    :param expected: the row as it was read just before, with its volume
+    :param caller: who asks for it; None: the service itself
+    :raises AttachmentNotFound: it is deleted, or never existed
+    :raises StaleGeneration: it has moved since; nothing was changed
+    :raises InvalidTransition: not from its state; nothing was changed
+    """
+    if expected is not None and expected.volume is None:
+        expected = None
+    moved = _retry(expected, functools.partial(
+        _move, database, volume_id, attachment_id, event, facts, generation, within, caller))
+    log.step(LOG, 'Attachment state changed', attachment_id=attachment_id, volume_id=volume_id,
+             event=event, old=moved.old.state, new=moved.new.state,
+             generation=moved.new.generation, volume_status=moved.volume_status)
+    return moved
+
+
+def _retry(expected: _Expected | None,
+           act: Callable[[_Expected | None, bool], _Done]) -> _Done:
+    """Act on what was read already, then on a new read, then under the lock."""
+    for tried in itertools.count():
+        lock = tried >= _TRIES
+        try:
+            return act(None if lock else expected, lock)
+        except _Conflict:
+            expected = None
+        except db_exception.DBDuplicateEntry:
+            # A slot, or a grant's name, that another transaction has taken meanwhile.
+            if lock:
+                raise
+            expected = None
+    raise AssertionError
+
+
+def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
+             within: Callable[[sa.Connection, str], None] | None,
+             caller: Caller,
+             expected: pairs.Precondition | None, lock: bool) -> records.Attachment:
+    new_id = database.new_id()
+    wanted = (wish.volume_id, wish.attached.instance_uuid if wish.attached else wish.instance_uuid,
+              wish.connector)
+    writer = database.writer(lambda again: _holds(again, wish.volume_id, {'id': new_id}))
+    with contextlib.ExitStack() as stack:
+        if lock:
+            connection = stack.enter_context(writer)
+            read = pairs.locked_precondition(connection, *wanted)
+        else:
+            read = expected or pairs.precondition(database, *wanted)
+        if read.volume.project_id != wish.project_id:
+            raise errors.VolumeNotFound(volume_id=wish.volume_id)
+        try:
+            change = attachment_values.insert_values(
+                read, wish, lease_seconds, database.clock.utcnow(), new_id, caller)
+        except errors.BlockattachError as exc:
+            _check_again(exc, expected)
+            raise
+        limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
+                                          read.class_limit)
+        if not lock:
+            connection = stack.enter_context(writer)
+        sealed = _insert(connection, database, read, change, lock)
+        quotas.check_attachment(connection, database, limits)
+        if within is not None:
+            within(connection, new_id)
+    return rows.made_attachment(change.values, sealed)
+
+
+def _insert(connection: sa.Connection, database: storage_db.Database, read: pairs.Precondition,
+            change: attachment_values.Change, lock: bool) -> records.SealedCredential | None:
+    """Write a new row, after its volume, and the grant of its initiator; what that holds.
+
+    :param lock: the volume is locked
+    :raises _Conflict: the precondition no longer holds
+    """
+    steps = [_counting(read.volume, change)]
+    initiator, sealed, made = change.values.get('initiator'), None, None
+    if initiator is not None:
+        if lock:
+            sealed, taken = grants.look(connection, read.volume.id, initiator)
+        elif initiator == read.initiator:
+            sealed, taken = read.credential, {''} if read.granted else set()
+        else:
+            raise _Conflict
+        if sealed is None:
+            made = grants.new(database, read.volume.id, initiator, taken)
+            sealed = grants.credential_of(made)
+            steps.append(statements.inserting(models.grants, made))
+    steps += [statements.inserting(_rows, change.values), *_recording(database, change)]
+    if not statements.together(connection, *steps):
+        raise _Conflict
+    if made is not None:
+        grants.check_sealed_by(database, made['key_id'])
+    return sealed
+
+
+def _move(database: storage_db.Database, volume_id: str, attachment_id: str, event: _Event,
+          facts: Facts, generation: int | None, within: Callable[[sa.Connection], None] | None,
+          caller: Caller, expected: records.Attachment | None, lock: bool) -> Moved:
+    values: dict[str, Any] = {'id': attachment_id}
+
+    def happened(again: sa.Connection) -> bool:
+        return _holds(again, volume_id, values)
+    with contextlib.ExitStack() as stack:
+        if lock:
+            connection = stack.enter_context(database.writer(happened))
+            old = pairs.locked(connection, volume_id, attachment_id)
+        else:
+            old = expected or pairs.read(database, attachment_id)
+        if old.volume_id != volume_id:
+            raise errors.AttachmentNotFound(attachment_id=attachment_id)
+        try:
+            if generation not in (None, old.generation):
+                raise errors.StaleGeneration(noun='attachment', id=old.id, generation=generation)
+            change = attachment_values.update_values(old, event, facts, database.clock.utcnow(),
+                                                     caller)
+        except errors.BlockattachError as exc:
+            _check_again(exc, expected)
+            raise
+        values |= change.values
+        new = rows.attachment_with(old, change.values)
+        writing = _plan(database, event, old, new, change)
+        if writing.is_one and database.takes_as_one and not lock and within is None:
+            if not database.change(happened, _first(writing, old, change), *writing.also):
+                raise _Conflict
+        else:
+            if not lock:
+                connection = stack.enter_context(database.writer(happened))
+            new = _write(connection, database, old, new, change, writing)
+            if within is not None:
+                within(connection)
+    return Moved(old, new, change.derived.status, change.derived.attach_status)
+
+
+def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
+          new: records.Attachment, change: attachment_values.Change) -> _Writing:
+    """What is to be written, as far as it follows from what was read."""
+    made, also = None, []
+    unneeded = _needed_by(old) - _needed_by(new)
+    initiator = new.initiator if event is _Event.CONNECT and (
+        old.sealed is None or new.initiator != (old.previous_initiator or old.initiator)) else None
+    if initiator is not None and _is_bare(old):
+        made = grants.new(database, old.volume_id, initiator, set())
+        also.append(statements.inserting(models.grants, made))
+    if len(unneeded) == 1 and change.reads_others:
+        # No row that needs it can have come since they were read.
+        assert old.volume is not None
+        dropped = unneeded.pop()
+        also.append(grants.dropping_sole(old.volume_id, dropped)
+                    if old.volume.others_lowest is None
+                    else grants.dropping(old.volume_id, dropped, old.id))
+    # No other decision depends on a host that is connected: several at once do not conflict.
+    alone = event is _Event.CONNECTED and not (change.of_volume or unneeded or also)
+    return _Writing(not alone, also + _recording(database, change), made, initiator, unneeded)
+
+
+def _write(connection: sa.Connection, database: storage_db.Database, old: records.Attachment,
+           new: records.Attachment, change: attachment_values.Change,
+           writing: _Writing) -> records.Attachment:
+    """Write the change, and add or drop grants.
+
+    :raises _Conflict: its precondition no longer holds
+    """
+    if writing.of_volume and connection.dialect.name == 'sqlite':
+        assert old.volume is not None
+        done = (statements.together(connection, _counting(old.volume, change)) > 0
+                and statements.together(connection, _changing(old, change), *writing.also) > 0)
+    else:
+        done = statements.together(connection, _first(writing, old, change), *writing.also) > 0
+    if not done:
+        raise _Conflict
+    sealed = old.sealed
+    if writing.made is not None:
+        grants.check_sealed_by(database, writing.made['key_id'])
+        sealed = grants.credential_of(writing.made)
+    elif writing.initiator is not None:
+        sealed = grants.ensure(connection, database, old.volume_id, writing.initiator)
+    if writing.unneeded:
+        grants.drop_unused(connection, old.volume_id, writing.unneeded)
+    return new if sealed is old.sealed else dataclasses.replace(new, sealed=sealed)
+
+
+def _recording(database: storage_db.Database, change: attachment_values.Change,
+               ) -> list[statements.Step]:
+    """Write down what happened, where that is kept."""
+    return [statements.inserting(models.attachment_events, change.event)
+            ] if database.history_days else []
+
+
+def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
+    """A refusal that is based on an early read is decided once more, on a new one."""
+    if expected is not None:
+        raise _Conflict from refusal
+
+
+def _is_bare(row: records.Attachment) -> bool:
+    """Whether no row of the volume needed a grant when this one was read, so that it had none; of
+    one that was written since, the database refuses the name.
+    """
+    assert row.volume is not None
+    return row.volume.others_lowest is None and not _needed_by(row)
+
+
+def _needed_by(row: records.Attachment) -> set[str]:
+    """The initiators whose grants a row needs."""
+    if row.state is _State.GONE:
+        return set()
+    return {name for name in (row.initiator, row.previous_initiator) if name}
+
+
+def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
+    """Whether a row is as its writer, whose commit was not confirmed, wanted it."""
+    # The writer may still hold the volume.
+    connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id).with_for_update())
+    return rows.holds(connection.execute(_rows.select().where(
+        _rows.c.id == values['id']).with_for_update()).one_or_none(), values)
+
+
+def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> statements.Step:
+    """Count a move of the volume's attachments, and write what follows, unless it is a conflict.
+
+    The transaction's first statement: it locks the volume.
+    """
+    return statements.Step(
+        _volume_update(change.reads_others, statements.shape(change.of_volume)),
+        statements.values_of(change.of_volume, _VOLUME) | _expected(expected))
+
+
+def _changing(old: records.Attachment, change: attachment_values.Change) -> statements.Step:
+    """Change a row alone, unless it is a conflict: it has moved since it was read."""
+    return statements.updating(_rows, _as_read(old, _SAME_ROW), change.values)
+
+
+def _first(writing: _Writing, old: records.Attachment,
+           change: attachment_values.Change) -> statements.Step:
+    """Change the row, and its volume as well; nothing, if either is a conflict.
+
+    MariaDB counts the rows of both tables.
+    """
+    if not writing.of_volume:
+        return _changing(old, change)
+    assert old.volume is not None
+    return statements.Step(
+        _pair_update(change.reads_others, statements.shape(change.of_volume),
+                     statements.shape(change.values)),
+        statements.values_of(change.of_volume, _VOLUME) | statements.values_of(change.values, _ROW)
+        | _expected(old.volume) | _as_read(old, _SAME_ROW, _EXPECTED_ROW))
+
+
+def _expected(volume: records.VolumeFacts) -> dict[str, Any]:
+    return _as_read(volume, (*_SAME, *_SAME_OR_NULL, *_MOVES), _EXPECTED)
+
+
+def _as_read(one: object, names: Iterable[str], prefix: str = '') -> dict[str, Any]:
+    return {f'{prefix}{name}': getattr(one, name) for name in names}
+
+
+def _counted(reads_others: bool, shape: statements.Shape, *which: sa.ColumnElement[bool],
+             also: Mapping[Any, Any] | None = None) -> sa.Update:
+    """The volume's part of a change.
+
+    :param reads_others: it depends on other rows too, not only on the volume's summary of them
+    """
+    # By the key alone: with another indexed column MariaDB may lock that index first.
+    same = _SAME + reads_others * _MOVES
+    return _volumes.update().where(
+        *(_volumes.c[name] == statements.column_value(_volumes.c[name], _EXPECTED)
+          for name in same),
+        *(_volumes.c[name].is_not_distinct_from(
+            statements.column_value(_volumes.c[name], _EXPECTED)) for name in _SAME_OR_NULL),
+        *which,
+    ).values({**statements.values(_volumes, shape, _VOLUME),
+              _volumes.c.attachment_moves: _volumes.c.attachment_moves + 1, **(also or {})})
+
+
+@functools.cache
+def _volume_update(reads_others: bool, shape: statements.Shape) -> statements.Statement:
+    return statements.Statement(lambda dialect: _counted(reads_others, shape))
+
+
+@functools.cache
+def _pair_update(reads_others: bool, of_volume: statements.Shape,
+                 of_row: statements.Shape) -> statements.Statement:
+    def build(dialect: sa.Dialect) -> sa.Update:
+        same = [_rows.c[name] == statements.column_value(_rows.c[name], _EXPECTED_ROW)
+                for name in _SAME_ROW]
+        values = statements.values(_rows, of_row, _ROW)
+        if dialect.name == 'mysql':
+            return _counted(reads_others, of_volume, *same, _rows.c.volume_id == _volumes.c.id,
+                            also=values)
+        counted = _counted(reads_others, of_volume).returning(_volumes.c.id).cte('counted')
+        return _rows.update().where(
+            *same, _rows.c.volume_id == counted.c.id).values(values)
+    return statements.Statement(build)

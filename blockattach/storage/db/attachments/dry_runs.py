@@ -1,0 +1,26 @@
+"""What a new attachment would be, without making it."""
+from blockattach.storage.db import quotas
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import attachment_values
+from blockattach.storage.db.attachments import pairs
+from blockattach.storage.domain import quotas as domain_quotas
+from blockattach.storage.domain import records
+
+NO_ID = '00000000-0000-0000-0000-000000000000'
+"""The id of what was not made."""
+
+
+@storage_db.retried
+def reserve(database: storage_db.Database, wish: attachment_values.Wish) -> records.Attachment:
+    """What `attachments.reserve` would make now, or why it would refuse, with its errors; nothing
+    is held, and so it may be refused later.
+    """
+    read = wish.expected or pairs.precondition(database, wish.volume_id, wish.instance_uuid,
+                                               wish.connector)
+    change = attachment_values.insert_values(read, wish, 0, database.clock.utcnow(), NO_ID)
+    limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
+                                      read.class_limit)
+    with database.writer() as connection:
+        quotas.check(connection, database, limits, domain_quotas.attachment())
+    return rows.made_attachment(change.values)

@@ -1,0 +1,211 @@
+"""By which keys credentials are sealed, and another one instead, while every process attaches.
+
+A key is replaced in four steps, because each process, on whatever host, must know a key before
+another one seals by it: `prepare`, `promote`, `reseal`, `finish`. Where one file of keys serves
+everybody, `rotate` does them all. Each step may be cut off anywhere and done again: no key is
+taken away that a credential needs. A row is changed only if it is as it was read, so that a
+concurrent write wins.
+"""
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import secrets
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import grants
+from blockattach.storage.domain import connection as connections
+
+BATCH = 100
+
+_grants = models.grants
+_attachments = models.attachments
+_PAGE = 500
+
+
+class Lost(NamedTuple):
+    """A credential that no key opens, and the live attachments that use it."""
+
+    volume_id: str
+    initiator: str
+    attachment_ids: tuple[str, ...]
+
+
+def rotate(database: storage_db.Database) -> list[str]:
+    """All steps, after the end of one that was cut off; a line for the operator of each.
+
+    :raises ConfigurationError: these keys are not ours to write
+    """
+    if not database.sealer.replaces:
+        raise errors.ConfigurationError(
+            reason='cannot rotate the keys in one step because the configuration lists the keys. '
+                   'Run --prepare, --promote, --reseal and --finish instead')
+    progress = []
+    # Keys that wait to be promoted or forgotten look alike; by the one that seals all is well.
+    if len(database.sealer.ring()) > 1:
+        progress += [reseal(database), finish(database)]
+    return [*progress, *(step(database) for step in (prepare, promote, reseal, finish))]
+
+
+def prepare(database: storage_db.Database) -> str:
+    """Add a key, which only opens.
+
+    :raises ConfigurationError: there is one already
+    """
+    if len(database.sealer.ring()) > 1:
+        raise errors.ConfigurationError(
+            reason='cannot add a key: a second key already exists. Continue with the next step')
+    return database.sealer.add()
+
+
+def promote(database: storage_db.Database) -> str:
+    """Let the added key seal.
+
+    :raises ConfigurationError: there is none, or it has sealed before
+    """
+    sealer = database.sealer
+    last = sealer.ring()[-1].id
+    if len(sealer.ring()) < 2:
+        raise errors.ConfigurationError(
+            reason='cannot promote a key: only one key exists. Run --prepare first')
+    if counts(database).get(last):
+        raise errors.ConfigurationError(
+            reason=f'cannot promote key {last}: credentials are already sealed with the key')
+    return sealer.promote()
+
+
+def reseal(database: storage_db.Database) -> str:
+    """Seal by it what other keys have sealed."""
+    done = sum(resealed(database))
+    return f'{done} credentials resealed with key {database.sealer.ring()[0].id}.'
+
+
+def finish(database: storage_db.Database) -> str:
+    """Forget all keys but the one that seals.
+
+    :raises ConfigurationError: a credential needs another one
+    """
+    remaining = _awaiting(database)
+    if remaining:
+        raise errors.ConfigurationError(
+            reason=f'cannot remove the old keys: {remaining} credentials are not sealed with key '
+                   f'{database.sealer.ring()[0].id}. Run --reseal first')
+    return database.sealer.keep_first()
+
+
+def check(database: storage_db.Database) -> None:
+    """Make sure that we have every key that sealed anything, by an index.
+
+    :raises ConfigurationError: we have not
+    """
+    known = {key.id for key in database.sealer.ring()}
+    missing = counts(database).keys() - known
+    if missing:
+        raise errors.ConfigurationError(
+            reason='cannot decrypt sealed credentials: sealing keys are missing '
+                   f'({", ".join(sorted(missing))})')
+
+
+def are_there(connections: sa.Engine) -> bool:
+    """Whether any credential is stored; for a process without keys."""
+    with connections.connect() as connection:
+        return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
+
+
+def counts(database: storage_db.Database) -> dict[str, int]:
+    """How many credentials each key has sealed, by its id."""
+    query = sa.select(_grants.c.key_id, sa.func.count()).group_by(_grants.c.key_id)
+    with database.reader() as connection:
+        return {row.key_id: row[1] for row in connection.execute(query)}
+
+
+def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
+    """Seal what other keys have sealed with the one that seals now: how many of each batch.
+
+    What cannot be opened is left alone. What changes meanwhile is left to the next batch.
+    """
+    sealer = database.sealer
+    while True:
+        others = [key.id for key in sealer.ring()[1:]]
+        with database.reader() as connection:
+            found = connection.execute(
+                _grants.select().where(_grants.c.key_id.in_(others)).limit(most)).all()
+        openable = [row for row in found if sealer.key_of(row.sealed_password) is not None]
+        done = _reseal(database, [
+            (row, sealer.sealed(sealer.unseal(row.sealed_password))) for row in openable])
+        failpoints.point('db.key_rotation.after_batch')
+        if not openable:
+            return
+        yield done
+
+
+@storage_db.retried
+def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets.Sealed]]) -> int:
+    """Write rows sealed so, if they are still as they were read; returns how many."""
+    done = 0
+    with database.writer() as connection:
+        for row, sealed in sorted(rows, key=lambda pair: pair[0][:2]):
+            done += connection.execute(_grants.update().where(
+                _grants.c.volume_id == row.volume_id, _grants.c.initiator == row.initiator,
+                _grants.c.sealed_password == row.sealed_password,
+            ).values(sealed_password=sealed.text, key_id=sealed.key_id)).rowcount
+    return done
+
+
+@storage_db.retried
+def _awaiting(database: storage_db.Database) -> int:
+    """How many credentials are not sealed by the key that seals now. It waits for running
+    transactions, and blocks writers until it has counted.
+    """
+    other = _grants.c.key_id != database.sealer.ring()[0].id
+    with database.writer() as connection:
+        if connection.dialect.name == 'postgresql':
+            # It would not see rows that are not committed, and so not wait for them.
+            connection.execute(sa.text(f'LOCK TABLE {_grants.name} IN SHARE MODE'))
+        return len(connection.execute(
+            sa.select(_grants.c.key_id).where(other).with_for_update(read=True)).all())
+
+
+def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
+    """Those that cannot be opened; tries each, a page at a time."""
+    volume_id, initiator = _grants.c.volume_id, _grants.c.initiator
+    after = '', ''
+    while True:
+        with database.reader() as connection:
+            # Not as a tuple, for which MariaDB uses no index.
+            found = connection.execute(_grants.select().where(sa.or_(
+                volume_id > after[0], sa.and_(volume_id == after[0], initiator > after[1]),
+            )).order_by(volume_id, initiator).limit(page)).all()
+            closed = [Lost(row.volume_id, row.initiator, tuple(connection.execute(
+                sa.select(_attachments.c.id).where(
+                    _attachments.c.volume_id == row.volume_id, models.live(_attachments),
+                    _attachments.c.initiator == row.initiator).order_by(_attachments.c.id),
+                ).scalars())) for row in found
+                if database.sealer.key_of(row.sealed_password) is None]
+        yield from closed
+        if len(found) < page:
+            return
+        after = found[-1].volume_id, found[-1].initiator
+
+
+@storage_db.retried
+def renew(database: storage_db.Database, pair: Lost) -> None:
+    """Replace a credential that is still lost by a new one.
+
+    Sessions go on. Target and host get the new one when the attachment is connected again.
+    """
+    mine = (_grants.c.volume_id == pair.volume_id, _grants.c.initiator == pair.initiator)
+    with database.writer() as connection:
+        sealed = connection.execute(sa.select(_grants.c.sealed_password).where(
+            *mine).with_for_update()).scalar_one_or_none()
+        if sealed is None or database.sealer.key_of(sealed) is not None:
+            return
+        credential = connections.new_credential()
+        again = database.sealer.sealed(credential.password)
+        connection.execute(_grants.update().where(*mine).values(
+            username=credential.username, sealed_password=again.text, key_id=again.key_id))
+        grants.check_sealed_by(database, again.key_id)

@@ -1,0 +1,191 @@
+"""What volumes refer to, and what projects may have: rows of Cinder as rows of this service."""
+import dataclasses
+import datetime
+from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.platform import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db.importing import checks
+from blockattach.storage.db.importing import report
+from blockattach.storage.db.importing import source
+from blockattach.storage.domain import cinder_rows
+from blockattach.storage.domain import qos
+from blockattach.storage.domain import quotas
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_type
+
+_CONSUMER = 'consumer'
+_QOS = 'quality_of_service_specs'
+_OF_TYPES = ('volume_type_extra_specs', 'encryption', 'volume_type_projects',
+             'default_volume_types')
+_PARTS = _OF_TYPES[:2]
+"""A volume type is refused if one of these rows is refused: it would be a different type."""
+_NO_SPECS = 'qos_specs_id: no imported QoS specs have this id'
+
+
+@dataclasses.dataclass(slots=True)
+class Catalogue:
+    """Rows by table, in the order in which they refer to each other; and the types by id."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    kinds: dict[str, records.VolumeType]
+    left: dict[str, int]
+    refused: list[report.Finding]
+
+    def leave_out(self, specs: Collection[str], types: Collection[str]) -> None:
+        """Remove QoS specs and types, and everything that refers to them."""
+        lost = {*types, *(row['id'] for row in self.rows['volume_types']
+                          if row['qos_specs_id'] in specs)}
+        for name, of_table in self.rows.items():
+            column = 'id' if name == 'volume_types' else 'volume_type_id'
+            self.rows[name] = [row for row in of_table if row.get(column) not in lost]
+        self.rows['qos_specs'] = [row for row in self.rows['qos_specs']
+                                  if row['id'] not in specs]
+        self.kinds = {key: kind for key, kind in self.kinds.items() if key not in lost}
+
+    def default(self, connection: sa.Connection, name: str) -> records.VolumeType | None:
+        """Return the default type: the imported type of this name, or the existing one."""
+        found = next((kind for kind in self.kinds.values() if kind.name == name), None)
+        if found is not None:
+            return found
+        row = connection.execute(sa.select(models.volume_types).where(
+            models.volume_types.c.live_name == name)).first()
+        return None if row is None else rows.record(
+            records.VolumeType, row, extra_specs={}, encryption=None)
+
+
+def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
+    """Return the whole catalogue, which is small compared with the volumes."""
+    specs, refused = _qos_specs(cinder, now)
+    # Without this column in the schema, all types are public.
+    live = [{'is_public': True, **row} for row in cinder.rows('volume_types')]
+    checked = checks.check('volume_types', live)
+    ids = {cinder_rows.comparable(row['id']) for row in live}
+    of = {name: checks.check(name, [
+        row for row in cinder.rows(name) if cinder_rows.comparable(row['volume_type_id']) in ids
+    ]) for name in _OF_TYPES}
+    refused += [one for found in (checked, *of.values()) for one in found.findings]
+    lost = {owner for name in _PARTS for owner in of[name].owners('volume_type_id')}
+    types, known = [], {None, *(row['id'] for row in specs)}
+    for row in checked.good:
+        if row['qos_specs_id'] not in known:
+            refused.append(checks.finding('volume_types', row, 'damaged', _NO_SPECS))
+        elif row['id'] not in lost:
+            types.append(_type(row, now))
+    taken = {row['id'] for row in types}
+    rows_of = {name: [row for row in found.good if row['volume_type_id'] in taken]
+               for name, found in of.items()}
+    extra = [{name: row[name] or '' for name in ('volume_type_id', 'key', 'value')}
+             for row in rows_of['volume_type_extra_specs']]
+    encryptions = [_encryption(row, now) for row in rows_of['encryption']]
+    access = [{'volume_type_id': row['volume_type_id'], 'project_id': row['project_id'],
+               'created_at': row['created_at'] or now} for row in rows_of['volume_type_projects']]
+    defaults = [{'project_id': row['project_id'], 'volume_type_id': row['volume_type_id']}
+                for row in rows_of['default_volume_types']]
+    keys = quotas.names({row['id']: row['name'] for row in types})
+    limits, left = _limits(cinder, 'quotas', 'project_id', keys, refused)
+    classes, left_of_classes = _limits(cinder, 'quota_classes', 'class_name', keys, refused)
+    return Catalogue({
+        'qos_specs': specs, 'volume_types': types, 'volume_type_extra_specs': extra,
+        'volume_type_encryptions': encryptions, 'volume_type_projects': access,
+        'default_volume_types': defaults, 'quotas': limits, 'quota_classes': classes,
+    }, _kinds(types, extra, encryptions), {'quotas': left + left_of_classes}, refused)
+
+
+def count(found: Catalogue, into: report.Report) -> None:
+    """How many there are, by table."""
+    for name, of_table in found.rows.items():
+        into.found[name] += len(of_table)
+    into.left.update(found.left)
+
+
+def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
+    return {**_dated(row, now), 'id': row['id'], 'name': row['name'], 'live_name': row['name'],
+            'description': row.get('description'), 'is_public': bool(row['is_public']),
+            'qos_specs_id': row['qos_specs_id'], 'deleted': False}
+
+
+def _qos_specs(cinder: source.Source, now: datetime.datetime,
+               ) -> tuple[list[dict[str, Any]], list[report.Finding]]:
+    """Return the QoS specs, and the findings about refused ones.
+
+    Cinder stores QoS specs as a tree. The root holds the name; the limits and the consumer are
+    its leaves.
+    """
+    checked = checks.check(_QOS, cinder.rows(_QOS))
+    refused, lost = list(checked.findings), checked.owners('specs_id')
+    leaves: dict[str, dict[str, str | None]] = {}
+    for row in checked.good:
+        if row['specs_id'] is not None:
+            leaves.setdefault(row['specs_id'], {})[row['key']] = row['value']
+    roots = [row for row in checked.good if row['specs_id'] is None and row['id'] not in lost]
+    names = checks.check('qos_names', [{'id': row['id'], 'value': row['value']} for row in roots])
+    refused += [one._replace(table=_QOS) for one in names.findings]
+    named, made = {row['id'] for row in names.good}, []
+    for row in roots:
+        specs = dict(leaves.get(row['id'], {}))
+        consumer = specs.pop(_CONSUMER, qos.BACK_END)
+        wrong = _wrong_specs(consumer, specs)
+        if wrong:
+            refused.append(checks.finding(_QOS, row, 'damaged', wrong))
+        elif row['id'] in named:
+            made.append({**_dated(row, now), 'id': row['id'], 'name': row['value'],
+                         'live_name': row['value'], 'consumer': consumer,
+                         'specs': rows.to_json(specs), 'deleted': False})
+    return made, refused
+
+
+def _wrong_specs(consumer: str | None, specs: Mapping[str, str | None]) -> str | None:
+    if consumer not in qos.CONSUMERS:
+        return f'consumer: not one of {", ".join(qos.CONSUMERS)}'
+    try:
+        qos.check(specs)
+    except errors.InvalidInput as exc:
+        return str(exc)
+    return None
+
+
+def _encryption(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
+    return {**_dated(row, now), 'id': row['encryption_id'], 'deleted': False,
+            'live_volume_type_id': row['volume_type_id'],
+            **{name: row[name] for name in (
+                'volume_type_id', 'provider', 'control_location', 'cipher', 'key_size')}}
+
+
+def _limits(cinder: source.Source, table: str, owner: str, keys: Mapping[str, str],
+            refused: list[report.Finding]) -> tuple[list[dict[str, Any]], int]:
+    """Return the imported limits, and the number of limits that are not imported."""
+    found = cinder.rows(table)
+    checked = checks.check(table, [row for row in found if row['resource'] in keys])
+    refused += checked.findings
+    made = [{owner: row[owner], 'resource': keys[row['resource']],
+             'hard_limit': row['hard_limit']}
+            for row in checked.good if row['hard_limit'] is not None]
+    return made, len(found) - len(made) - len(checked.bad)
+
+
+def _kinds(types: list[dict[str, Any]], extra: list[dict[str, Any]],
+           encryptions: list[dict[str, Any]]) -> dict[str, records.VolumeType]:
+    specs: dict[str, dict[str, str]] = {}
+    for row in extra:
+        specs.setdefault(row['volume_type_id'], {})[row['key']] = row['value']
+    encrypted = {row['volume_type_id']: rows.record(records.TypeEncryption, row)
+                 for row in encryptions}
+    return {row['id']: rows.record(
+        records.VolumeType, row, extra_specs=specs.get(row['id'], {}),
+        encryption=encrypted.get(row['id'])) for row in types}
+
+
+def needs_key(kind: records.VolumeType) -> bool:
+    """Whether consumers of its volumes encrypt them."""
+    return (kind.encryption is not None
+            and kind.encryption.control_location == volume_type.FRONT_END)
+
+
+def _dated(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
+    return {'created_at': row['created_at'] or now, 'updated_at': row.get('updated_at')}

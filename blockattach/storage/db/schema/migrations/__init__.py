@@ -1,0 +1,3 @@
+"""Migrations: one file per revision under ``versions``, run by
+`blockattach.storage.db.schema.migrate`.
+"""

@@ -1,0 +1,76 @@
+"""Clusters, as the rows of their members: they have none of their own."""
+import logging
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.platform import log
+from blockattach.platform.db import clock
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.domain import clusters
+
+LOG = logging.getLogger(__name__)
+
+_services = models.services
+
+
+def list_all(database: storage_db.Database, down_after: float, name: str | None = None,
+             binary: str | None = None) -> list[clusters.Cluster]:
+    """Every cluster by name, or those of a name or of a binary.
+
+    :param down_after: seconds without a heartbeat after which a member counts as down
+    """
+    row = _services.c
+    query = sa.select(
+        row.cluster.label('name'), row.binary, sa.func.count().label('num_hosts'),
+        _number(row.reported_at < clock.now(-down_after)).label('num_down_hosts'),
+        _number(row.disabled == sa.true()).label('num_disabled'),
+        _number(row.frozen == sa.true()).label('num_frozen'),
+        sa.func.max(row.disabled_reason).label('reason'),
+        sa.func.max(row.reported_at).label('last_heartbeat'),
+        sa.func.min(row.created_at).label('created_at'),
+        sa.func.max(row.updated_at).label('updated_at'),
+    ).where(row.cluster.is_not(None)).group_by(row.cluster, row.binary).order_by(row.cluster)
+    if name is not None:
+        query = query.where(row.cluster == name)
+    if binary is not None:
+        query = query.where(row.binary == binary)
+    with database.reader() as connection:
+        return [rows.record(clusters.Cluster, found) for found in connection.execute(query)]
+
+
+def get(database: storage_db.Database, down_after: float, name: str,
+        binary: str) -> clusters.Cluster:
+    """One cluster by its name.
+
+    :raises ClusterNotFound: no service is a member of it
+    """
+    found = list_all(database, down_after, name, binary)
+    if not found:
+        raise errors.ClusterNotFound(id=name)
+    return found[0]
+
+
+@storage_db.retried
+def set_disabled(database: storage_db.Database, name: str, binary: str, disabled: bool,
+                 reason: str | None = None) -> None:
+    """Take all members of a cluster out of use, or into use again, which forgets the reason.
+
+    :raises ClusterNotFound: no service is a member of it
+    """
+    with database.writer() as connection:
+        done = connection.execute(_services.update().where(
+            _services.c.cluster == name, _services.c.binary == binary).values(
+            disabled=disabled, disabled_reason=reason if disabled else None,
+            updated_at=database.clock.utcnow()))
+        if not done.rowcount:
+            raise errors.ClusterNotFound(id=name)
+    log.step(LOG, 'Cluster status changed', binary=binary, host=name, disabled=disabled)
+
+
+def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """How many members are so."""
+    return sa.func.count(sa.case((which, 1)))

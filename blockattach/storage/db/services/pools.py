@@ -1,0 +1,207 @@
+"""Pools: what they last reported, and what is allocated of them."""
+import math
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.platform.db import clock
+from blockattach.platform.db import statements
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.domain import pools
+
+_pools = models.pools
+_services = models.services
+_volumes = models.volumes
+
+# Reports come less often than heartbeats: a pool stays in use until so many are missing.
+_MISSED_REPORTS = 3
+
+
+@storage_db.retried
+def report(database: storage_db.Database, host: str,
+           reports: Iterable[tuple[str, Mapping[str, Any]]], availability_zone: str) -> None:
+    """Store what one ``host@backend`` says of all its pools; ``allocated_gb`` is not touched.
+
+    A pool of this host that is not among them is forgotten, unless volumes are on it.
+
+    :param reports: the pool's whole name (``host@backend#pool``) and its capabilities
+    """
+    reported = dict(reports)
+    with database.writer() as connection:
+        allocated = _allocated(connection, host)
+        # New ones first: a volume's lock comes before a pool's.
+        for name in sorted(reported.keys() - allocated.keys()):
+            allocated[name] = _add(connection, name, host, availability_zone, reported[name])
+        for name, capabilities in sorted(reported.items()):
+            connection.execute(_pools.update().where(_pools.c.name == name).values(
+                availability_zone=availability_zone, **_measured(capabilities, allocated[name])))
+        _forget(connection, allocated.keys() - reported.keys())
+
+
+@storage_db.retried
+def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Store what pools say that have reported before; False: one has not, and nothing is stored.
+
+    It must report what it has provisioned, which is used instead of the allocated room.
+    """
+    with database.writer() as connection:
+        for name, capabilities in sorted(reports.items()):
+            if statements.update(connection, _pools, {'name': name}, {
+                    **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
+                connection.rollback()
+                return False
+    return True
+
+
+@storage_db.retried
+def forget(database: storage_db.Database, host: str) -> None:
+    """Forget the pools of a ``host@backend`` that is gone for good, unless volumes are on them."""
+    with database.writer() as connection:
+        _forget(connection, _allocated(connection, host))
+
+
+def list_all(database: storage_db.Database, down_after: float) -> list[pools.Pool]:
+    """Every pool by name. ``up``: its report is recent, and a service of it is up, enabled and not
+    frozen.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    """
+    return [_record(row) for row in _ALL.rows(database, **_since(down_after))]
+
+
+def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
+    """The backends that can be used, whether they are in use or not: a service of it is up, and a
+    recent report does not say that it is down.
+
+    :param down_after: as of `list_all`
+    """
+    manager = sa.exists().where(
+        _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host),
+        _services.c.reported_at >= clock.now(-down_after))
+    query = sa.select(_pools.c.host, _pools.c.capabilities).where(
+        _pools.c.reported_at >= clock.now(-down_after * _MISSED_REPORTS), manager)
+    with database.reader() as connection:
+        return frozenset(row.host for row in connection.execute(query)
+                         if pools.says_up(rows.from_json(row.capabilities)))
+
+
+def get(database: storage_db.Database, name: str, down_after: float) -> pools.Pool:
+    """One pool by its whole name.
+
+    :raises PoolNotFound: none of that name has ever reported
+    """
+    row = _ONE.first(database, pool=name, **_since(down_after))
+    if row is None:
+        raise errors.PoolNotFound(pool=name)
+    return _record(row)
+
+
+def _with_up() -> sa.Select[Any]:
+    reported, lived = (clock.now(statements.value(name, sa.Float()))
+                       for name in ('report_offset', 'alive_offset'))
+    manager = sa.exists().where(_services.c.binary == binaries.VOLUME,
+                               services.keeps(_pools.c.host))
+    one_serves = sa.or_(~manager, manager.where(
+        _services.c.disabled == sa.false(), _services.c.reported_at >= lived))
+    up = sa.and_(_pools.c.reported_at >= reported, one_serves,
+                 ~manager.where(_services.c.frozen == sa.true()))
+    # Of those that keep it, the first that sends heartbeats.
+    of_manager = sa.select(_services.c.uuid).where(
+        _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host)).order_by(
+        (_services.c.reported_at >= lived).desc(), _services.c.id).limit(1)
+    return sa.select(_pools, up.label('up'), of_manager.scalar_subquery().label('service_uuid'),
+                     ).order_by(_pools.c.name)
+
+
+_ALL = statements.Statement(lambda dialect: _with_up())
+_ONE = statements.Statement(lambda dialect: _with_up().where(
+    _pools.c.name == statements.value('pool')))
+
+
+def _since(down_after: float) -> dict[str, float]:
+    """From which moments on a report and a heartbeat are recent."""
+    return {'report_offset': -down_after * _MISSED_REPORTS, 'alive_offset': -down_after}
+
+
+def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
+    known = connection.execute(
+        sa.select(_pools.c.name, _pools.c.allocated_gb).where(_pools.c.host == host))
+    return {row.name: row.allocated_gb for row in known}
+
+
+def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
+         capabilities: Mapping[str, Any]) -> int:
+    """Write a new pool down with what the volumes there take already; returns that."""
+    holding = connection.execute(_volumes.select().where(models.live(_volumes), sa.or_(
+        _volumes.c.pool == name, _volumes.c.claimed_pool == name)).with_for_update())
+    allocated = sum(row.size_gb * (row.pool == name)
+                    + (row.claimed_gb or 0) * (row.claimed_pool == name) for row in holding)
+    try:
+        connection.execute(_pools.insert().values(
+            name=name, host=host, availability_zone=availability_zone,
+            allocated_gb=allocated, **_measured(capabilities, allocated)))
+    except db_exception.DBDuplicateEntry as exc:
+        # Another process of the backend was faster: the whole report again, which finds it.
+        raise db_exception.RetryRequest(exc) from exc
+    return allocated
+
+
+def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
+    gone = set(names)
+    if not gone:
+        return
+    holding = connection.execute(
+        sa.select(_volumes.c.pool).distinct().where(models.live(_volumes),
+                                                    _volumes.c.pool.in_(gone)))
+    # A claim that was made since that read has raised the pool's own row.
+    connection.execute(_pools.delete().where(
+        _pools.c.name.in_(gone - set(holding.scalars())), _pools.c.allocated_gb <= 0))
+
+
+def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]:
+    """The columns that follow from a report.
+
+    A backend that does not say what it has provisioned has provisioned what is allocated.
+    """
+    reported = {'provisioned_capacity_gb': allocated, **capabilities}
+    capacity = pools.measure(reported)
+    return {
+        'capabilities': rows.to_json(_speakable(reported)),
+        'total_gb': _finite(capacity.total_gb), 'free_gb': _finite(capacity.free_gb),
+        'provisioned_gb': _finite(capacity.provisioned_gb) or 0.0,
+        'limit_gb': _finite(capacity.limit_gb), 'thin': capacity.thin,
+        'multiattach': pools.flag(capabilities.get('multiattach')), 'reported_at': clock.now()}
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else value
+
+
+def _speakable(value: Any) -> Any:
+    """JSON has no infinite numbers: drivers and clients use "infinite"."""
+    if isinstance(value, Mapping):
+        return {str(key): _speakable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_speakable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return 'infinite' if value > 0 else None
+    return value
+
+
+def _record(row: sa.Row[Any]) -> pools.Pool:
+    return rows.record(
+        pools.Pool, row, total_gb=_or_endless(row.total_gb), free_gb=_or_endless(row.free_gb),
+        limit_gb=_or_endless(row.limit_gb), capabilities=rows.from_json(row.capabilities),
+        up=bool(row.up))
+
+
+def _or_endless(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -1,0 +1,122 @@
+"""Reverting a volume to its latest snapshot: what is written of it. Each is one transaction."""
+import logging
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from blockattach.platform import log
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import snapshot_rows
+from blockattach.storage.db.volumes import volume_rows
+from blockattach.storage.domain import records
+from blockattach.storage.domain import snapshots
+from blockattach.storage.domain import volume_lifecycle
+
+LOG = logging.getLogger(__name__)
+
+_rows = models.snapshots
+_Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
+
+
+class Reverting(NamedTuple):
+    """A volume that is going to be what it was."""
+
+    id: str
+    generation: int
+    host: str
+
+
+@storage_db.retried
+def start(database: storage_db.Database, volume: records.Judged, snapshot_id: str | None,
+          lease_seconds: float, request_id: str | None = None) -> Reverting:
+    """Begin to bring a volume back.
+
+    :raises VolumeNotFound: the volume is gone, or of another project
+    :raises InvalidInput: it has no snapshots, this one is not its latest, or the sizes differ
+    :raises NotRevertible: one of them is not available
+    """
+    volume_id = volume.id
+    with database.writer(lambda again: rows.holds(
+            volume_rows.await_others(again, volume_id),
+            {'generation': row.generation + 1, 'own_status': _Own.REVERTING})) as connection:
+        row = volume_rows.lock_judged(connection, volume)
+        latest = connection.execute(_rows.select().where(
+            _rows.c.volume_id == volume_id, snapshot_rows.LIVE).order_by(
+            _rows.c.created_at.desc(), _rows.c.id.desc()).limit(1).with_for_update()).first()
+        if latest is None:
+            raise errors.InvalidInput(f"Volume {volume_id} doesn't have any snapshots.")
+        if snapshot_id != latest.id:
+            raise errors.InvalidInput(
+                f'Specified snapshot {errors.shortened(snapshot_id)} is None or not the latest '
+                f'one of volume {volume_id}.')
+        if row.size_gb != latest.size_gb:
+            raise errors.InvalidInput(
+                f"Can't revert volume {volume_id} to its latest snapshot {latest.id}. The volume "
+                f"size must be equal to the snapshot size.")
+        for noun, status in (('volume', row.status if row.own_status == _Own.AVAILABLE
+                              else row.own_status), ('snapshot', latest.status)):
+            if status != snapshots.Status.AVAILABLE:
+                raise errors.NotRevertible(noun=noun, which=noun.capitalize(),
+                                           volume_id=volume_id, snapshot_id=latest.id)
+        # Claimed so that a deletion of the snapshot on another database node conflicts.
+        snapshot_rows.claim(connection, latest)
+        volume_rows.move(connection, database, row, _Event.REVERT)
+        host = str(records.host_of(row.pool))
+        work.begin(connection, database, reversion(volume_id, row.generation + 1), lease_seconds,
+                   host, request_id=request_id, project_id=row.project_id,
+                   progress={'snapshot_id': latest.id})
+    log.step(LOG, 'Reverting volume to snapshot', volume_id=volume_id, snapshot_id=latest.id)
+    return Reverting(volume_id, row.generation + 1, host)
+
+
+@storage_db.retried
+def done(database: storage_db.Database, claim: records.Claim) -> None:
+    """The volume is what it was."""
+    _end(database, claim, _Event.REVERTED)
+    log.step(LOG, 'Volume reverted to snapshot', volume_id=claim.resource_id)
+
+
+@storage_db.retried
+def failed(database: storage_db.Database, claim: records.Claim,
+           say: work.Say = work.silent) -> None:
+    """The backend refused for good."""
+    _end(database, claim, _Event.REVERT_FAILED, say=say)
+    LOG.error('Failed to revert volume to snapshot%s', log.fields(volume_id=claim.resource_id))
+
+
+@storage_db.retried
+def cancelled(database: storage_db.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
+    """Let a volume be as it is.
+
+    :raises Conflict: the backend may have begun
+    """
+    _end(database, found.claim, _Event.REVERTED, unbegun=True, say=say)
+    LOG.warning('Volume revert to snapshot cancelled%s', log.fields(volume_id=found.resource_id))
+
+
+def reversion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The act."""
+    return records.Claim('volume', volume_id, 'revert', generation, owner)
+
+
+def _end(database: storage_db.Database, claim: records.Claim, event: _Event,
+         unbegun: bool = False, say: work.Say = work.silent) -> None:
+    def stepped(again: sa.Connection) -> bool:
+        return rows.holds(volume_rows.await_others(again, claim.resource_id),
+                          {'generation': claim.generation + 1})
+
+    with database.writer(stepped) as connection:
+        row = volume_rows.lock(connection, claim.resource_id)
+        if row.generation != claim.generation or row.own_status != _Own.REVERTING:
+            raise errors.StaleGeneration(noun='volume', id=row.id, generation=claim.generation)
+        if work.read(connection, claim).attempts and unbegun:
+            raise errors.Conflict(reason='cannot cancel volume.revert: the operation has started')
+        work.end(connection, claim)
+        volume_rows.move(connection, database, row, event)
+        say(connection)

@@ -1,0 +1,141 @@
+"""Looking at snapshots: one, a page, those of a volume, or one whose work has not ended."""
+import dataclasses
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import snapshot_rows
+from blockattach.storage.domain import records
+from blockattach.storage.domain import snapshots
+
+_rows = models.snapshots
+_metadata = models.snapshot_metadata
+_work = models.work
+
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
+    **{name: _rows.c[name] for name in (
+        'id', 'created_at', 'updated_at', 'name', 'status', 'volume_id', 'availability_zone',
+        'project_id', 'user_id', 'volume_type_id')},
+    'display_name': _rows.c.name, 'volume_size': _rows.c.size_gb}
+"""Sort keys of a list, and the columns that an administrator may filter by."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Filters:
+    """Which snapshots. ``equal`` and ``like`` map keys of `SORT_COLUMNS` to values.
+
+    ``project_id`` None means every project; ``metadata`` must all be there.
+    """
+
+    project_id: str | None
+    equal: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    like: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def get(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot:
+    """One live snapshot.
+
+    :raises SnapshotNotFound: there is none
+    """
+    found = find(database, snapshot_id)
+    if found is None:
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return found
+
+
+def find(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot | None:
+    """One live snapshot; None: there is none."""
+    return _first(database, _rows.select().where(_rows.c.id == snapshot_id, snapshot_rows.LIVE))
+
+
+def find_even_deleted(database: storage_db.Database,
+                      snapshot_id: str) -> snapshots.Snapshot | None:
+    """One snapshot, live or gone; None: its history is purged."""
+    return _first(database, _rows.select().where(_rows.c.id == snapshot_id))
+
+
+def claimed(database: storage_db.Database, claim: records.Claim) -> snapshots.Snapshot | None:
+    """The snapshot that work is about, as long as its owner has the work; None: it has lost it."""
+    return _first(database, _rows.select().where(
+        _rows.c.id == claim.resource_id, snapshot_rows.LIVE, sa.exists().where(
+            _work.c.noun == claim.noun, _work.c.resource_id == _rows.c.id,
+            _work.c.verb == claim.verb, _work.c.owner == claim.owner,
+            _work.c.generation == claim.generation)))
+
+
+def of_volume(database: storage_db.Database, volume_id: str) -> list[snapshots.Snapshot]:
+    """The live snapshots of a volume, without their metadata; the oldest first."""
+    with database.reader() as connection:
+        return [record(row) for row in connection.execute(
+            _rows.select().where(_rows.c.volume_id == volume_id, snapshot_rows.LIVE)
+            .order_by(_rows.c.created_at, _rows.c.id))]
+
+
+def list_page(database: storage_db.Database, filters: Filters,
+              page: paging.Page) -> list[snapshots.Snapshot]:
+    """One page of live snapshots: two queries, one more with a marker.
+
+    :raises SnapshotNotFound: the marker is none
+    """
+    with database.reader() as connection:
+        found = paging.fetch(connection, _filtered(_rows.select(), filters), SORT_COLUMNS, page,
+                             sa.and_(*_listed(filters)),
+                             lambda marker: errors.SnapshotNotFound(snapshot_id=marker))
+        metadata = _metadata_of(connection, [row.id for row in found])
+    return [record(row, metadata.get(row.id)) for row in found]
+
+
+def count(database: storage_db.Database, filters: Filters) -> int:
+    """How many live snapshots match, whatever the page."""
+    with database.reader() as connection:
+        return connection.execute(
+            _filtered(sa.select(sa.func.count()).select_from(_rows), filters)).scalar_one()
+
+
+def record(row: Any, metadata: dict[str, str] | None = None) -> snapshots.Snapshot:
+    """A row with its metadata."""
+    return rows.record(snapshots.Snapshot, row, metadata=metadata or {})
+
+
+def _first(database: storage_db.Database, query: sa.Select[Any]) -> snapshots.Snapshot | None:
+    with database.reader() as connection:
+        row = connection.execute(query).one_or_none()
+        return None if row is None else record(
+            row, _metadata_of(connection, [row.id]).get(row.id))
+
+
+def _metadata_of(connection: sa.Connection, ids: Sequence[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    if ids:
+        for row in connection.execute(_metadata.select().where(
+                _metadata.c.snapshot_id.in_(ids)).order_by(_metadata.c.key)):
+            found.setdefault(row.snapshot_id, {})[row.key] = row.value
+    return found
+
+
+def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
+    """What the project could see, whatever else is filtered by."""
+    if filters.project_id is None:
+        return [snapshot_rows.LIVE]
+    return [snapshot_rows.LIVE, _rows.c.project_id == filters.project_id]
+
+
+def _filtered(query: sa.Select[Any], filters: Filters) -> sa.Select[Any]:
+    query = query.where(*_listed(filters))
+    for key, value in filters.equal.items():
+        query = query.where(SORT_COLUMNS[key] == value)
+    for key, text in filters.like.items():
+        query = query.where(SORT_COLUMNS[key].contains(text, autoescape=True))
+    for key, value in filters.metadata.items():
+        query = query.where(sa.exists().where(
+            _metadata.c.snapshot_id == _rows.c.id, _metadata.c.key == key,
+            _metadata.c.value == value))
+    return query

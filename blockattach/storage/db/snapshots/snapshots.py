@@ -1,0 +1,415 @@
+"""Snapshots: the verbs of their lifecycle, and what users and administrators say of them. Each is
+one transaction.
+"""
+import dataclasses
+import logging
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from blockattach.platform import log
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.snapshots import snapshot_queries
+from blockattach.storage.db.volumes import snapshot_rows
+from blockattach.storage.db.volumes import volume_rows
+from blockattach.storage.domain import records
+from blockattach.storage.domain import snapshots
+from blockattach.storage.domain import volume_lifecycle
+
+LOG = logging.getLogger(__name__)
+
+_rows = models.snapshots
+_metadata = models.snapshot_metadata
+_Status = snapshots.Status
+_Event = snapshots.Event
+_Own = volume_lifecycle.OwnStatus
+Change = Callable[[dict[str, str]], Mapping[str, str]]
+"""What metadata is to be, from what it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A snapshot as it was asked for.
+
+    :ivar volume: the volume as the request was authorized for it
+    :ivar in_use: whether the volume may be in use
+    :ivar reference: what it is called on the backend already; None: it is to be made
+    """
+
+    volume: records.Judged
+    project_id: str
+    user_id: str
+    name: str | None
+    description: str | None
+    metadata: Mapping[str, str]
+    in_use: bool = False
+    request_id: str | None = None
+    reference: str | None = None
+
+
+class Deleting(NamedTuple):
+    """A snapshot whose removal was asked for."""
+
+    id: str
+    generation: int
+    host: str | None
+
+
+@storage_db.retried
+def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
+           within: Callable[[sa.Connection, str], None] | None = None) -> snapshots.Snapshot:
+    """Write a new snapshot down; the backend has not been asked yet.
+
+    :param lease_seconds: until the manager of the volume's pool takes it on by itself
+    :param within: called in the same transaction with the new id: all of it or nothing
+    :raises VolumeNotFound: the volume is gone, or of another project
+    :raises InvalidVolume: its status or its backend does not allow it
+    :raises QuotaExceeded: the project has as much as it may
+    """
+    new_id = database.new_id()
+    limits = quotas.limits(database, draft.project_id)
+    with database.writer(storage_db.inserted(_rows.c.id, new_id)) as connection:
+        volume = volume_rows.lock_judged(connection, draft.volume)
+        snapshots.check_source(volume.id, volume.own_status, volume.status, volume.pool,
+                               draft.in_use)
+        quotas.check_snapshot(connection, database, limits, volume)
+        if volume_rows.is_frozen(connection, volume.pool):
+            raise errors.InvalidVolume(reason=f'The backend of volume {volume.id} is frozen.')
+        values = {
+            'id': new_id, 'volume_id': volume.id, 'project_id': draft.project_id,
+            'user_id': draft.user_id, 'name': draft.name, 'description': draft.description,
+            'size_gb': volume.size_gb, 'status': _Status.CREATING.value, 'progress': 0,
+            'volume_type_id': volume.volume_type_id, 'pool': volume.pool,
+            'availability_zone': volume.availability_zone, 'generation': 1, 'status_reset': False,
+            'created_at': database.clock.utcnow(), 'updated_at': None, 'deleted': False}
+        volume_rows.claim(connection, volume)
+        connection.execute(_rows.insert().values(values))
+        managed = draft.reference is not None
+        work.begin(connection, database, (management if managed else creation)(new_id, 1),
+                   lease_seconds, records.host_of(volume.pool), request_id=draft.request_id,
+                   project_id=draft.project_id,
+                   progress={'reference': draft.reference} if managed else {})
+        _insert_metadata(connection, new_id, draft.metadata)
+        if within is not None:
+            within(connection, new_id)
+    log.step(LOG, 'Creating snapshot', snapshot_id=new_id, volume_id=volume.id)
+    return snapshot_queries.record(values, dict(draft.metadata))
+
+
+@storage_db.retried
+def created(database: storage_db.Database, claim: records.Claim) -> None:
+    """The backend has made it.
+
+    :raises StaleGeneration: another process went on with it; what was made must be removed
+    """
+    _end(database, claim, _Event.CREATED, progress=snapshots.WHOLE)
+    log.step(LOG, 'Snapshot created', snapshot_id=claim.resource_id)
+
+
+@storage_db.retried
+def create_failed(database: storage_db.Database, claim: records.Claim,
+                  say: work.Say = work.silent) -> None:
+    """The backend could not make it. Its deletion asks the backend nevertheless."""
+    _end(database, claim, _Event.CREATE_FAILED, say=say)
+    LOG.warning('Failed to create snapshot%s', log.fields(snapshot_id=claim.resource_id))
+
+
+@storage_db.retried
+def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
+                 force: bool = False, request_id: str | None = None) -> Deleting:
+    """Begin a removal.
+
+    :param force: whatever its status is
+    :raises SnapshotNotFound: it is gone
+    :raises InvalidSnapshot: its status, its volume or its backend does not allow it, or a volume
+        is being made from it
+    """
+    with database.writer(lambda again: _stepped(again, row)) as connection:
+        volume, row = _lock_both(connection, snapshot)
+        _check_deletable(connection, volume, row, force)
+        claim, host = deletion(row.id, row.generation + 1), records.host_of(row.pool)
+        before = work.find(connection, 'snapshot', row.id)
+        work.end(connection, deletion(row.id, row.generation))
+        snapshot_rows.move(connection, database, row,
+                           _Event.FORCE_DELETE if force else _Event.DELETE)
+        # The process that is at the making may come to its end yet: so it goes on with this.
+        owner, deadline = (None, None) if before is None else (before.owner, before.deadline)
+        work.begin(connection, database, claim._replace(owner=owner),
+                   lease_seconds if owner is None or deadline is None else deadline, host,
+                   request_id=request_id, project_id=row.project_id, progress={'was': row.status})
+    log.step(LOG, 'Deleting snapshot', snapshot_id=row.id, pool=row.pool)
+    return Deleting(row.id, claim.generation, host)
+
+
+@storage_db.retried
+def deleted(database: storage_db.Database, claim: records.Claim) -> None:
+    """The backend has removed it: the row becomes history."""
+    _end(database, claim, _Event.DELETED)
+    log.step(LOG, 'Snapshot deleted', snapshot_id=claim.resource_id)
+
+
+@storage_db.retried
+def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_id: str) -> None:
+    """The backend has removed a snapshot of a volume that is deleted with it.
+
+    :param claim: on the volume
+    :raises StaleGeneration: another process went on with the volume
+    """
+    with database.writer(lambda again: _is_gone(again, snapshot_id)) as connection:
+        volume = volume_rows.lock(connection, claim.resource_id)
+        if (volume.generation, volume.own_status) != (claim.generation, _Own.DELETING.value):
+            raise errors.StaleGeneration(noun='volume', id=volume.id, generation=claim.generation)
+        work.read(connection, claim)
+        row = snapshot_rows.lock(connection, snapshot_id)
+        snapshot_rows.move(connection, database, row, _Event.DELETED)
+    log.step(LOG, 'Snapshot deleted with volume', snapshot_id=snapshot_id)
+
+
+@storage_db.retried
+def delete_failed(database: storage_db.Database, claim: records.Claim,
+                  say: work.Say = work.silent) -> None:
+    """The backend refused for good to remove it."""
+    _end(database, claim, _Event.DELETE_FAILED, say=say)
+    LOG.error('Failed to delete snapshot%s', log.fields(snapshot_id=claim.resource_id))
+
+
+@storage_db.retried
+def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> None:
+    """Leave a snapshot to its backend: the row becomes history, and no backend is asked.
+
+    :raises SnapshotNotFound: it is gone
+    :raises InvalidSnapshot: its status or its volume does not allow it, or a volume is being made
+        from it
+    """
+    with database.writer(lambda again: _is_gone(again, snapshot.id)) as connection:
+        volume, row = _lock_both(connection, snapshot)
+        _check_usable(connection, volume, row, row.status in snapshots.UNMANAGEABLE)
+        snapshot_rows.move(connection, database, row, _Event.UNMANAGE)
+    log.step(LOG, 'Snapshot unmanaged', snapshot_id=row.id, pool=row.pool)
+
+
+@storage_db.retried
+def create_cancelled(database: storage_db.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
+    """End in error a snapshot that no process makes."""
+    _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED, say=say)
+    LOG.warning('Snapshot creation cancelled%s', log.fields(snapshot_id=found.resource_id))
+
+
+@storage_db.retried
+def manage_cancelled(database: storage_db.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
+    """End in error a snapshot that no process has begun to take over.
+
+    :raises Conflict: one has
+    """
+    _end(database, found.claim, _Event.CREATE_FAILED, unbegun=True, say=say)
+    LOG.warning('Snapshot manage cancelled%s', log.fields(snapshot_id=found.resource_id))
+
+
+@storage_db.retried
+def delete_cancelled(database: storage_db.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
+    """Let a snapshot be what it was before its removal was asked for.
+
+    :raises Conflict: its removal has begun
+    """
+    _end(database, found.claim, _Event.DELETE_CANCELLED,
+         snapshots.settled(found.progress['was']), unbegun=True, say=say)
+    LOG.warning('Snapshot deletion cancelled%s', log.fields(snapshot_id=found.resource_id))
+
+
+@storage_db.retried
+def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
+                  retry_seconds: float) -> None:
+    """What was made of a snapshot that was taken away meanwhile is there still."""
+    with database.writer() as connection:
+        work.replace(connection, database, remains(snapshot.id, snapshot.pool or ''),
+                     retry_seconds, snapshot.host)
+
+
+def cleaned(database: storage_db.Database, claim: records.Claim) -> None:
+    """Nothing remains of a snapshot."""
+    work.forget(database, claim)
+
+
+def cleanup_cancelled(database: storage_db.Database, found: records.Work,
+                      say: work.Say = work.silent) -> None:
+    """Leave on a pool what may be there of a snapshot."""
+    work.forget(database, found.claim, say)
+
+
+@storage_db.retried
+def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
+                 status: _Status) -> None:
+    """Say what a snapshot is, as an administrator.
+
+    :raises SnapshotAtWork: it is being made or removed
+    :raises InvalidSnapshot: it was never made
+    """
+    with database.writer() as connection:
+        row = _lock_idle(connection, snapshot)
+        if not row.progress and status is _Status.AVAILABLE:
+            raise errors.InvalidSnapshot(
+                reason=f'Snapshot {row.id} was never created on a backend, so the status cannot '
+                       f'be reset to {status}.')
+        snapshot_rows.move(connection, database, row, _Event.RESET, status, status_reset=True)
+
+
+@storage_db.retried
+def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, stated: str,
+                 progress: int | None) -> None:
+    """Say how far a snapshot is, as the consumer that makes or removes it by itself.
+
+    :raises InvalidInput: it is not where that may be said
+    :raises SnapshotAtWork: this service makes or removes it, and says so itself
+    """
+    with database.writer() as connection:
+        volume, row = _lock_both(connection, snapshot)
+        status = snapshots.check_stated(row.status, stated)
+        values = {} if progress is None else {'progress': progress}
+        if _is_at_work(connection, volume, row):
+            if status != row.status:
+                raise errors.SnapshotAtWork(snapshot_id=row.id, status=row.status)
+            snapshot_rows.update(connection, row, **values, updated_at=database.clock.utcnow())
+            return
+        snapshot_rows.move(connection, database, row, _Event.STATE, status, status_reset=True,
+                           **values)
+
+
+@storage_db.retried
+def update(database: storage_db.Database, snapshot: records.Judged,
+           values: Mapping[str, str | None]) -> None:
+    """Update the name or description of a snapshot, or both.
+
+    :raises SnapshotNotFound: the snapshot is gone, or of another project
+    """
+    with database.writer() as connection:
+        row = snapshot_rows.lock_judged(connection, snapshot)
+        snapshot_rows.update(connection, row, **values, updated_at=database.clock.utcnow())
+
+
+@storage_db.retried
+def change_metadata(database: storage_db.Database, snapshot: records.Judged,
+                    change: Change) -> dict[str, str]:
+    """Change the metadata of a snapshot, and return the resulting metadata.
+
+    :raises SnapshotNotFound: the snapshot is gone, or of another project
+    """
+    snapshot_id = snapshot.id
+    with database.writer() as connection:
+        row = snapshot_rows.lock_judged(connection, snapshot)
+        mine = _metadata.c.snapshot_id == snapshot_id
+        now = {row.key: row.value for row in connection.execute(_metadata.select().where(mine))}
+        wanted = dict(change(dict(now)))
+        changed = [key for key in now if wanted.get(key) != now[key]]
+        if changed:
+            connection.execute(_metadata.delete().where(mine, _metadata.c.key.in_(changed)))
+        _insert_metadata(connection, snapshot_id, {
+            key: value for key, value in wanted.items() if now.get(key) != value})
+        snapshot_rows.update(connection, row, updated_at=database.clock.utcnow())
+    return wanted
+
+
+def creation(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The making of a snapshot."""
+    return snapshot_rows.work_on(snapshot_id, generation, 'create', owner)
+
+
+def management(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The act of taking it over."""
+    return snapshot_rows.work_on(snapshot_id, generation, 'manage', owner)
+
+
+def deletion(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """Its removal."""
+    return snapshot_rows.work_on(snapshot_id, generation, 'delete', owner)
+
+
+def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Claim:
+    """The removal of what may remain of a snapshot on its pool."""
+    return records.Claim('snapshot', f'{snapshot_id}@{pool}', 'cleanup', 0, owner)
+
+
+def _end(database: storage_db.Database, claim: records.Claim, event: _Event,
+         chosen: _Status | None = None, unbegun: bool = False,
+         say: work.Say = work.silent, **values: Any) -> None:
+    """Record the end of work: only if the claim still holds.
+
+    :param unbegun: only if no process has taken it on yet
+    :raises StaleGeneration: another process went on with it
+    :raises Conflict: one has taken it on
+    """
+    def stepped(again: sa.Connection) -> bool:
+        return snapshot_rows.is_now(again, claim.resource_id, generation=claim.generation + 1)
+
+    with database.writer(stepped) as connection:
+        row = snapshot_rows.await_others(connection, claim.resource_id)
+        if row is None or row.deleted or row.generation != claim.generation:
+            raise errors.StaleGeneration(noun='snapshot', id=claim.resource_id,
+                                         generation=claim.generation)
+        if work.read(connection, claim).attempts and unbegun:
+            raise errors.Conflict(reason=f'cannot cancel {claim.name}: the operation has started')
+        work.end(connection, claim)
+        snapshot_rows.move(connection, database, row, event, chosen, **values)
+        say(connection)
+
+
+def _lock_both(connection: sa.Connection,
+               snapshot: snapshots.Snapshot) -> tuple[sa.Row[Any], sa.Row[Any]]:
+    """The rows of its volume and of itself; nothing else happens to either meanwhile."""
+    volume = volume_rows.lock(connection, snapshot.volume_id)
+    return volume, snapshot_rows.lock_judged(connection, snapshot)
+
+
+def _lock_idle(connection: sa.Connection, snapshot: snapshots.Snapshot) -> sa.Row[Any]:
+    volume, row = _lock_both(connection, snapshot)
+    if _is_at_work(connection, volume, row):
+        raise errors.SnapshotAtWork(snapshot_id=row.id, status=row.status)
+    return row
+
+
+def _is_at_work(connection: sa.Connection, volume: Any, row: Any) -> bool:
+    """Whether it is made or removed, by itself or with its volume, or its volume is reverted."""
+    return volume.own_status in (_Own.DELETING, _Own.REVERTING) or \
+        work.find(connection, 'snapshot', row.id) is not None
+
+
+def _check_deletable(connection: sa.Connection, volume: Any, row: Any, force: bool) -> None:
+    _check_usable(connection, volume, row, force or row.status in snapshots.DELETABLE)
+    if volume_rows.is_frozen(connection, row.pool):
+        raise errors.InvalidSnapshot(reason=f'The backend of snapshot {row.id} is frozen.')
+
+
+def _check_usable(connection: sa.Connection, volume: Any, row: Any, status_allows: bool) -> None:
+    if not status_allows:
+        raise errors.InvalidSnapshot(reason='Snapshot status must be available or error and '
+                                            'Snapshot must not be part of a group.')
+    if volume.own_status in (_Own.DELETING, _Own.REVERTING):
+        raise errors.InvalidSnapshot(
+            reason=f'Volume {volume.id} of snapshot {row.id} is {volume.own_status}. Retry when '
+                   f'the operation has finished.')
+    snapshot_rows.check_unused(connection, row.id)
+
+
+def _insert_metadata(connection: sa.Connection, snapshot_id: str,
+                     metadata: Mapping[str, str]) -> None:
+    if metadata:
+        connection.execute(_metadata.insert(), [
+            {'snapshot_id': snapshot_id, 'key': key, 'value': value}
+            for key, value in metadata.items()])
+
+
+def _stepped(connection: sa.Connection, row: Any) -> bool:
+    return snapshot_rows.is_now(connection, row.id, generation=row.generation + 1)
+
+
+def _is_gone(connection: sa.Connection, snapshot_id: str) -> bool:
+    return snapshot_rows.is_now(connection, snapshot_id, deleted=True)

@@ -1,0 +1,53 @@
+"""The database of block storage, and the decorator of the verbs that write to it."""
+import uuid
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from blockattach.platform import clock
+from blockattach.platform import secrets
+from blockattach.platform.conf import database as database_conf
+from blockattach.platform.db import clock as db_clock
+from blockattach.platform.db import engine as engines
+from blockattach.platform.db.engine import Happened as Happened
+from blockattach.platform.db.engine import inserted as inserted
+from blockattach.platform.db.engine import retried as retried
+from blockattach.platform.telemetry import acts
+from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.db import models
+
+
+class Database(engines.Database):
+    """A database with the sealer of credentials, the quotas and the period of the history."""
+
+    def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
+                 quota: quota_conf.QuotaSettings = quota_conf.NONE,
+                 telemetry: acts.Telemetry | None = None,
+                 readers: sa.Engine | None = None,
+                 history_days: int = database_conf.HISTORY_DAYS) -> None:
+        """
+        :param quota: limits of projects that have none of their own
+        :param readers: see `blockattach.platform.db.engine.Database`
+        :param history_days: days for which events of attachments are kept; 0: none are kept
+        """
+        super().__init__(engine, clock, telemetry, readers, _probe_write)
+        self.sealer = sealer
+        self.quota = quota
+        self.history_days = history_days
+        self.limit_source: Callable[[str], Mapping[str, int]] | None = None
+        """Returns the limits of a project by name, if Keystone holds them; None: they are here."""
+        self.counted: dict[tuple[str, str], tuple[int, Iterator[bool]]] = {}
+        """Usage of projects as last counted by `blockattach.storage.db.quotas`, and the requests
+        since.
+        """
+
+
+def _probe_write(connection: sa.Connection) -> None:
+    """Insert a lease that no initiator can hold, and delete it; see `engines.WriteProbe`."""
+    volume_id = str(uuid.uuid4())
+    table = models.leases
+    connection.execute(table.insert().values(
+        volume_id=volume_id, initiator='', owner='', deadline=db_clock.now()))
+    connection.execute(table.delete().where(table.c.volume_id == volume_id))

@@ -1,0 +1,185 @@
+"""Transfers: offering a volume, taking the offer back, accepting it. Each moves the volume too."""
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.platform import log
+from blockattach.platform.db import paging
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import volume_rows
+from blockattach.storage.domain import quotas as quota_rules
+from blockattach.storage.domain import records
+from blockattach.storage.domain import transfers
+from blockattach.storage.domain import volume_lifecycle
+
+LOG = logging.getLogger(__name__)
+
+_rows = models.transfers
+_volumes = models.volumes
+_snapshots = models.snapshots
+_Event = volume_lifecycle.Event
+_Own = volume_lifecycle.OwnStatus
+_AVAILABLE = 'available'
+"""Of a snapshot that nothing is done with."""
+# What an administrator has reset or deleted by force is not offered any more.
+_OFFERED = sa.exists().where(_volumes.c.id == _rows.c.volume_id,
+                             _volumes.c.own_status == _Own.AWAITING_TRANSFER.value)
+
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
+    'id': _rows.c.id, 'created_at': _rows.c.created_at, 'name': _rows.c.name,
+    'display_name': _rows.c.name, 'volume_id': _rows.c.volume_id}
+"""Sort keys and filters of a list, by the API's names."""
+
+
+@storage_db.retried
+def create(database: storage_db.Database, volume: records.Judged, name: str | None,
+           no_snapshots: bool, sealed: str) -> transfers.Transfer:
+    """Offer a volume.
+
+    :raises VolumeNotFound: the volume is gone, or of another project
+    :raises InvalidVolume: it is attached, or something else is done with it
+    :raises InvalidSnapshot: so is a snapshot that would go with it
+    """
+    new_id = database.new_id()
+    with database.writer(storage_db.inserted(_rows.c.id, new_id)) as connection:
+        row = volume_rows.lock_judged(connection, volume)
+        if row.lowest_rank is not None or row.own_status != _Own.AVAILABLE:
+            raise errors.InvalidVolume(reason='status must be available')
+        for snapshot in () if no_snapshots else _lock_snapshots(connection, row):
+            if snapshot.status != _AVAILABLE:
+                raise errors.InvalidSnapshot(
+                    reason=f'snapshot: {snapshot.id} status must be available')
+        # An earlier offer that is void.
+        connection.execute(_rows.delete().where(_rows.c.volume_id == row.id))
+        volume_rows.move(connection, database, row, _Event.OFFER)
+        values = {'id': new_id, 'volume_id': row.id, 'project_id': row.project_id,
+                  'name': name, 'no_snapshots': no_snapshots, 'sealed': sealed,
+                  'created_at': database.clock.utcnow()}
+        connection.execute(_rows.insert().values(values))
+    return transfers.Transfer(**values)
+
+
+def get(database: storage_db.Database, transfer_id: str) -> transfers.Transfer:
+    """One transfer.
+
+    :raises TransferNotFound: there is none
+    """
+    with database.reader() as connection:
+        row = connection.execute(
+            _rows.select().where(_rows.c.id == transfer_id, _OFFERED)).one_or_none()
+    if row is None:
+        raise errors.TransferNotFound(transfer_id=transfer_id)
+    return rows.record(transfers.Transfer, row)
+
+
+def list_page(database: storage_db.Database, project_id: str | None, equal: Mapping[str, str],
+              page: paging.Page) -> list[transfers.Transfer]:
+    """One page of what a project offers (None: every project).
+
+    :param equal: a key of `SORT_COLUMNS` to the value it must have
+    :raises TransferNotFound: the marker is none
+    """
+    query = _rows.select().where(
+        _OFFERED, *(SORT_COLUMNS[key] == value for key, value in equal.items()))
+    if project_id is not None:
+        query = query.where(_rows.c.project_id == project_id)
+    with database.reader() as connection:
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, _OFFERED,
+                             lambda marker: errors.TransferNotFound(transfer_id=marker))
+    return [rows.record(transfers.Transfer, row) for row in found]
+
+
+@storage_db.retried
+def withdraw(database: storage_db.Database, of: transfers.Transfer) -> None:
+    """Take the offer back: the volume is its project's alone again.
+
+    :raises TransferNotFound: it was accepted or deleted meanwhile
+    """
+    with database.writer(
+            lambda again: _ended(again, of, project_id=of.project_id)) as connection:
+        row = _end(connection, of)
+        volume_rows.move(connection, database, row, _Event.WITHDRAW)
+
+
+@storage_db.retried
+def accept(database: storage_db.Database, of: transfers.Transfer, project_id: str,
+           user_id: str) -> None:
+    """Give the volume to another project, and its snapshots with it unless they were kept.
+
+    Snapshots that belong to other projects since an earlier transfer keep their project.
+
+    :raises TransferNotFound: it was accepted or deleted meanwhile
+    :raises InvalidVolume: the volume has attachments, which would belong to the former project
+    :raises InvalidSnapshot: something is done with a snapshot
+    :raises QuotaExceeded: the project has as much as it may
+    """
+    limits = quotas.limits(database, project_id)
+    with database.writer(lambda again: _ended(
+            again, of, project_id=project_id, user_id=user_id)) as connection:
+        row = _end(connection, of)
+        if row.lowest_rank is not None:
+            raise errors.InvalidVolume(
+                reason=f'Transfer {of.id}: Volume {row.id} has attachments.')
+        moved = [] if of.no_snapshots else _lock_snapshots(connection, row)
+        for snapshot in moved:
+            if snapshot.status != _AVAILABLE:
+                raise errors.InvalidSnapshot(
+                    reason=f'Transfer {of.id}: a snapshot is not in the expected available '
+                           'state.')
+        # A project may have accepted what is its own.
+        if row.project_id != project_id:
+            quotas.check(connection, database, limits, quota_rules.volume(
+                row.volume_type_id, row.size_gb,
+                [(snapshot.volume_type_id, snapshot.size_gb) for snapshot in moved],
+                count_gigabytes=not database.quota.no_snapshot_gb_quota))
+        volume_rows.move(connection, database, row, _Event.ACCEPT, project_id=project_id,
+                         user_id=user_id)
+        if moved:
+            connection.execute(_snapshots.update().where(
+                _snapshots.c.id.in_([snapshot.id for snapshot in moved])).values(
+                    project_id=project_id, user_id=user_id,
+                    generation=_snapshots.c.generation + 1,
+                    updated_at=database.clock.utcnow()))
+        left = _count_foreign_snapshots(connection, row.id, project_id)
+    if left:
+        LOG.warning('Snapshots of other projects found on a transferred volume%s',
+                    log.fields(volume_id=row.id, project_id=project_id, rows=left))
+
+
+def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
+    """Lock the live snapshots of a locked volume that are transferred with it.
+
+    Snapshots of other projects are left out.
+    """
+    return list(connection.execute(_snapshots.select().where(
+        _snapshots.c.volume_id == volume.id, models.live(_snapshots),
+        _snapshots.c.project_id == volume.project_id,
+    ).order_by(_snapshots.c.id).with_for_update()))
+
+
+def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_id: str) -> int:
+    """Count the live snapshots of a volume that belong to other projects."""
+    return connection.execute(sa.select(sa.func.count()).where(
+        _snapshots.c.volume_id == volume_id, models.live(_snapshots),
+        _snapshots.c.project_id != project_id)).scalar_one()
+
+
+def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
+    """Lock the volume and remove its offer; the volume's row."""
+    row = volume_rows.await_others(connection, of.volume_id)
+    ended = connection.execute(_rows.delete().where(_rows.c.id == of.id)).rowcount == 1
+    if row is None or row.own_status != _Own.AWAITING_TRANSFER or not ended:
+        raise errors.TransferNotFound(transfer_id=of.id)
+    return row
+
+
+def _ended(connection: sa.Connection, of: transfers.Transfer, **values: Any) -> bool:
+    """Whether a transfer has ended in this way, for a writer whose connection was lost."""
+    return rows.holds(volume_rows.await_others(connection, of.volume_id), values) and \
+        connection.execute(_rows.select().where(_rows.c.id == of.id)).first() is None

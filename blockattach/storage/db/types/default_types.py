@@ -1,0 +1,68 @@
+"""The volume types that projects get which name none, in place of the one that is configured."""
+import logging
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.platform import log
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.domain import records
+
+LOG = logging.getLogger(__name__)
+
+_defaults = models.default_volume_types
+
+
+@storage_db.retried
+def change(database: storage_db.Database, project_id: str, type_id: str) -> None:
+    """Give a project a default type, in place of the one that it has.
+
+    The type's lock keeps it from being deleted meanwhile.
+
+    :raises VolumeTypeNotFound: there is no such type
+    """
+    with database.writer() as connection:
+        volume_types.lock(connection, type_id)
+        of_project = _defaults.update().where(_defaults.c.project_id == project_id)
+        if not connection.execute(of_project.values(volume_type_id=type_id)).rowcount:
+            try:
+                connection.execute(_defaults.insert().values(
+                    project_id=project_id, volume_type_id=type_id))
+            except db_exception.DBDuplicateEntry as exc:
+                # Another request was faster: the whole verb again, which finds the row.
+                raise db_exception.RetryRequest(exc) from exc
+    log.step(LOG, 'Default volume type set for project', project_id=project_id,
+             volume_type_id=type_id)
+
+
+@storage_db.retried
+def remove(database: storage_db.Database, project_id: str) -> None:
+    """Let a project have the type that is configured; one that does already is left as it is."""
+    with database.writer() as connection:
+        connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
+    log.step(LOG, 'Default volume type removed from project', project_id=project_id)
+
+
+def get(database: storage_db.Database, project_id: str) -> records.DefaultType:
+    """The default type of a project.
+
+    :raises DefaultTypeNotFound: it has none of its own
+    """
+    found = _read(database, _defaults.select().where(_defaults.c.project_id == project_id))
+    if not found:
+        raise errors.DefaultTypeNotFound(project_id=project_id)
+    return found[0]
+
+
+def list_all(database: storage_db.Database) -> list[records.DefaultType]:
+    """Those of all projects that have one."""
+    return _read(database, _defaults.select().order_by(_defaults.c.project_id))
+
+
+def _read(database: storage_db.Database, query: sa.Select) -> list[records.DefaultType]:
+    with database.reader() as connection:
+        return [records.DefaultType(row.project_id, row.volume_type_id)
+                for row in connection.execute(query)]

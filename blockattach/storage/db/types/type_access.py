@@ -1,0 +1,76 @@
+"""Which projects may use a volume type that is not public. The list outlives the time in which the
+type is public."""
+import logging
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from blockattach.platform import log
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.types import volume_types
+
+LOG = logging.getLogger(__name__)
+
+_projects = models.volume_type_projects
+
+
+@storage_db.retried
+def add(database: storage_db.Database, type_id: str, project_id: str) -> None:
+    """Let a project use a private type.
+
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypePublic: every project may use it
+    :raises VolumeTypeAccessExists: this one may already
+    """
+    try:
+        with database.writer(lambda again: _is_there(again, type_id, project_id)) as connection:
+            _lock_private(connection, type_id)
+            connection.execute(_projects.insert().values(
+                volume_type_id=type_id, project_id=project_id,
+                created_at=database.clock.utcnow()))
+    except db_exception.DBDuplicateEntry as error:
+        raise errors.VolumeTypeAccessExists(
+            volume_type_id=type_id, project_id=project_id) from error
+    log.step(LOG, 'Volume type access added', volume_type_id=type_id, project_id=project_id)
+
+
+@storage_db.retried
+def remove(database: storage_db.Database, type_id: str, project_id: str) -> None:
+    """Let a project make no more volumes of a private type; those it has stay.
+
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypePublic: every project may use it
+    :raises VolumeTypeAccessNotFound: this one may not
+    """
+    with database.writer() as connection:
+        _lock_private(connection, type_id)
+        done = connection.execute(_projects.delete().where(
+            _projects.c.volume_type_id == type_id, _projects.c.project_id == project_id))
+        if done.rowcount != 1:
+            raise errors.VolumeTypeAccessNotFound(
+                volume_type_id=type_id, project_id=project_id)
+    log.step(LOG, 'Volume type access removed', volume_type_id=type_id,
+             project_id=project_id)
+
+
+def projects(database: storage_db.Database, type_id: str) -> list[str]:
+    """The projects that may use a type while it is private."""
+    with database.reader() as connection:
+        return list(connection.execute(
+            sa.select(_projects.c.project_id).where(_projects.c.volume_type_id == type_id)
+            .order_by(_projects.c.project_id)).scalars())
+
+
+def _is_there(connection: sa.Connection, type_id: str, project_id: str) -> bool:
+    return connection.execute(_projects.select().where(
+        _projects.c.volume_type_id == type_id, _projects.c.project_id == project_id)
+        .with_for_update()).first() is not None
+
+
+def _lock_private(connection: sa.Connection, type_id: str) -> None:
+    """Lock a type that is not public, until the transaction ends."""
+    volume_types.lock(connection, type_id)
+    if volume_types.read(connection, type_id).is_public:
+        raise errors.VolumeTypePublic

@@ -1,0 +1,462 @@
+"""Volume types, their extra specs and their encryption. A type that live volumes use keeps its
+meaning.
+
+A change of a type locks its row first; a new volume shares that lock, so that the type cannot
+become used after the check. A type has one encryption at a time, or none.
+"""
+import dataclasses
+import logging
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+from oslo_utils import uuidutils
+
+from blockattach.platform import log
+from blockattach.platform.db import paging
+from blockattach.platform.db import statements
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_type
+
+LOG = logging.getLogger(__name__)
+
+_types = models.volume_types
+_specs = models.volume_type_extra_specs
+_encryptions = models.volume_type_encryptions
+_projects = models.volume_type_projects
+_defaults = models.default_volume_types
+_ENCRYPTION = {f'encryption_{field.name}': field.name
+               for field in dataclasses.fields(records.TypeEncryption)}
+_ID = statements.value('type_id', _types.c.id.type)
+_NAME = statements.value('name', _types.c.live_name.type)
+_BY_ID = statements.Statement(lambda dialect: _whole().where(_types.c.id == _ID))
+_BY_NAME = statements.Statement(lambda dialect: _whole().where(_types.c.live_name == _NAME))
+_BY_EITHER = statements.Statement(lambda dialect: _whole().where(
+    sa.or_(_types.c.id == _ID, _types.c.live_name == _NAME)))
+_PROJECT = statements.value('project_id', _defaults.c.project_id.type)
+_DEFAULT = statements.Statement(lambda dialect: _whole().where(sa.or_(
+    _types.c.live_name == _NAME,
+    _types.c.id == sa.select(_defaults.c.volume_type_id).where(
+        _defaults.c.project_id == _PROJECT).scalar_subquery())))
+_LOCK = statements.Statement(lambda dialect: _live().with_for_update())
+_SHARE = statements.Statement(lambda dialect: _live().with_for_update(read=True))
+
+SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in (
+    'id', 'name', 'description', 'is_public', 'created_at', 'updated_at')}
+"""Sort keys of a list of types, by the API's names."""
+
+
+def columns_of(kind: records.VolumeType) -> dict[str, Any]:
+    """The columns that a volume has of its type, written with it."""
+    return {'volume_type_id': kind.id,
+            'multiattach': volume_type.is_multiattach(kind.extra_specs),
+            'single_writer': volume_type.is_single_writer(kind.extra_specs),
+            'encrypted': kind.encryption is not None}
+
+
+@storage_db.retried
+def create(database: storage_db.Database, name: str, description: str | None, is_public: bool,
+           extra_specs: Mapping[str, str]) -> records.VolumeType:
+    """Write a new type down.
+
+    :raises VolumeTypeExists: a live type has that name
+    :raises InvalidInput: its extra specs contradict each other
+    """
+    volume_type.check_specs(extra_specs)
+    type_id = database.new_id()
+    try:
+        with database.writer(storage_db.inserted(_types.c.id, type_id)) as connection:
+            connection.execute(_types.insert().values(
+                id=type_id, name=name, live_name=name, description=description,
+                is_public=is_public, created_at=database.clock.utcnow()))
+            _store_specs(connection, type_id, extra_specs)
+            made = read(connection, type_id)
+    except db_exception.DBDuplicateEntry as error:
+        raise errors.VolumeTypeExists(name=name) from error
+    log.step(LOG, 'Volume type created', volume_type_id=type_id, name=name)
+    return made
+
+
+def get(database: storage_db.Database, type_id: str) -> records.VolumeType:
+    """One live type.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    with database.reader() as connection:
+        return read(connection, type_id)
+
+
+def get_by_name(database: storage_db.Database, name: str) -> records.VolumeType:
+    """One live type by its name.
+
+    :raises VolumeTypeNameNotFound: there is none
+    """
+    found = _records(_BY_NAME.rows(database, name=name))
+    if not found:
+        raise errors.VolumeTypeNameNotFound(name=name)
+    return found[0]
+
+
+def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
+    """One live type by its id, else by its name.
+
+    :raises VolumeTypeNotFound: there is none, and it looks like an id
+    :raises VolumeTypeNameNotFound: there is none, and it can only be a name
+    """
+    found = _records(_BY_EITHER.rows(database, type_id=id_or_name, name=id_or_name))
+    if found:
+        return next((kind for kind in found if kind.id == id_or_name), found[0])
+    if uuidutils.is_uuid_like(id_or_name):
+        raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
+    raise errors.VolumeTypeNameNotFound(name=id_or_name)
+
+
+def default(database: storage_db.Database, project_id: str | None,
+            name: str) -> records.VolumeType:
+    """The type of volumes of a project that name none: its own default, else the one of a name.
+
+    :raises VolumeTypeNameNotFound: there is neither
+    """
+    found = _records(_DEFAULT.rows(database, name=name, project_id=project_id))
+    if not found:
+        raise errors.VolumeTypeNameNotFound(name=name)
+    return next((kind for kind in found if kind.name != name), found[0])
+
+
+def list_page(database: storage_db.Database, is_public: bool | None,
+              extra_specs: Mapping[str, str], equal: Mapping[str, str], page: paging.Page,
+              project_id: str | None = None,
+              like: Mapping[str, str] | None = None) -> list[records.VolumeType]:
+    """One page of live types: two queries, however many there are.
+
+    :param is_public: public ones and those that the project may use, only private ones, or None
+        for all
+    :param extra_specs: keys with values that a type must all have
+    :param equal: a key of `SORT_COLUMNS` to the value it must have
+    :param like: such a key to a part of its value
+    :raises VolumeTypeNotFound: the marker is none of these
+    """
+    shown = sa.and_(models.live(_types), _shown(is_public, project_id))
+    query = _types.select().where(
+        shown, *(SORT_COLUMNS[key] == value for key, value in equal.items()),
+        *(SORT_COLUMNS[key].contains(text, autoescape=True)
+          for key, text in (like or {}).items()))
+    for key, value in extra_specs.items():
+        has = _specs.c.value.contains(value, autoescape=True) if key in volume_type.LISTS \
+            else _specs.c.value == value
+        query = query.where(sa.exists().where(
+            _specs.c.volume_type_id == _types.c.id, _specs.c.key == key, has))
+    with database.reader() as connection:
+        found = paging.fetch(connection, query, SORT_COLUMNS, page, shown,
+                             lambda marker: errors.VolumeTypeNotFound(volume_type_id=marker))
+        by_id = {kind.id: kind for kind in _records(connection.execute(
+            _whole().where(_types.c.id.in_([row.id for row in found]))))} if found else {}
+    return [by_id[row.id] for row in found if row.id in by_id]
+
+
+def has_access(database: storage_db.Database, type_id: str, project_id: str | None) -> bool:
+    """Whether a project may use a type while it is private."""
+    with database.reader() as connection:
+        return connection.execute(sa.select(_projects.c.project_id).where(
+            _projects.c.volume_type_id == type_id,
+            _projects.c.project_id == project_id)).first() is not None
+
+
+@storage_db.retried
+def update(database: storage_db.Database, type_id: str, name: str | None = None,
+           description: str | None = None, is_public: bool | None = None) -> records.VolumeType:
+    """Change a type's name, description and visibility; None leaves it as it is.
+
+    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeExists: another live type has that name
+    """
+    changed: dict[str, Any] = {
+        key: value for key, value in (('name', name), ('live_name', name),
+                                      ('description', description), ('is_public', is_public))
+        if value is not None}
+    try:
+        with database.writer() as connection:
+            lock(connection, type_id)
+            _touch(connection, database, type_id, **changed)
+            made = read(connection, type_id)
+    except db_exception.DBDuplicateEntry as error:
+        raise errors.VolumeTypeExists(name=name) from error
+    log.step(LOG, 'Volume type updated', volume_type_id=type_id)
+    return made
+
+
+@storage_db.retried
+def delete(database: storage_db.Database, type_id: str, default_name: str | None = None) -> None:
+    """Remove a type; the row stays as history for volumes that had it.
+
+    :param default_name: name of the type that volumes get which name none; it must stay
+    :raises VolumeTypeNotFound: there is none
+    :raises InvalidInput: it is the default one, that of a project, the last one, or live volumes
+        use it
+    """
+    with database.writer() as connection:
+        # All of them, so that of two callers that remove the last two types one is refused.
+        live = {row.id: row.name for row in connection.execute(
+            sa.select(_types.c.id, _types.c.name).where(models.live(_types))
+            .order_by(_types.c.id).with_for_update())}
+        if type_id not in live:
+            raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+        if len(live) == 1:
+            raise errors.InvalidInput(
+                reason=f'The volume type {type_id} is the only currently defined volume type '
+                       f'and cannot be deleted.')
+        if live[type_id] == default_name or _is_default(connection, type_id):
+            raise errors.InvalidInput(
+                reason=f'The volume type {type_id} is a default volume type and cannot be '
+                       f'deleted.')
+        if _is_used(connection, type_id):
+            raise errors.InvalidInput(reason='Target volume type is still in use.')
+        _store_encryption(connection, type_id, **_ended(database))
+        connection.execute(_projects.delete().where(_projects.c.volume_type_id == type_id))
+        quotas.forget_type(connection, type_id)
+        _touch(connection, database, type_id, live_name=None, qos_specs_id=None, deleted=True,
+               deleted_at=database.clock.utcnow())
+    log.step(LOG, 'Volume type deleted', volume_type_id=type_id)
+
+
+@storage_db.retried
+def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[str, str]) -> None:
+    """Write extra specs over those of the same keys, all or none; other keys stay.
+
+    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises InvalidInput: its extra specs contradict each other then
+    """
+    with database.writer() as connection:
+        _lock_unused(connection, type_id)
+        connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
+                                                 _specs.c.key.in_(specs)))
+        _store_specs(connection, type_id, specs)
+        _touch(connection, database, type_id)
+        volume_type.check_specs(read(connection, type_id).extra_specs)
+    log.step(LOG, 'Volume type extra specs updated', volume_type_id=type_id,
+             keys=','.join(sorted(specs)))
+
+
+@storage_db.retried
+def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> None:
+    """Remove one extra spec.
+
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises ExtraSpecNotFound: the type has none of that key
+    """
+    with database.writer() as connection:
+        _lock_unused(connection, type_id)
+        done = connection.execute(_specs.delete().where(_specs.c.volume_type_id == type_id,
+                                                        _specs.c.key == key))
+        if done.rowcount != 1:
+            raise errors.ExtraSpecNotFound(volume_type_id=type_id, key=key)
+        _touch(connection, database, type_id)
+    log.step(LOG, 'Volume type extra spec deleted', volume_type_id=type_id, key=key)
+
+
+@storage_db.retried
+def create_encryption(database: storage_db.Database, type_id: str, provider: str,
+                      control_location: str, cipher: str | None = None,
+                      key_size: int | None = None) -> records.TypeEncryption:
+    """Say how the volumes of a type shall be encrypted from now on.
+
+    :param key_size: in bits
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises VolumeTypeEncryptionExists: it has one
+    """
+    encryption_id = database.new_id()
+    with database.writer(storage_db.inserted(_encryptions.c.id, encryption_id)) as connection:
+        if _lock_encryption(connection, type_id, 'create') is not None:
+            raise errors.VolumeTypeEncryptionExists(volume_type_id=type_id)
+        connection.execute(_encryptions.insert().values(
+            id=encryption_id, volume_type_id=type_id, live_volume_type_id=type_id,
+            provider=provider, control_location=control_location, cipher=cipher,
+            key_size=key_size, created_at=database.clock.utcnow()))
+        made = read(connection, type_id).encryption
+        assert made is not None
+    log.step(LOG, 'Volume type encryption created', volume_type_id=type_id)
+    return made
+
+
+@storage_db.retried
+def update_encryption(database: storage_db.Database, type_id: str, encryption_id: str | None,
+                      changes: Mapping[str, str | int | None]) -> None:
+    """Change what is named of a type's encryption; the rest stays.
+
+    :param encryption_id: the one that is meant; None: whichever the type has
+    :param changes: new values by their names in `records.TypeEncryption`
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
+    """
+    _change_encryption(database, type_id, encryption_id, 'update',
+                       updated_at=database.clock.utcnow(), **changes)
+    log.step(LOG, 'Volume type encryption updated', volume_type_id=type_id,
+             keys=','.join(sorted(changes)))
+
+
+@storage_db.retried
+def delete_encryption(database: storage_db.Database, type_id: str,
+                      encryption_id: str | None) -> None:
+    """Let the volumes of a type be plain from now on; the row stays as history.
+
+    :param encryption_id: the one that is meant; None: whichever the type has
+    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeInUse: live volumes have the type
+    :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
+    """
+    _change_encryption(database, type_id, encryption_id, 'delete', **_ended(database))
+    log.step(LOG, 'Volume type encryption deleted', volume_type_id=type_id)
+
+
+def lock(connection: sa.Connection, type_id: str) -> None:
+    """Lock a live type's row until the transaction ends; the transaction's first statement.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    _lock(connection, _LOCK, type_id)
+
+
+def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
+    """Keep a type as it was read before, until the transaction ends; its first statement.
+
+    Any number of transactions share a type; one that changes it waits for all of them.
+
+    :raises VolumeTypeNotFound: it is gone
+    :raises VolumeTypeChanged: what it says of its volumes is not what it was, or it was public
+    """
+    _lock(connection, _SHARE, kind.id)
+    now = read(connection, kind.id)
+    if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption) \
+            or kind.is_public and not now.is_public:
+        raise errors.VolumeTypeChanged(volume_type_id=kind.id)
+
+
+def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
+    """One live type inside a transaction that is open already, in one query.
+
+    :raises VolumeTypeNotFound: there is none
+    """
+    found = _records(_BY_ID.rows(connection, type_id=type_id))
+    if not found:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+    return found[0]
+
+
+def _change_encryption(database: storage_db.Database, type_id: str, encryption_id: str | None,
+                       verb: str, **values: Any) -> None:
+    with database.writer() as connection:
+        found = _lock_encryption(connection, type_id, verb)
+        if found is None or encryption_id not in (None, found.id):
+            raise errors.VolumeTypeEncryptionNotFound(volume_type_id=type_id)
+        _store_encryption(connection, type_id, **values)
+
+
+def _lock_encryption(connection: sa.Connection, type_id: str,
+                     verb: str) -> records.TypeEncryption | None:
+    """Lock a type that no live volume has; how it is encrypted."""
+    _lock_unused(connection, type_id,
+                 f'Cannot {verb} encryption specs. Volume type in use.')
+    return read(connection, type_id).encryption
+
+
+def _store_encryption(connection: sa.Connection, type_id: str, **values: Any) -> None:
+    connection.execute(_encryptions.update().where(
+        _encryptions.c.live_volume_type_id == type_id).values(**values))
+
+
+def _ended(database: storage_db.Database) -> dict[str, Any]:
+    """Of an encryption that is history."""
+    return {'live_volume_type_id': None, 'deleted': True, 'deleted_at': database.clock.utcnow()}
+
+
+def _lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
+    """Lock a type that no live volume has, until the transaction ends.
+
+    :param refusal: the error for one that is used
+    """
+    lock(connection, type_id)
+    if _is_used(connection, type_id):
+        raise errors.VolumeTypeInUse(refusal)
+
+
+def _lock(connection: sa.Connection, how: statements.Statement, type_id: str) -> None:
+    if how.first(connection, type_id=type_id) is None:
+        raise errors.VolumeTypeNotFound(volume_type_id=type_id)
+
+
+def _is_used(connection: sa.Connection, type_id: str) -> bool:
+    volumes = models.volumes
+    return connection.execute(
+        sa.select(volumes.c.id).where(models.live(volumes), volumes.c.volume_type_id == type_id)
+        .limit(1)).first() is not None
+
+
+def _is_default(connection: sa.Connection, type_id: str) -> bool:
+    return connection.execute(sa.select(_defaults.c.project_id).where(
+        _defaults.c.volume_type_id == type_id).limit(1)).first() is not None
+
+
+def _shown(is_public: bool | None, project_id: str | None) -> sa.ColumnElement[bool]:
+    if is_public is None:
+        return sa.true()
+    if not is_public:
+        return _types.c.is_public.is_(False)
+    return sa.or_(_types.c.is_public.is_(True), sa.exists().where(
+        _projects.c.volume_type_id == _types.c.id, _projects.c.project_id == project_id))
+
+
+def _live() -> sa.Select[Any]:
+    return sa.select(_types.c.id).where(_types.c.id == _ID, models.live(_types))
+
+
+def _whole() -> sa.Select[Any]:
+    """Live types with their encryption, a row for each of their extra specs."""
+    return sa.select(
+        _types, _specs.c.key.label('spec_key'), _specs.c.value.label('spec_value'),
+        *(_encryptions.c[name].label(label) for label, name in _ENCRYPTION.items()),
+    ).outerjoin(_specs, _specs.c.volume_type_id == _types.c.id,
+                ).outerjoin(_encryptions, _encryptions.c.live_volume_type_id == _types.c.id,
+                            ).where(models.live(_types))
+
+
+def _records(found: Iterable[Any]) -> list[records.VolumeType]:
+    by_id: dict[str, records.VolumeType] = {}
+    for row in found:
+        kind = by_id.get(row.id)
+        if kind is None:
+            kind = by_id[row.id] = rows.record(
+                records.VolumeType, row, extra_specs={}, encryption=_encryption(row))
+        if row.spec_key is not None:
+            kind.extra_specs[row.spec_key] = row.spec_value
+    return list(by_id.values())
+
+
+def _encryption(row: Any) -> records.TypeEncryption | None:
+    if row.encryption_id is None:
+        return None
+    return records.TypeEncryption(**{
+        name: getattr(row, label) for label, name in _ENCRYPTION.items()})
+
+
+def _touch(connection: sa.Connection, database: storage_db.Database, type_id: str,
+           **values: Any) -> None:
+    connection.execute(_types.update().where(_types.c.id == type_id).values(
+        updated_at=database.clock.utcnow(), **values))
+
+
+def _store_specs(connection: sa.Connection, type_id: str, specs: Mapping[str, str]) -> None:
+    if specs:
+        connection.execute(_specs.insert(), [
+            {'volume_type_id': type_id, 'key': key, 'value': value}
+            for key, value in specs.items()])

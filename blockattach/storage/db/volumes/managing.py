@@ -1,0 +1,192 @@
+"""Volumes that are taken from storage which lies on a pool already: each verb is one transaction
+under the volume's lock.
+
+A volume that is managed has no size until its manager has looked: what lies there counts as
+claimed on the pool from then on, and as the volume's once it is the volume's.
+"""
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import claims
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volume_rows
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+
+LOG = logging.getLogger(__name__)
+
+_volumes = models.volumes
+_Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A volume as it was asked for. ``reference`` is what its bytes are called on the pool."""
+
+    project_id: str
+    user_id: str
+    name: str | None
+    description: str | None
+    kind: records.VolumeType
+    availability_zone: str
+    metadata: Mapping[str, str]
+    bootable: bool
+    pool: str
+    service_uuid: str | None
+    reference: str
+    request_id: str | None = None
+
+
+@storage_db.retried
+def start(database: storage_db.Database, draft: Draft,
+          lease_seconds: float) -> records.Volume:
+    """Write down that something on a pool shall be a volume; nothing has been asked there yet.
+
+    :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
+    :raises QuotaExceeded: its project has as many volumes as it may
+    """
+    volume_id = database.new_id()
+    limits = volume_rows.limits(database, draft.project_id)
+    with database.writer(storage_db.inserted(_volumes.c.id, volume_id)) as connection:
+        row = volume_rows.insert(
+            connection, database, draft.kind, limits, _Own.MANAGING, id=volume_id,
+            project_id=draft.project_id, user_id=draft.user_id, name=draft.name,
+            description=draft.description, size_gb=0, availability_zone=draft.availability_zone,
+            bootable=draft.bootable, pool=draft.pool, service_uuid=draft.service_uuid)
+        work.begin(connection, database, management(volume_id, 1), lease_seconds,
+                   request_id=draft.request_id, project_id=draft.project_id,
+                   progress={'reference': draft.reference})
+        if draft.metadata:
+            connection.execute(models.volume_metadata.insert(), [
+                {'volume_id': volume_id, 'key': key, 'value': value}
+                for key, value in draft.metadata.items()])
+    log.step(LOG, 'Managing volume', volume_id=volume_id, pool=draft.pool)
+    return rows.made_volume(row, draft.kind, draft.metadata)
+
+
+@storage_db.retried
+def claim(database: storage_db.Database, volume_id: str, generation: int) -> int:
+    """Its pool will do; what it has there already needs no room.
+
+    :returns: its generation from then on; as it was, where a manager has begun
+    :raises StaleGeneration: it is not being managed
+    """
+    with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
+        at_work = work.find(connection, 'volume', volume_id)
+        if at_work is not None and at_work.host is not None:
+            return generation
+        volume_rows.move(connection, database, row, _Event.MANAGE_CLAIMED)
+    return generation + 1
+
+
+@storage_db.retried
+def refused(database: storage_db.Database, volume_id: str, generation: int,
+            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
+    """Its pool will not do: it is in error, and what lies there is as it was.
+
+    :param is_logged: False if the caller logs why the volume is not managed
+    :raises StaleGeneration: a manager has taken it on
+    """
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.ERROR_MANAGING)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
+        work.end_unbegun(connection, management(volume_id, generation))
+        _leave(connection, database, row)
+        say(connection)
+    if is_logged:
+        LOG.warning('Failed to manage volume%s', log.fields(
+            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
+
+
+@storage_db.retried
+def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> None:
+    """Its manager has seen how large it is: from now on that counts on the pool, and in the
+    project. A repeat finds it counted.
+
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the project may not have so much
+    :raises StaleGeneration: another process went on with it
+    """
+    volume = volume_queries.get_bare(database, held.resource_id)
+    limits = quotas.limits(database, volume.project_id)
+    with database.writer(lambda again: rows.holds(
+            volume_rows.await_others(again, volume.id),
+            {'generation': held.generation, 'claimed_gb': size_gb})) as connection:
+        row = volume_rows.lock_at(connection, held.resource_id, held.generation, _Own.MANAGING)
+        work.read(connection, held)
+        if row.claimed_pool is not None:
+            return
+        quotas.check_growth(connection, database, limits, row, size_gb)
+        connection.execute(_volumes.update().where(_volumes.c.id == row.id).values(
+            **claims.hold(connection, row.pool, size_gb)))
+
+
+@storage_db.retried
+def managed(database: storage_db.Database, held: records.Claim) -> None:
+    """The backend has it as a volume: what was claimed is the volume's now.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    volume_id, generation = held.resource_id, held.generation
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
+        work.end(connection, held)
+        volume_rows.move(connection, database, row, _Event.MANAGED, **claims.NONE,
+                         size_gb=row.claimed_gb, shared_targets=False)
+    log.step(LOG, 'Volume managed', volume_id=volume_id, pool=row.pool)
+
+
+@storage_db.retried
+def failed(database: storage_db.Database, held: records.Claim,
+           say: work.Say = work.silent) -> None:
+    """The backend refused for good: the volume has nothing there, so its deletion asks nothing.
+
+    :raises StaleGeneration: another process went on with it
+    """
+    volume_id, generation = held.resource_id, held.generation
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.ERROR_MANAGING)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
+        work.end(connection, held)
+        _leave(connection, database, row)
+        say(connection)
+    LOG.error('Failed to manage volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+def cancelled(database: storage_db.Database, found: records.Work,
+              say: work.Say = work.silent) -> None:
+    """End a volume in error that no manager has taken on.
+
+    :raises Conflict: one has
+    """
+    volume = volume_queries.get_bare(database, found.resource_id)
+    try:
+        refused(database, volume.id, volume.generation, say, is_logged=False)
+    except errors.StaleGeneration as exc:
+        raise errors.Conflict(
+            reason='cannot cancel volume.manage: the operation has started') from exc
+    LOG.warning('Volume manage cancelled%s', log.fields(volume_id=volume.id, pool=volume.pool))
+
+
+def management(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The act of taking it over."""
+    return records.Claim('volume', volume_id, 'manage', generation, owner)
+
+
+def _leave(connection: sa.Connection, database: storage_db.Database, row: Any) -> None:
+    """What lies on the pool is not this volume's."""
+    volume_rows.move(connection, database, row, _Event.MANAGE_FAILED, pool=None,
+                     service_uuid=None, **claims.give_back(connection, row))

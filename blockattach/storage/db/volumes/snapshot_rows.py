@@ -1,0 +1,216 @@
+"""The snapshot's row as a lock, the one place that writes its status, and what happens to the
+snapshots of a volume with it.
+
+Inside the transactions of `blockattach.storage.db.snapshots` and `blockattach.storage.db.volumes`
+only. Where a volume and its snapshots are locked, the volume comes first.
+"""
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from blockattach.platform.db import statements
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import sources
+from blockattach.storage.domain import records
+from blockattach.storage.domain import snapshots
+from blockattach.storage.domain import volume_lifecycle
+
+_rows = models.snapshots
+_volumes = models.volumes
+_cached = models.cached_images
+_Status = snapshots.Status
+_Event = snapshots.Event
+_DELETING = volume_lifecycle.OwnStatus.DELETING.value
+LIVE = models.live(_rows)
+"""Snapshots that are not gone."""
+_DEPENDANTS = statements.Statement(lambda dialect: sa.select(
+    sources.is_copied(_volumes.c.id).label('is_copied'),
+    sa.exists().where(_rows.c.volume_id == _volumes.c.id, LIVE).label('has_snapshots'),
+    sa.exists().where(_cached.c.volume_id == _volumes.c.id).label('is_cached'),
+).where(_volumes.c.id == statements.value('volume_id')))
+
+
+class Dependants(NamedTuple):
+    """What depends on the bytes of a volume: one that is being made of it, live snapshots, and
+    those that will be made of the image which it holds.
+    """
+
+    is_copied: bool
+    has_snapshots: bool
+    is_cached: bool
+
+
+def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
+    """Lock a live snapshot's row until the transaction ends.
+
+    :raises SnapshotNotFound: there is none
+    """
+    row = await_others(connection, snapshot_id)
+    if row is None or row.deleted:
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return row
+
+
+def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any]:
+    """Lock the live snapshot for which a request was authorized, until the transaction ends.
+
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project now
+    """
+    row = lock(connection, judged.id)
+    rows.check_judged(row, judged, errors.SnapshotNotFound(snapshot_id=judged.id))
+    return row
+
+
+def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | None:
+    """The row, live or not, once the holder of its lock has ended; None: there has never been one.
+    """
+    return connection.execute(
+        _rows.select().where(_rows.c.id == snapshot_id).with_for_update()).one_or_none()
+
+
+def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
+    """Whether a snapshot has these values; for verbs that lost the connection with its lock."""
+    return rows.holds(await_others(connection, snapshot_id), values)
+
+
+def move(connection: sa.Connection, database: storage_db.Database, row: Any, event: _Event,
+         chosen: _Status | None = None, **values: Any) -> _Status:
+    """Let an event happen to a snapshot: its status moves as the lifecycle says, and its
+    generation is raised.
+
+    :param chosen: as `snapshots.next_status`
+    :raises InvalidSnapshot: the snapshot is not where that can happen
+    """
+    status = snapshots.next_status(row.status, event, chosen)
+    now = database.clock.utcnow()
+    if status is _Status.GONE:
+        values |= {'deleted': True, 'deleted_at': now}
+    rows.advance(connection, _rows, row, **{
+        'status_reset': False, **values, 'status': status.value, 'updated_at': now})
+    return status
+
+
+def update(connection: sa.Connection, row: Any, **values: Any) -> None:
+    """Update columns of a locked snapshot that do not affect its lifecycle.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    rows.update(connection, _rows, row, **values)
+
+
+def claim(connection: sa.Connection, row: Any) -> None:
+    """Claim a locked snapshot, without starting work, for a transaction that relies on it.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    rows.advance(connection, _rows, row)
+
+
+def dependants(connection: sa.Connection, volume_id: str) -> Dependants:
+    """What depends on a locked volume; one statement, after that of the lock."""
+    return Dependants(*_DEPENDANTS.first(connection, volume_id=volume_id))
+
+
+def keep_cached(connection: sa.Connection, volume_id: str) -> None:
+    """Before a locked volume may have other bytes.
+
+    :raises InvalidVolume: a volume is being made of the image which it holds
+    """
+    found = dependants(connection, volume_id)
+    if found.is_cached and found.is_copied:
+        raise errors.InvalidVolume(
+            reason=f'Volume {volume_id} is a cached image, and another volume is being created '
+                   f'from the image. Retry when the operation has finished.')
+
+
+def delete_with(connection: sa.Connection, database: storage_db.Database, volume_id: str,
+                force: bool, project_id: str | None) -> dict[str, str]:
+    """Let the snapshots of a locked volume be removed with it: the volume's work does that.
+
+    :param force: whatever their statuses are
+    :param project_id: those of other projects prevent it; None: they do not
+    :returns: what each was before, by id
+    :raises InvalidSnapshot: one of them prevents it
+    """
+    found = _locked(connection, volume_id)
+    for row in found:
+        if project_id not in (None, row.project_id):
+            # The message must not name a snapshot of another project.
+            raise errors.InvalidSnapshot(
+                reason=f'Volume {volume_id} cannot be deleted with its snapshots. A snapshot '
+                       'belongs to another project.')
+        if not force and row.status not in snapshots.DELETABLE:
+            raise errors.InvalidSnapshot(
+                reason=f'Snapshot {row.id} cannot be deleted in status {row.status}.')
+        check_unused(connection, row.id)
+    for row in found:
+        work.end(connection, work_on(row.id, row.generation))
+        move(connection, database, row, _Event.FORCE_DELETE if force else _Event.DELETE)
+    return {row.id: row.status for row in found}
+
+
+def keep(connection: sa.Connection, database: storage_db.Database, volume_id: str,
+         was: Mapping[str, str]) -> None:
+    """The snapshots of a locked volume are not removed with it: they are what they were."""
+    for row in _locked(connection, volume_id):
+        move(connection, database, row, _Event.DELETE_CANCELLED, snapshots.settled(was[row.id]))
+
+
+def cannot_delete_with(connection: sa.Connection, database: storage_db.Database,
+                       volume_id: str) -> None:
+    """The backend refused for good to remove a locked volume, or one of these."""
+    for row in _locked(connection, volume_id):
+        move(connection, database, row, _Event.DELETE_FAILED)
+
+
+def derive_work(connection: sa.Connection, database: storage_db.Database, volume: Any) -> None:
+    """Let each snapshot of a locked volume have the work that its status says, and no other: an
+    operator's repair.
+    """
+    for row in _locked(connection, volume.id):
+        verb = {_Status.CREATING: 'create', _Status.DELETING: 'delete'}.get(_Status(row.status))
+        if verb is None or row.status_reset or volume.own_status == _DELETING:
+            work.end(connection, work_on(row.id, row.generation))
+        elif work.find(connection, 'snapshot', row.id) is None:
+            work.begin(connection, database, work_on(row.id, row.generation, verb), work.PASSED,
+                       records.host_of(row.pool), project_id=row.project_id,
+                       progress={'was': _Status.ERROR.value})
+
+
+def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
+    """Return if nothing is being made from a locked snapshot, nor itself taken from others, whose
+    bytes are not removed meanwhile.
+
+    :raises InvalidSnapshot: a volume is, or it is
+    """
+    at_work = work.find(connection, 'snapshot', snapshot_id)
+    if at_work is not None and at_work.verb == 'manage':
+        raise errors.InvalidSnapshot(
+            reason=f'Snapshot {snapshot_id} is being managed. Retry when the operation has '
+                   'finished.')
+    if sources.is_snapshot_copied(connection, snapshot_id):
+        raise errors.InvalidSnapshot(
+            reason=f'A volume is being created from snapshot {snapshot_id}. Retry when the '
+                   'operation has finished.')
+
+
+def work_on(snapshot_id: str, generation: int, verb: str = 'delete',
+            owner: str | None = None) -> records.Claim:
+    """An act on a snapshot."""
+    return records.Claim('snapshot', snapshot_id, verb, generation, owner)
+
+
+def _of(volume_id: str) -> sa.Select[Any]:
+    return _rows.select().where(_rows.c.volume_id == volume_id, LIVE)
+
+
+def _locked(connection: sa.Connection, volume_id: str) -> Sequence[sa.Row[Any]]:
+    """In one order, as others may lock them too."""
+    return connection.execute(_of(volume_id).order_by(_rows.c.id).with_for_update()).all()

@@ -1,0 +1,113 @@
+"""What volumes are made of: volumes and snapshots, kept as they are while that goes on.
+
+A verb that makes a volume of another one locks that one first, as does a verb that would change or
+end what is copied: `blockattach.storage.db.volumes.snapshot_rows.dependants` and
+`is_snapshot_copied` say under that lock whether it must wait.
+"""
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import volume_rows
+from blockattach.storage.domain import sources
+from blockattach.storage.domain import volume_lifecycle
+
+Source = sources.Source
+_volumes = models.volumes
+_snapshots = models.snapshots
+_image = models.volume_image_metadata
+_CREATING = volume_lifecycle.OwnStatus.CREATING.value
+_DELETING = volume_lifecycle.OwnStatus.DELETING.value
+_source = sa.alias(_volumes, 'source')
+# Of one that is gone the own status says so.
+_copy = sa.alias(_volumes, 'copy')
+IS_COPY = sa.and_(_volumes.c.own_status == _CREATING, sa.or_(
+    _volumes.c.source_volid.is_not(None), _volumes.c.snapshot_id.is_not(None)))
+"""Of a volume's row: whether it is being made of something."""
+SOURCE_POOL = sa.func.coalesce(
+    sa.select(_source.c.pool).where(
+        _source.c.id == _volumes.c.source_volid, _source.c.deleted == sa.false(),
+        _source.c.own_status != _DELETING).scalar_subquery(),
+    sa.select(_snapshots.c.pool).where(
+        _snapshots.c.id == _volumes.c.snapshot_id, models.live(_snapshots),
+        _snapshots.c.status != _DELETING).scalar_subquery())
+"""Where that is, unless it is gone, or on its way out."""
+
+
+def snapshot(database: storage_db.Database, snapshot_id: str) -> sources.Source:
+    """A live snapshot as a source.
+
+    :raises SnapshotNotFound: there is none
+    """
+    with database.reader() as connection:
+        return _source_of(_snapshot(connection, _snapshots.select(), snapshot_id))
+
+
+def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Mapping[str, Any]:
+    """Keep a source as it is until the transaction ends; before its other statements.
+
+    :returns: the columns of the row of a volume of that size that is made of it
+    :raises VolumeNotFound, SnapshotNotFound: the source is deleted, or has changed its project
+        since the request was authorized
+    :raises VolumeTypeChanged: the type of the source has changed since the request was authorized
+    :raises InvalidVolume, InvalidSnapshot, InvalidInput:
+        `blockattach.storage.domain.sources.check`
+    """
+    if source.snapshot_id is None:
+        row = volume_rows.lock_judged(connection, source)
+        if row.own_status == volume_lifecycle.OwnStatus.MIGRATING:
+            raise errors.InvalidVolume(
+                reason=f'Volume {row.id} is being migrated. Retry when the migration has '
+                       f'finished.')
+        volume_rows.claim(connection, row)
+        now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
+    else:
+        # Reads that lock: after any other one MariaDB shows the type as it was by then.
+        row = connection.execute(_volumes.select().where(
+            _volumes.c.id == source.volume_id).with_for_update(read=True)).one()
+        found = _snapshot(connection, _snapshots.select().with_for_update(), source.snapshot_id)
+        rows.check_judged(found, source, errors.SnapshotNotFound(snapshot_id=source.snapshot_id))
+        rows.advance(connection, _snapshots, found)
+        now = _source_of(found)
+    if now.volume_type_id != source.volume_type_id:
+        raise errors.VolumeTypeChanged(volume_type_id=source.volume_type_id)
+    sources.check(now, size_gb)
+    return {**source.columns, 'bootable': row.bootable}
+
+
+def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str) -> None:
+    """Give a new volume what is known of the image that its source was made from."""
+    connection.execute(_image.insert().from_select(
+        ['volume_id', 'key', 'value'],
+        sa.select(sa.literal(volume_id), _image.c.key, _image.c.value).where(
+            _image.c.volume_id == source.volume_id)))
+
+
+def is_copied(volume_id: sa.ColumnElement[str]) -> sa.Exists:
+    """Whether a volume is being made of this one."""
+    return sa.exists().where(_copy.c.source_volid == volume_id, _copy.c.own_status == _CREATING)
+
+
+def is_snapshot_copied(connection: sa.Connection, snapshot_id: str) -> bool:
+    """Whether a volume is being made of this snapshot, whose row is locked."""
+    return connection.execute(sa.select(_copy.c.id).where(
+        _copy.c.snapshot_id == snapshot_id, _copy.c.own_status == _CREATING,
+    ).limit(1)).first() is not None
+
+
+def _snapshot(connection: sa.Connection, query: sa.Select[Any],
+              snapshot_id: str) -> sa.Row[Any]:
+    row = connection.execute(query.where(
+        _snapshots.c.id == snapshot_id, models.live(_snapshots))).one_or_none()
+    if row is None:
+        raise errors.SnapshotNotFound(snapshot_id=snapshot_id)
+    return row
+
+
+def _source_of(row: sa.Row[Any]) -> sources.Source:
+    return rows.record(sources.Source, row, snapshot_id=row.id)

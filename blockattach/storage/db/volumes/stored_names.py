@@ -1,0 +1,49 @@
+"""What is known of things that lie on backends: reads only."""
+import uuid
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from blockattach.platform import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import managing
+from blockattach.storage.domain import records
+
+_volumes = models.volumes
+_AT_ONCE = 500
+
+
+def claimed(database: storage_db.Database, held: records.Claim) -> managing.Managed:
+    """The volume that shall be managed, with what is known of it.
+
+    :raises StaleGeneration: its owner has lost it
+    """
+    found = volume_queries.claimed(database, held)
+    return managing.Managed(found.volume, found.progress['reference'], found.claimed_gb)
+
+
+def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
+    """Return if what is called so is not this service's.
+
+    :raises BackendRefused: it is
+    """
+    by_name = managing.ids([name], noun)
+    if live_ids(database, by_name.values(), noun):
+        raise errors.BackendRefused(
+            reason=f'{name} is already managed as {noun} {by_name[name]}')
+
+
+def live_ids(database: storage_db.Database, ids: Collection[str], noun: str) -> set[str]:
+    """Which of these are ids of live volumes, or of live snapshots.
+
+    :param noun: ``volume`` or ``snapshot``
+    """
+    table = models.volumes if noun == 'volume' else models.snapshots
+    wanted, living = sorted({str(uuid.UUID(one)) for one in ids}), set()
+    with database.reader() as connection:
+        for first in range(0, len(wanted), _AT_ONCE):
+            living |= set(connection.execute(sa.select(table.c.id).where(
+                table.c.id.in_(wanted[first:first + _AT_ONCE]), models.live(table))).scalars())
+    return living

@@ -1,0 +1,240 @@
+"""The volume's row as a lock, and the one place that writes its status.
+
+Inside the transactions of `blockattach.storage.db.attachments` and
+`blockattach.storage.db.volumes` only.
+"""
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from blockattach.platform.db import statements
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import quotas
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.db.types import volume_types
+from blockattach.storage.db.volumes import claims
+from blockattach.storage.domain import quotas as quota_rules
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+
+_volumes = models.volumes
+_pools = models.pools
+_Own = volume_lifecycle.OwnStatus
+_attachments = models.attachments
+LIVE = models.live(_volumes)
+"""Volumes that are not gone."""
+_LOCK = statements.Statement(lambda dialect: _volumes.select().where(
+    _volumes.c.id == statements.value('volume_id'), LIVE).with_for_update())
+
+
+# The steps of its lifecycle that every volume takes: one statement each.
+def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
+    """A volume at one step; by the key alone, as in
+    `blockattach.storage.db.attachments.attachments`.
+    """
+    return (_volumes.c.id == statements.value('volume_id'),
+            _volumes.c.generation == statements.value('generation'),
+            _volumes.c.own_status == own_status.value)
+
+
+_NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': statements.value('now')}
+# Its words stay as they are: it is being made, now as before.
+CLAIM = statements.Statement(lambda dialect: _volumes.update().where(
+    *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
+        pool=statements.value('pool'), service_uuid=statements.value('service_uuid'), **_NEXT))
+_SIZE = sa.select(_volumes.c.size_gb).where(
+    _volumes.c.id == statements.value('volume_id')).scalar_subquery()
+TAKE = statements.Statement(lambda dialect: _pools.update().where(
+    _pools.c.name == statements.value('pool'),
+    sa.or_(_pools.c.limit_gb.is_(None), _pools.c.allocated_gb + _SIZE <= _pools.c.limit_gb),
+).values(allocated_gb=_pools.c.allocated_gb + _SIZE))
+_NO_GRANTS = statements.Statement(lambda dialect: models.grants.delete().where(
+    models.grants.c.volume_id == statements.value('volume_id')))
+CREATED = statements.Statement(lambda dialect: _volumes.update().where(
+    *_at(_Own.CREATING), _volumes.c.pool.is_not(None), _volumes.c.lowest_rank.is_(None),
+).values(own_status=_Own.AVAILABLE.value, shared_targets=statements.value('shared_targets'),
+         **volume_lifecycle.derive_status(_Own.AVAILABLE, None)._asdict(), **_NEXT))
+
+
+def with_limits(query: sa.Select) -> sa.Select:
+    """A query for volumes joined with their types that brings the types' QoS specs along.
+
+    For `blockattach.storage.db.rows.limits`; a join more, and no statement more.
+    """
+    specs = models.qos_specs
+    return query.add_columns(
+        specs.c.consumer.label('qos_consumer'), specs.c.specs.label('qos_specs'),
+    ).outerjoin(specs, specs.c.id == models.volume_types.c.qos_specs_id)
+
+
+def lock(connection: sa.Connection, volume_id: str) -> Any:
+    """Lock a live volume's row until the transaction ends; the transaction's first statement.
+
+    :raises VolumeNotFound: there is none
+    """
+    row = _LOCK.first(connection, volume_id=volume_id)
+    if row is None:
+        raise errors.VolumeNotFound(volume_id=volume_id)
+    return row
+
+
+def lock_judged(connection: sa.Connection, judged: records.Judged) -> Any:
+    """Lock the live volume for which a request was authorized, as `lock` does.
+
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project now
+    """
+    row = _LOCK.first(connection, volume_id=judged.id)
+    rows.check_judged(row, judged, errors.VolumeNotFound(volume_id=judged.id))
+    return row
+
+
+def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
+            *own_statuses: volume_lifecycle.OwnStatus) -> Any:
+    """The same of a volume that is still where it was.
+
+    :param generation: None: whichever it has
+    :raises StaleGeneration: another process went on with it
+    """
+    row = lock(connection, volume_id)
+    if generation not in (None, row.generation) or row.own_status not in own_statuses:
+        raise errors.StaleGeneration(noun='volume', id=volume_id,
+                                     generation=generation or row.generation)
+    return row
+
+
+def stepped(volume_id: str, generation: int, **values: Any) -> storage_db.Happened:
+    """Whether a volume has gone from a generation to the next one, in this way."""
+    return lambda connection: rows.holds(await_others(connection, volume_id),
+                                         {'generation': generation + 1, **values})
+
+
+def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
+    """The row, live or not, once the holder of its lock has ended; None: there has never been one.
+
+    For verbs that lost the connection that held it.
+    """
+    return connection.execute(
+        _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
+
+
+def limits(database: storage_db.Database, project_id: str) -> quotas.Limits:
+    """What a project may have, for `insert`; read before the transaction."""
+    return quotas.limits(database, project_id)
+
+
+def insert(connection: sa.Connection, database: storage_db.Database, kind: records.VolumeType,
+           of_project: quotas.Limits, own_status: volume_lifecycle.OwnStatus = _Own.CREATING,
+           **values: Any) -> Mapping[str, Any]:
+    """Write the row of a volume that is going to be made, with what it has of its type.
+
+    The transaction looks at nothing before without a lock: this locks the project, if it is near
+    its limits, and holds the type.
+
+    :returns: all columns that are not empty
+    :raises VolumeTypeNotFound: the type is gone
+    :raises VolumeTypeChanged: the type is not what it was when it was judged
+    :raises QuotaExceeded: the project has as much as it may
+    """
+    asked = quota_rules.volume(kind.id, values['size_gb'])
+    near = quotas.lock_if_near(connection, database, of_project, asked)
+    volume_types.hold(connection, kind)
+    derived = volume_lifecycle.derive_status(own_status, None)
+    row = {
+        'bootable': False, **values, 'own_status': own_status.value, **derived._asdict(),
+        **volume_types.columns_of(kind), 'shared_targets': True,
+        'generation': 1, 'created_at': database.clock.utcnow()}
+    statements.insert(connection, _volumes, row)
+    if near:
+        # Not before the type is held, which must not have been looked at before.
+        quotas.count(connection, database, of_project, asked, written=True)
+    return row
+
+
+def store_rank(connection: sa.Connection, database: storage_db.Database, row: Any,
+               lowest_rank: int | None, announced: int | None = None,
+               **metadata: Any) -> volume_lifecycle.Derived:
+    """Derive the volume's words from a new lowest rank; writes only what differs.
+
+    :param announced: how many detaches are announced from now on; None: as before
+    :param metadata: what an action on an attachment leaves on its volume besides
+    """
+    announced = row.detach_announced if announced is None else max(announced, 0)
+    derived = volume_lifecycle.derive_status(
+        row.own_status, lowest_rank, announced > 0)
+    now = (lowest_rank, announced, *derived)
+    if metadata or \
+            (row.lowest_rank, row.detach_announced, row.status, row.attach_status) != now:
+        statements.update(connection, _volumes, {'id': row.id}, {
+            'lowest_rank': lowest_rank, 'detach_announced': announced, **derived._asdict(),
+            'updated_at': database.clock.utcnow(), **metadata})
+    return derived
+
+
+def move(connection: sa.Connection, database: storage_db.Database, row: Any,
+         event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
+         **values: Any) -> None:
+    """Let an event happen to a volume itself: its own status moves as the lifecycle says, its
+    generation is raised, and its words are derived.
+
+    Room that its work has claimed is given back with the end of the work, unless ``values`` say
+    what has become of it.
+
+    :param chosen: as `volume_lifecycle.next_status`
+    :raises InvalidVolume: the volume is not where that can happen
+    """
+    own_status = volume_lifecycle.next_status(row.own_status, event, chosen)
+    if own_status not in volume_lifecycle.CLAIMING and 'claimed_pool' not in values:
+        values |= claims.withdraw(connection, database, row)
+    derived = volume_lifecycle.derive_status(
+        own_status, row.lowest_rank, row.detach_announced > 0)
+    rows.advance(connection, _volumes, row, **{
+        'own_status': own_status.value, **derived._asdict(),
+        'updated_at': database.clock.utcnow(), **values})
+
+
+def update(connection: sa.Connection, row: Any, **values: Any) -> None:
+    """Update columns of a locked volume that do not affect its lifecycle.
+
+    :raises RetryRequest: the row has changed since it was read
+    """
+    rows.update(connection, _volumes, row, **values)
+
+
+def claim(connection: sa.Connection, row: Any) -> None:
+    """Claim a locked volume for a transaction that relies on it without changing it.
+
+    A concurrent transaction that changes the volume, on any node of the database, conflicts. The
+    generation is not raised, because other work on the volume may be in progress.
+    :raises RetryRequest: the row has changed since it was read
+    """
+    update(connection, row, attachment_moves=row.attachment_moves + 1)
+
+
+def remove(connection: sa.Connection, database: storage_db.Database, row: Any,
+           event: volume_lifecycle.Event) -> None:
+    """Let a volume become history, and its credentials go."""
+    move(connection, database, row, event, deleted=True, deleted_at=database.clock.utcnow())
+    _NO_GRANTS.change(connection, volume_id=row.id)
+
+
+def release(connection: sa.Connection, row: Any) -> None:
+    """Give back the room of a volume on its pool, if it is on one."""
+    if row.pool is not None:
+        claims.release(connection, row.pool, row.size_gb)
+
+
+def is_frozen(connection: sa.Connection, pool: str) -> bool:
+    """Whether no volume is to be made or deleted on the backend of a pool."""
+    return services.is_frozen(connection, str(records.host_of(pool)))
+
+
+def attached_count(connection: sa.Connection, volume_id: str) -> int:
+    """How many of a volume's rows are attached: a look into an index."""
+    return connection.execute(
+        sa.select(sa.func.count()).where(
+            _attachments.c.volume_id == volume_id,
+            _attachments.c.rank == volume_lifecycle.ATTACHED_RANK)).scalar_one()

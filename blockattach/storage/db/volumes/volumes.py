@@ -1,0 +1,410 @@
+"""Volumes: the verbs of their own lifecycle, and whether they are read only. Each is one
+transaction under the volume's lock.
+"""
+import dataclasses
+import logging
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from blockattach.platform import log
+from blockattach.storage import errors
+from blockattach.storage.db import models
+from blockattach.storage.db import rows
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import snapshot_rows
+from blockattach.storage.db.volumes import sources
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.db.volumes import volume_rows
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+
+LOG = logging.getLogger(__name__)
+
+_volumes = models.volumes
+_Own = volume_lifecycle.OwnStatus
+_Event = volume_lifecycle.Event
+
+
+NOT_DELETABLE = (
+    'Volume status must be available or error or error_restoring or error_extending or '
+    'error_managing and must not be migrating, attached, belong to a group, have snapshots, '
+    'awaiting a transfer, or be disassociated from snapshots after volume transfer.')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """A volume as it was asked for. ``kind`` is the type as it was judged."""
+
+    project_id: str
+    user_id: str
+    name: str | None
+    description: str | None
+    size_gb: int
+    kind: records.VolumeType
+    availability_zone: str
+    metadata: Mapping[str, str]
+    hints: Mapping[str, Any] | None = None
+    """What was asked for about its placement."""
+    request_id: str | None = None
+    source: sources.Source | None = None
+    """What it is made of, as it was judged; None: it begins empty."""
+    progress: Mapping[str, Any] | None = None
+    """What its making has to remember from the beginning."""
+
+
+class WithSnapshots(NamedTuple):
+    """Whether the snapshots of a volume are deleted with it; ``project_id``: only if all are of
+    this project.
+    """
+
+    wanted: bool
+    project_id: str | None = None
+
+
+_WITHOUT = WithSnapshots(False)
+
+
+class Deleting(NamedTuple):
+    """A volume whose removal was asked for. ``host``: None: no backend has it, and it is gone."""
+
+    id: str
+    generation: int
+    own_status: volume_lifecycle.OwnStatus
+    host: str | None
+
+
+@storage_db.retried
+def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
+           within: Callable[[sa.Connection, str], None] | None = None) -> records.Volume:
+    """Write a new volume down; nothing has been asked of any backend yet.
+
+    Its deadline is how long the scheduler may take before it is asked again.
+
+    :param within: called in the same transaction with the new id: all of it or nothing
+    :raises VolumeTypeNotFound: its type is gone
+    :raises VolumeTypeChanged: its type is not the one that was judged
+    :raises VolumeNotFound, SnapshotNotFound, InvalidInput: its source has changed meanwhile
+    :raises QuotaExceeded: its project has as much as it may
+    """
+    volume_id = database.new_id()
+    limits = volume_rows.limits(database, draft.project_id)
+    with database.writer(lambda again: _is_there(
+            again, draft.kind.id, volume_id)) as connection:
+        made_of = {} if draft.source is None else sources.hold(
+            connection, draft.source, draft.size_gb)
+        row = volume_rows.insert(
+            connection, database, draft.kind, limits, id=volume_id, project_id=draft.project_id,
+            user_id=draft.user_id, name=draft.name, description=draft.description,
+            size_gb=draft.size_gb, availability_zone=draft.availability_zone,
+            **made_of, scheduler_hints=rows.to_json(draft.hints or None))
+        if draft.source is not None:
+            sources.copy_image(connection, draft.source, volume_id)
+        work.begin(connection, database, creation(volume_id, 1), lease_seconds,
+                   request_id=draft.request_id, project_id=draft.project_id,
+                   progress=dict(draft.progress or {}))
+        if draft.metadata:
+            connection.execute(models.volume_metadata.insert(), [
+                {'volume_id': volume_id, 'key': key, 'value': value}
+                for key, value in draft.metadata.items()])
+        if within is not None:
+            within(connection, volume_id)
+        if draft.kind.qos_specs_id is None:
+            made = rows.made_volume(row, draft.kind, draft.metadata)
+        else:
+            made = volume_queries.read(connection, volume_id, unused=True)
+    log.step(LOG, 'Creating volume', volume_id=volume_id, size_gb=draft.size_gb)
+    return made
+
+
+@storage_db.retried
+def claim(database: storage_db.Database, volume_id: str, generation: int, pool_name: str,
+          service_uuid: str | None) -> int | None:
+    """Take the volume's room on a pool and place it there, both or neither. Its work is a
+    scheduler's until the manager claims it.
+
+    :returns: the volume's new generation; None when the pool has no room left
+    :raises StaleGeneration: the volume is no longer waiting for a pool
+    """
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.CREATING, pool=pool_name)) as connection:
+        done = volume_rows.CLAIM.change(
+            connection, volume_id=volume_id, generation=generation, pool=pool_name,
+            service_uuid=service_uuid, now=database.clock.utcnow())
+        if done != 1:
+            volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
+            raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+        if volume_rows.TAKE.change(connection, volume_id=volume_id, pool=pool_name) != 1:
+            connection.rollback()
+            return None
+    return generation + 1
+
+
+@storage_db.retried
+def unclaim(database: storage_db.Database, volume_id: str, generation: int, lease_seconds: float,
+            owner: str | None = None, tried: bool = True,
+            say: work.Say = work.silent) -> int:
+    """Give the claimed room back; the volume waits for another pool, and what a manager may have
+    made on this one waits to be removed: until then, or its deadline, for that manager.
+
+    :param owner: only if it has the work; None: whichever has it
+    :param tried: False: the pool may be chosen again, unless a manager has taken it on
+    :returns: the volume's new generation
+    :raises StaleGeneration: another process has gone on with it
+    """
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.CREATING, pool=None)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
+        mine = creation(volume_id, generation, owner)
+        now = work.read(connection, mine)
+        volume_rows.release(connection, row)
+        volume_rows.move(connection, database, row, _Event.UNCLAIM, pool=None, service_uuid=None)
+        progress = rows.from_json(now.progress)
+        if row.pool is not None and (tried or now.host is not None):
+            progress['tried'] = [*progress.get('tried', ()), row.pool]
+        work.change(connection, mine, lease_seconds, generation=generation + 1, host=None,
+                    owner=None, progress=rows.to_json(progress))
+        if now.host is not None and row.pool is not None:
+            work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
+                         0 if now.owner is None else now.deadline, now.host)
+        say(connection)
+    LOG.warning('Rescheduling volume creation%s',
+                log.fields(volume_id=volume_id, pool=row.pool))
+    return generation + 1
+
+
+@storage_db.retried
+def created(database: storage_db.Database, volume_id: str, generation: int,
+            shared_targets: bool, owner: str | None = None) -> None:
+    """The backend has made it.
+
+    :param owner: as `unclaim`
+    :raises StaleGeneration: another process went on with it; what was made must be removed
+    """
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
+        if volume_rows.CREATED.change(
+                connection, volume_id=volume_id, generation=generation,
+                shared_targets=shared_targets, now=database.clock.utcnow()) != 1:
+            row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
+            if row.pool is None:
+                raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+            volume_rows.move(connection, database, row, _Event.CREATED,
+                             shared_targets=shared_targets)
+        work.end(connection, creation(volume_id, generation, owner))
+    log.step(LOG, 'Volume created', volume_id=volume_id)
+
+
+@storage_db.retried
+def failed(database: storage_db.Database, volume_id: str, generation: int,
+           say: work.Say = work.silent, *, is_logged: bool = True) -> None:
+    """No pool could make it: it ends in error, its room is given back.
+
+    :param is_logged: False if the caller logs why the volume is not created
+    """
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.ERROR)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
+        volume_rows.release(connection, row)
+        volume_rows.move(connection, database, row, _Event.CREATE_FAILED, pool=None,
+                         service_uuid=None)
+        work.end(connection, creation(volume_id, generation))
+        say(connection)
+    if is_logged:
+        LOG.warning('Failed to create volume%s', log.fields(volume_id=volume_id))
+
+
+@storage_db.retried
+def start_delete(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
+                 force: bool = False, request_id: str | None = None,
+                 with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
+    """Begin a deletion. A volume that no backend knows is gone at once.
+
+    :param force: whatever its own status is; live attachments hold it all the same
+    :raises VolumeNotFound: the volume is gone, or of another project
+    :raises InvalidVolume: its status or its backend does not allow it, it has live attachments, or
+        snapshots that are not deleted with it, or a volume is being made of it
+    """
+    volume_id = volume.id
+    with database.writer(lambda again: volume_rows.stepped(
+            volume_id, row.generation, own_status=own_status)(again)) as connection:
+        row = volume_rows.lock_judged(connection, volume)
+        status_allows = (force or row.own_status in volume_lifecycle.DELETABLE) and (
+            row.migration_status not in volume_lifecycle.MOVING)
+        found = snapshot_rows.dependants(connection, volume_id)
+        if not status_allows or row.lowest_rank is not None or found.is_copied:
+            raise errors.InvalidVolume(reason=NOT_DELETABLE)
+        snapshots = {} if not found.has_snapshots else _start_delete_snapshots(
+            connection, database, volume_id, force, with_snapshots)
+        if found.is_cached:
+            # Nothing more is made of it, whatever becomes of its removal.
+            connection.execute(models.cached_images.delete().where(
+                models.cached_images.c.volume_id == volume_id))
+        own_status = _Own.GONE if row.pool is None else _Own.DELETING
+        host = records.host_of(row.pool)
+        if force:
+            work.end(connection, creation(volume_id, row.generation))
+        if row.pool is None:
+            volume_rows.remove(connection, database, row, _Event.DISCARD)
+        elif volume_rows.is_frozen(connection, row.pool):
+            raise errors.InvalidVolume(reason=f'The backend of volume {volume_id} is frozen.')
+        else:
+            volume_rows.move(connection, database, row,
+                             _Event.FORCE_DELETE if force else _Event.DELETE)
+            work.begin(connection, database, deletion(volume_id, row.generation + 1),
+                       lease_seconds, host, request_id=request_id,
+                       project_id=row.project_id, progress={
+                           'was': volume_lifecycle.WITHOUT_WORK.get(row.own_status,
+                                                                    row.own_status),
+                           'snapshots': snapshots})
+    if own_status is _Own.GONE:
+        log.step(LOG, 'Volume deleted', volume_id=volume_id)
+    else:
+        log.step(LOG, 'Deleting volume', volume_id=volume_id, pool=row.pool)
+    return Deleting(volume_id, row.generation + 1, own_status, host)
+
+
+@storage_db.retried
+def deleted(database: storage_db.Database, volume_id: str, generation: int,
+            owner: str | None = None) -> None:
+    """The backend has removed it: the row becomes history, its room is free. ``owner``: as
+    `unclaim`.
+    """
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.GONE)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
+        work.end(connection, deletion(volume_id, generation, owner))
+        volume_rows.release(connection, row)
+        volume_rows.remove(connection, database, row, _Event.DELETED)
+    log.step(LOG, 'Volume deleted', volume_id=volume_id, pool=row.pool)
+
+
+@storage_db.retried
+def delete_failed(database: storage_db.Database, volume_id: str, generation: int,
+                  owner: str | None = None, say: work.Say = work.silent) -> None:
+    """The backend refused for good to remove it. ``owner``: as `unclaim`."""
+    with database.writer(volume_rows.stepped(
+            volume_id, generation, own_status=_Own.ERROR_DELETING)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
+        work.end(connection, deletion(volume_id, generation, owner))
+        # Not asked for with a lock where there are none: MariaDB would lock the gap.
+        if snapshot_rows.dependants(connection, volume_id).has_snapshots:
+            snapshot_rows.cannot_delete_with(connection, database, volume_id)
+        volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
+        say(connection)
+    LOG.error('Failed to delete volume%s', log.fields(volume_id=volume_id, pool=row.pool))
+
+
+def create_cancelled(database: storage_db.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
+    """End a volume in error that waits for a pool.
+
+    :raises Conflict: a backend may have begun it
+    """
+    if found.host is not None:
+        raise errors.Conflict(
+            reason=f'cannot cancel volume.create: the operation has started on {found.host}')
+    volume = volume_queries.get_bare(database, found.resource_id)
+    failed(database, volume.id, volume.generation, say, is_logged=False)
+    LOG.warning('Volume creation cancelled%s', log.fields(volume_id=volume.id))
+
+
+@storage_db.retried
+def delete_cancelled(database: storage_db.Database, found: records.Work,
+                     say: work.Say = work.silent) -> None:
+    """Let a volume be what it was before its removal was asked for.
+
+    :raises Conflict: its removal has begun
+    """
+    volume_id, generation = found.resource_id, found.generation
+    with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
+        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
+        now = work.read(connection, found.claim)
+        if now.attempts:
+            raise errors.Conflict(reason='cannot cancel volume.delete: the operation has started')
+        work.end(connection, found.claim)
+        progress = rows.from_json(now.progress)
+        if progress.get('snapshots'):
+            snapshot_rows.keep(connection, database, volume_id, progress['snapshots'])
+        volume_rows.move(connection, database, row, _Event.DELETE_CANCELLED,
+                         _Own(progress['was']))
+        say(connection)
+    LOG.warning('Volume deletion cancelled%s', log.fields(volume_id=volume_id))
+
+
+def cleanup_cancelled(database: storage_db.Database, found: records.Work,
+                      say: work.Say = work.silent) -> None:
+    """Leave on a pool what may be there of a volume."""
+    work.forget(database, found.claim, say)
+
+
+def hasten_delete(database: storage_db.Database, deleting: Deleting) -> None:
+    """No message was sent: the manager finds it when it looks next, not at its deadline."""
+    work.hasten(database, deletion(deleting.id, deleting.generation))
+
+
+@storage_db.retried
+def leave_remains(database: storage_db.Database, volume: records.Volume,
+                  retry_seconds: float) -> None:
+    """What was made of a volume on its pool is not the volume's any more, and is there still."""
+    pool = volume.pool or ''
+    with database.writer() as connection:
+        work.replace(connection, database, work.remains(volume.id, pool), retry_seconds,
+                     records.host_of(pool))
+
+
+@storage_db.retried
+def set_readonly(database: storage_db.Database, volume: records.Judged, readonly: bool) -> None:
+    """Let attachments made from now on read only, or not.
+
+    :raises VolumeNotFound: the volume is gone, or of another project
+    :raises InvalidVolume: it is in use, or a cached image that a volume is being made of
+    """
+    with database.writer() as connection:
+        row = volume_rows.lock_judged(connection, volume)
+        if row.status != _Own.AVAILABLE:
+            raise errors.InvalidVolume(
+                reason=f'Volume {row.id} status must be available to update readonly flag, '
+                       f'but current status is: {row.status}.')
+        if not readonly:
+            snapshot_rows.keep_cached(connection, row.id)
+        volume_rows.update(connection, row, readonly=readonly,
+                           updated_at=database.clock.utcnow())
+
+
+def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """The making of a volume."""
+    return records.Claim('volume', volume_id, 'create', generation, owner)
+
+
+def deletion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
+    """Its removal."""
+    return records.Claim('volume', volume_id, 'delete', generation, owner)
+
+
+def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
+    """A transaction that makes a volume holds a share of its type's row until it is there."""
+    types = models.volume_types
+    connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
+                       .with_for_update())
+    return connection.execute(sa.select(_volumes.c.id).where(
+        _volumes.c.id == volume_id)).one_or_none() is not None
+
+
+def _start_delete_snapshots(connection: sa.Connection, database: storage_db.Database,
+                            volume_id: str, force: bool, asked: WithSnapshots) -> dict[str, str]:
+    """Let the snapshots of a locked volume go with it; what each was, by id.
+
+    :raises InvalidVolume: they prevent it
+    """
+    if not asked.wanted:
+        raise errors.InvalidVolume(reason=NOT_DELETABLE)
+    try:
+        return snapshot_rows.delete_with(connection, database, volume_id, force,
+                                         asked.project_id)
+    except errors.InvalidSnapshot as exc:
+        raise errors.InvalidVolume(reason=f'{NOT_DELETABLE} {exc}') from exc

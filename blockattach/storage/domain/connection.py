@@ -1,0 +1,356 @@
+"""Initiators, modes, credentials, grants and connections; and connectors: what a host may say of
+itself. Names that are stored, shown to others or given to a target have a grammar. Anything else
+in a connector is the host's own business, and only bounded.
+"""
+import dataclasses
+import enum
+import json
+import re
+import secrets
+import string
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.storage import errors
+
+
+class AccessMode(enum.StrEnum):
+    """What an attachment may do."""
+
+    RW = 'rw'
+    RO = 'ro'
+
+
+Pair = tuple[str, str]
+"""A volume's id and an initiator."""
+
+MASKED = '***'
+"""Shown instead of a secret."""
+
+MOST_KEYS = 64
+LONGEST_KEY = 64
+LONGEST_NAME = 255
+LONGEST_TEXT = 4096
+LARGEST = 16384
+"""Bytes of JSON, of the whole."""
+
+_ALPHABET = string.ascii_letters + string.digits
+# CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
+# refuse secrets of more than 16 characters.
+_USERNAME_LENGTH = 20
+_PASSWORD_LENGTH = 16
+
+NO_INITIATOR = 'fake'
+"""What Nova's fake driver sends instead of a name: no host logs in by it."""
+
+_DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*)?'
+# RFC 7143, 4.2.7, of the characters that initiators use in fact: targets take no others, and split
+# their commands at some of them.
+_NODE_NAME = re.compile(
+    rf'(?=.{{1,223}}\Z)(iqn\.{_DATED}|eui\.[0-9a-f]{{16}}|naa\.([0-9a-f]{{16}}){{1,2}})',
+    re.ASCII | re.IGNORECASE)
+# NVM Express Base Specification, 4.5.
+_NQN = re.compile(rf'(?=.{{1,223}}\Z)nqn\.{_DATED}', re.ASCII)
+# A World Wide Name, as FC writes it: 8 or 16 bytes.
+_WWN = re.compile(r'(0x)?([0-9A-Fa-f]{2}:?){7}[0-9A-Fa-f]{2}(:?([0-9A-Fa-f]{2}:?){7}'
+                  r'[0-9A-Fa-f]{2})?', re.ASCII)
+_GRAMMARS = {'nqn': _NQN, 'wwpns': _WWN, 'wwnns': _WWN}
+_NAMES = ('host', 'mountpoint', 'initiator')
+_MODES = (None, '', 'rw', 'ro')
+
+# A connector is whatever a host says of itself: what may be a secret is known by its name only.
+_SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
+
+
+def masked(connector: Any) -> Any:
+    """The connector without what may be a secret: so it is stored and shown."""
+    if isinstance(connector, Mapping):
+        return {key: MASKED if _SECRET.search(key) else masked(value)
+                for key, value in connector.items()}
+    if isinstance(connector, list):
+        return [masked(value) for value in connector]
+    return connector
+
+
+def canonical_name(initiator: str) -> str:
+    """Return the form of an iSCSI node name that is stored and compared.
+
+    Node names are case-insensitive (RFC 7143, 4.2.7.1, and RFC 3722). Connectors may only contain
+    ASCII letters, for which RFC 3722 requires nothing beyond lower case.
+    """
+    return initiator.lower()
+
+
+def is_same_node(one: str | None, other: str | None) -> bool:
+    """Return True if both names denote the same node. None denotes no node."""
+    return one is not None and other is not None and (
+        canonical_name(one) == canonical_name(other))
+
+
+def spellings(initiator: str,
+              connectors: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
+    """Return the forms of a node name that hosts send, without the canonical one.
+
+    :param connectors: connectors of any attachments, including those of the node
+    """
+    sent = {initiator, *(one['initiator'] for one in connectors
+                         if one and isinstance(one.get('initiator'), str))}
+    return frozenset(name for name in sent if is_same_node(name, initiator)
+                     and name != canonical_name(initiator))
+
+
+def widest(modes: Iterable[AccessMode]) -> AccessMode:
+    """The mode of a grant that several attachments of one initiator share."""
+    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Credential:
+    """What the initiator must prove (CHAP). Never printed."""
+
+    username: str
+    password: str = dataclasses.field(repr=False)
+
+
+def new_credential() -> Credential:
+    """Return a random CHAP credential for one (volume, initiator) pair.
+
+    The user name starts with a letter, because LIO reads 0x and 0b as the start of a number.
+    """
+    return Credential(secrets.choice(string.ascii_letters) + _random(_USERNAME_LENGTH - 1),
+                      _random(_PASSWORD_LENGTH))
+
+
+def _random(length: int) -> str:
+    return ''.join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Export:
+    """A volume as a target offers it. ``device`` is a path on the storage host."""
+
+    volume_id: str
+    name: str
+    device: str
+    size_gb: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grant:
+    """The access of one initiator to one volume.
+
+    ``alias`` is empty for the volume's first initiator and distinguishes later ones on backends
+    that need one target per initiator; it does not change while the grant exists. ``adopted``: its
+    target was made by another service, for all initiators of the volume, who share a credential:
+    it has no alias, and is kept as it is, with its sessions.
+
+    ``initiator`` is in lower case, except in rows of an earlier release before the online
+    migration. ``spellings`` are the other forms that its hosts have sent: a target that compares
+    names byte by byte must admit these too.
+    """
+
+    volume_id: str
+    initiator: str
+    mode: AccessMode
+    credential: Credential
+    alias: str = ''
+    adopted: bool = False
+    spellings: frozenset[str] = frozenset()
+
+    @property
+    def admitted(self) -> tuple[str, ...]:
+        """All names with which the hosts may log in, the canonical one first."""
+        return canonical_name(self.initiator), *sorted(self.spellings)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """Bytes that a host addresses at once, and that the device writes at once."""
+
+    logical: int
+    physical: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Connection:
+    """How a grant is reached: where, under which name and number. No credential.
+
+    The rest is what the core adds for the consumer: whether it may discard, the block sizes where
+    it must know them, the limits that it keeps to.
+    """
+
+    driver_volume_type: str
+    portals: tuple[str, ...]
+    target_name: str
+    lun: int
+    discard: bool = False
+    block_sizes: BlockSizes | None = None
+    limits: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys that the Block Storage API uses for iSCSI."""
+        info: dict[str, Any] = {
+            'driver_volume_type': self.driver_volume_type,
+            'target_discovered': False,
+            'target_portal': self.portals[0],
+            'target_iqn': self.target_name,
+            'target_lun': self.lun,
+        }
+        if len(self.portals) > 1:
+            info['target_portals'] = list(self.portals)
+            info['target_iqns'] = [self.target_name] * len(self.portals)
+            info['target_luns'] = [self.lun] * len(self.portals)
+        if self.discard:
+            info['discard'] = True
+        if self.block_sizes is not None:
+            info['logical_block_size'] = str(self.block_sizes.logical)
+            info['physical_block_size'] = str(self.block_sizes.physical)
+        if self.limits is not None:
+            info['qos_specs'] = dict(self.limits)
+        return info
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ActualGrant:
+    """A grant as it is at the target, for comparison with the desired state.
+
+    Not ``intact`` is one that was made in part or tampered with (no credential required, several
+    initiators on one target, ...): it is either granted again or revoked. ``account`` is the name
+    of its credential, None where the target does not report it. ``shared``: others are granted by
+    the same target, with the same credential. ``initiator`` is in lower case, and ``sessions``
+    includes the sessions of its other forms. ``spellings`` are these other forms, None if the
+    target compares names without case.
+    """
+
+    volume_id: str
+    initiator: str
+    mode: AccessMode
+    sessions: int = 0
+    intact: bool = True
+    account: str | None = None
+    shared: bool = False
+    spellings: frozenset[str] | None = None
+
+    def is_of(self, initiator: str | None) -> bool:
+        """Return True if the grant is that of the initiator."""
+        return is_same_node(self.initiator, initiator)
+
+
+def difference(wanted: Iterable[Grant],
+               actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
+    """Return the pairs of missing or different grants, and the pairs of superfluous ones.
+
+    Names are compared without case. Each returned pair has the form in which the name was given.
+    """
+    found: dict[Pair, list[ActualGrant]] = {}
+    for item in actual:
+        found.setdefault((item.volume_id, canonical_name(item.initiator)), []).append(item)
+    expected, missing = set(), set()
+    for grant in wanted:
+        pair = grant.volume_id, canonical_name(grant.initiator)
+        expected.add(pair)
+        if not any(_as_wanted(item, grant) for item in found.get(pair, ())):
+            missing.add((grant.volume_id, grant.initiator))
+    return missing, {(item.volume_id, item.initiator) for pair, items in found.items()
+                     if pair not in expected for item in items}
+
+
+def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
+    return (actual.intact and actual.mode == wanted.mode
+            and wanted.adopted >= actual.shared
+            and (actual.spellings is None or wanted.spellings <= actual.spellings)
+            and actual.account in (None, wanted.credential.username))
+
+
+# Of the characters that targets take: they split their commands at some others. What a name must
+# be besides is asked where one comes in (`check_connector`).
+_INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
+
+
+def initiator_of(connector: Mapping[str, Any]) -> str:
+    """Return the name under which the consumer's host logs in, in its canonical form.
+
+    :raises ConnectorUnusable: the connector has none, or one that no node can have
+    """
+    initiator = connector.get('initiator')
+    if not isinstance(initiator, str) or not _INITIATOR.fullmatch(initiator):
+        raise errors.ConnectorUnusable(missing='initiator')
+    return canonical_name(initiator)
+
+
+def check_connector(connector: Mapping[str, Any]) -> None:
+    """Return if a connector is within bounds.
+
+    :raises InvalidInput: it is not; the text says which one
+    :raises ConnectorUnusable: the initiator or the host of the connector is empty
+    """
+    if len(connector) > MOST_KEYS:
+        raise _wrong(f'more than {MOST_KEYS} keys')
+    for key, value in _all(connector):
+        if len(key) > LONGEST_KEY:
+            raise _wrong(f'a key is longer than {LONGEST_KEY} characters')
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise _wrong(f'{key} is longer than {LONGEST_TEXT} characters')
+    written = json.dumps(connector)
+    if len(written) > LARGEST:
+        raise _wrong(f'larger than {LARGEST} bytes')
+    # No column takes a zero character, and after `json.dumps` there is none.
+    if '\\u0000' in written and any(
+            '\0' in text for pair in _all(connector) for text in pair if isinstance(text, str)):
+        raise _wrong('contains a NUL character')
+    _check_names(connector)
+
+
+def is_initiator(name: object) -> bool:
+    """Whether an iSCSI node can have this name: iqn, eui or naa; or Nova's fake one."""
+    return isinstance(name, str) and (_NODE_NAME.fullmatch(name) is not None
+                                      or name == NO_INITIATOR)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+_FORMS = (
+    ('host', _is_name, 'a non-empty string of printable characters'),
+    ('initiator', is_initiator, 'an iSCSI node name (iqn., eui. or naa., RFC 7143)'),
+)
+"""Keys of a connector whose values must be valid names, with the expected form."""
+
+
+def _check_names(connector: Mapping[str, Any]) -> None:
+    for name in _NAMES:
+        value = connector.get(name)
+        if value is not None and (not isinstance(value, str) or len(value) > LONGEST_NAME):
+            raise _wrong(f'{name} must be a string of at most {LONGEST_NAME} characters')
+    for name, is_valid, form in _FORMS:
+        if name not in connector or is_valid(connector[name]):
+            continue
+        if not (connector[name] or '').strip():
+            raise errors.ConnectorUnusable(missing=name)
+        raise _wrong(f'{name} must be {form}')
+    if connector.get('mode') not in _MODES:
+        raise _wrong('mode must be rw or ro')
+    for name, grammar in _GRAMMARS.items():
+        value = connector.get(name)
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None and not (isinstance(one, str) and (
+                    not one or grammar.fullmatch(one))):
+                raise _wrong(f'{name} has an invalid format')
+
+
+def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:
+    """Each value with the key that it stands under, at any depth."""
+    yield key, value
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _all(inner, str(name))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _all(inner, key)
+
+
+def _wrong(reason: str) -> errors.InvalidInput:
+    return errors.InvalidInput(reason=f'Invalid input received: connector: {reason}.')

@@ -1,0 +1,107 @@
+"""What a volume type asks for in its extra specs, compared with what a pool reports.
+
+The comparison is Cinder's, so that types mean here what they mean there: a value is an operator
+and an operand, of which only the first word counts, or ``<or>`` and any number of alternatives, or
+without operator a text that must be equal.
+"""
+import operator
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.storage.domain import volume_type
+
+_SCOPE = 'capabilities'
+
+# Honoured by the service itself, under the volume's lock; no pool knows it.
+_NOT_CAPABILITIES = frozenset({volume_type.MODE})
+
+_YES = '<is> True'
+
+
+def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> str | None:
+    """What a pool with these capabilities lacks of what is asked for; None if nothing.
+
+    The reason names the extra spec and what is there.
+    """
+    for key, wanted in extra_specs.items():
+        path = _path(key)
+        if path is None or key in _NOT_CAPABILITIES:
+            continue
+        if key == volume_type.MULTIATTACH and volume_type.is_true(wanted):
+            # Read as the service itself reads it, or it would make what no pool may hold.
+            wanted = _YES
+        found = _look_up(capabilities, path)
+        if found is None:
+            return f'capability {":".join(path)} is not reported (required: {wanted})'
+        if not any(matches(value, wanted) for value in _alternatives(found)):
+            return f'capability {":".join(path)} is {found} (required: {wanted})'
+    return None
+
+
+def matches(value: Any, wanted: str) -> bool:
+    """Whether one value that a pool reports is what an extra spec wants."""
+    words = wanted.split()
+    if words[:1] == ['<or>']:
+        return value in words[1::2]
+    compare = _OPERATORS.get(words[0]) if words else None
+    if compare is None:
+        return bool(value == wanted)
+    if len(words) < 2:
+        return False
+    try:
+        return compare(value, words[1])
+    except (TypeError, ValueError):
+        # What cannot be compared is not what was wanted.
+        return False
+
+
+def _path(key: str) -> list[str] | None:
+    """The nested names that a key refers to; None for keys of other scopes."""
+    scope, *inner = key.split(':')
+    if not inner:
+        return [scope]
+    return inner if scope == _SCOPE else None
+
+
+def _look_up(capabilities: Mapping[str, Any], path: list[str]) -> Any:
+    found: Any = capabilities
+    for name in path:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    return found
+
+
+def _alternatives(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else [found]
+
+
+def _numbers(compare: Callable[[float, float], bool]) -> Callable[[Any, str], bool]:
+    return lambda value, operand: compare(float(value), float(operand))
+
+
+def _same_boolean(value: Any, operand: str) -> bool:
+    return _boolean(value) is _boolean(operand)
+
+
+def _boolean(value: Any) -> bool:
+    """Everything that is not a word for true is false."""
+    return value if isinstance(value, bool) else volume_type.is_true(str(value))
+
+
+_OPERATORS: Mapping[str, Callable[[Any, str], bool]] = {
+    '=': _numbers(operator.ge),
+    '==': _numbers(operator.eq),
+    '!=': _numbers(operator.ne),
+    '>=': _numbers(operator.ge),
+    '<=': _numbers(operator.le),
+    's==': operator.eq,
+    's!=': operator.ne,
+    's<': operator.lt,
+    's<=': operator.le,
+    's>': operator.gt,
+    's>=': operator.ge,
+    '<in>': operator.contains,
+    '<is>': _same_boolean,
+}

@@ -1,0 +1,185 @@
+"""What clients may say of where a volume goes (``OS-SCH-HNT:scheduler_hints``), and the filters
+that heed it.
+
+The hint ``query`` is Cinder's JSON grammar: a list that begins with an operator of `OPERATORS`;
+what follows are values and queries. A text that begins with ``$`` names a value of the pool's
+report: ``$free_capacity_gb``, ``$capabilities.some.thing``.
+
+A hint counts only where its filter is enabled. One that is malformed passes no pool: better no
+volume than a misplaced one.
+"""
+import functools
+import json
+import operator
+import uuid
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from blockattach.storage.domain import placement
+from blockattach.storage.domain import pools
+
+SAME = 'same_host'
+DIFFERENT = 'different_host'
+LOCAL = 'local_to_instance'
+QUERY = 'query'
+
+_MOST_NESTED = 20
+
+
+def volume_ids(hints: Mapping[str, Any], name: str) -> list[str] | None:
+    """The volumes that a hint names: an id or a list of ids; None: something else is there."""
+    given = hints.get(name, [])
+    found = [_id(one) for one in (given if isinstance(given, list) else [given])]
+    return None if None in found else [one for one in found if one is not None]
+
+
+def server_id(hints: Mapping[str, Any]) -> str | None:
+    """The server that a volume shall be near, if the hint names one."""
+    return _id(hints.get(LOCAL))
+
+
+def same_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that has none of the volumes that it shall be with."""
+    named = volume_ids(request.facts.hints, SAME)
+    if named is None:
+        return placement.Reason(f'scheduler hint {SAME} contains an invalid volume ID')
+    if not named or _there(request, named, pool):
+        return None
+    return placement.Reason(f'does not contain a volume of scheduler hint {SAME}')
+
+
+def different_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that has one of the volumes that it shall be apart from."""
+    named = volume_ids(request.facts.hints, DIFFERENT)
+    if named is None:
+        return placement.Reason(f'scheduler hint {DIFFERENT} contains an invalid volume ID')
+    there = _there(request, named, pool)
+    if there is None:
+        return None
+    return placement.Reason(f'contains volume {there} of scheduler hint {DIFFERENT}')
+
+
+def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that is not on the host of the server that the volume shall be near."""
+    if not request.facts.hints.get(LOCAL):
+        return None
+    if server_id(request.facts.hints) is None:
+        return placement.Reason(f'scheduler hint {LOCAL} contains an invalid server ID')
+    host = request.facts.server_host
+    if host is None:
+        unknown = f'the host of the server in scheduler hint {LOCAL} is unknown'
+        return placement.Reason(request.facts.server_lost or unknown, unknown)
+    if host == pool.name.partition('@')[0]:
+        return None
+    return placement.Reason(f'not on the host of the server in scheduler hint {LOCAL}')
+
+
+def json_query(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
+    """Refuse a pool that is not what the client's query asks for."""
+    try:
+        if matches(request.facts.hints.get(QUERY), pool):
+            return None
+    except QueryError as error:
+        return placement.Reason(f'scheduler hint {QUERY} is invalid: {error}')
+    return placement.Reason(f'scheduler hint {QUERY} does not match')
+
+
+FILTERS: Mapping[str, placement.Filter] = {
+    'different_backend': different_backend,
+    'same_backend': same_backend,
+    'instance_locality': instance_locality,
+    'json': json_query,
+}
+"""By name, for ``[scheduler] scheduler_default_filters``; none is asked unless it stands there."""
+
+
+def _there(request: pools.VolumeRequest, named: list[str], pool: pools.Pool) -> str | None:
+    """One of the volumes named that is on a pool."""
+    placed = request.facts.placed
+    return next((one for one in named if placed.get(one) == pool.name), None)
+
+
+def _id(value: Any) -> str | None:
+    """As ids are stored, however a client has written it."""
+    try:
+        return str(uuid.UUID(value)) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+class QueryError(ValueError):
+    """A query cannot be read, or not be answered for a pool."""
+
+
+def matches(query: Any, pool: pools.Pool) -> bool:
+    """Whether a pool is what a query asks for; an empty query asks for nothing.
+
+    :param query: JSON, as text or read already
+    :raises QueryError: it is no query, or compares what cannot be compared
+    """
+    if isinstance(query, str) and query:
+        try:
+            query = json.loads(query)
+        except (ValueError, RecursionError) as error:
+            raise QueryError('not valid JSON') from error
+    return _answer(query, pools.stats(pool), 0) if query else True
+
+
+def _compared(compare: Callable[[Any, Any], bool], values: list[Any]) -> bool:
+    """The first value against each of the others; without two there is nothing to compare."""
+    first, *others = values or [None]
+    given = [other for other in others if other is not None]
+    return first is not None and bool(given) and all(compare(first, one) for one in given)
+
+
+def _is_in(values: list[Any]) -> bool:
+    return bool(values) and values[0] is not None and values[0] in values[1:]
+
+
+def _negated(values: list[Any]) -> bool:
+    return any(not value for value in values if value is not None)
+
+
+OPERATORS: Mapping[str, Callable[[list[Any]], bool]] = {
+    '=': functools.partial(_compared, operator.eq),
+    '<': functools.partial(_compared, operator.lt),
+    '>': functools.partial(_compared, operator.gt),
+    '<=': functools.partial(_compared, operator.le),
+    '>=': functools.partial(_compared, operator.ge),
+    'in': _is_in,
+    'not': _negated,
+    'or': any,
+    'and': lambda values: all(value for value in values if value is not None),
+}
+"""Operators: from values to a truth value; None where the pool does not report one."""
+
+
+def _answer(query: Any, stats: Mapping[str, Any], depth: int) -> bool:
+    if not isinstance(query, list):
+        raise QueryError('not a list')
+    if depth > _MOST_NESTED:
+        raise QueryError(f'more than {_MOST_NESTED} nested lists')
+    if not query:
+        return True
+    name, *operands = query
+    if not isinstance(name, str) or name not in OPERATORS:
+        raise QueryError(f'unknown operator {name!r}, expected one of {", ".join(OPERATORS)}')
+    values = [_value(operand, stats, depth) for operand in operands]
+    try:
+        return OPERATORS[name](values)
+    except TypeError as error:
+        raise QueryError(f'operator {name!r} cannot compare the given values') from error
+
+
+def _value(operand: Any, stats: Mapping[str, Any], depth: int) -> Any:
+    if isinstance(operand, list):
+        return _answer(operand, stats, depth + 1)
+    if not isinstance(operand, str) or not operand.startswith('$'):
+        return None if operand == '' else operand
+    found: Any = stats
+    for name in operand[1:].split('.'):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    return found

@@ -1,0 +1,129 @@
+"""Images of Glance as volumes know them: what is judged before one is used, and what a volume
+keeps of it."""
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from typing import Self
+
+from blockattach.platform import errors
+from blockattach.platform import units
+
+ACTIVE = 'active'
+BARE = 'bare'
+RAW = 'raw'
+PUBLIC = 'public'
+VOLUME_TYPE = 'cinder_img_volume_type'
+"""The property that names the type of the volumes that are made of an image."""
+DEVICES = 'block_device_mapping'
+"""The property that Nova gives images of servers that boot from volumes: JSON."""
+SIGNATURE = 'img_signature'
+RESERVED = ('os_glance', SIGNATURE, 'signature_verified')
+"""Beginnings of names of properties that belong to one image, and to no copy of it."""
+GLANCE_KEYS = frozenset((
+    'id', 'name', 'status', 'visibility', 'protected', 'owner', 'tags', 'size', 'virtual_size',
+    'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'disk_format', 'container_format',
+    'min_disk', 'min_ram', 'created_at', 'updated_at', 'self', 'file', 'schema', 'stores',
+    'location', 'locations', 'direct_url', 'deleted', 'deleted_at'))
+"""Attributes of an image in the Image API v2 that are not custom properties."""
+UPLOADED_FORMATS = ('raw', 'vmdk', 'vdi', 'qcow2', 'vhd', 'vhdx', 'ploop')
+CONTAINERS = (BARE, 'ovf', 'ami')
+"""Containers that say nothing of the bytes: those are a disk, as disk_format says."""
+_CORE = ('image_id', 'image_name', 'checksum', 'container_format', 'disk_format', 'min_disk',
+         'min_ram', 'size')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """What Glance says of an image; sizes in bytes, ``min_disk`` in GiB, ``min_ram`` in MiB."""
+
+    id: str
+    status: str
+    name: str | None = None
+    size: int | None = None
+    virtual_size: int | None = None
+    checksum: str | None = None
+    os_hash_algo: str | None = None
+    os_hash_value: str | None = None
+    disk_format: str | None = None
+    container_format: str | None = None
+    min_disk: int = 0
+    min_ram: int = 0
+    visibility: str | None = None
+    protected: bool | None = None
+    updated_at: str | None = None
+    properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """An image as work remembers it (`dataclasses.asdict`)."""
+        return cls(**stored)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What a volume that was made of it keeps."""
+        core = (self.id, self.name, self.checksum, self.container_format, self.disk_format,
+                self.min_disk, self.min_ram, self.size)
+        return {**{key: value for key, value in self.properties.items() if key not in _CORE}, **{
+            key: str(value) for key, value in zip(_CORE, core, strict=True) if value is not None}}
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """Its properties that are about its signature."""
+        return {key: value for key, value in self.properties.items() if key.startswith(SIGNATURE)}
+
+    @property
+    def boot_snapshot(self) -> str | None:
+        """The snapshot that it stands for, where Nova made it of a server that boots from a
+        volume; None: it has bytes of its own."""
+        try:
+            found = json.loads(self.properties.get(DEVICES) or '[]')
+        except (ValueError, RecursionError):
+            return None
+        return next((cleaned(str(one['snapshot_id'])) for one in found if isinstance(one, dict)
+                     and one.get('source_type') == 'snapshot' and one.get('boot_index') == 0
+                     and isinstance(one.get('snapshot_id'), str | int) and one['snapshot_id']),
+                    None) if isinstance(found, list) else None
+
+
+def cleaned(text: str) -> str:
+    """Remove NUL characters and replace lone surrogates, which JSON can contain and no database
+    stores.
+    """
+    return text.replace('\0', '').encode(errors='replace').decode()
+
+
+def check_fits(image: Image, size_gb: int) -> None:
+    """Return if a volume of that size can be made of an image.
+
+    :raises InvalidInput: it cannot; the text is Cinder's
+    """
+    if image.status != ACTIVE:
+        raise _refused(f'Image {image.id} is not active.')
+    size = math.ceil((image.size or 0) / units.GIB)
+    if size > size_gb:
+        raise _refused(f'Size of specified image {size}GB is larger than volume size {size_gb}GB.')
+    if size_gb < image.min_disk:
+        raise _refused(f'Volume size {size_gb}GB cannot be smaller than the image minDisk size '
+                       f'{image.min_disk}GB.')
+    virtual = math.ceil((image.virtual_size or 0) / units.GIB)
+    if virtual > size_gb:
+        raise errors.InvalidInput(
+            f"Image {image.id} is unacceptable: Image virtual size is {virtual}GB and doesn't fit "
+            f'in a volume of size {size_gb}GB.')
+
+
+def properties_of(metadata: Mapping[str, str], reserved: Iterable[str]) -> dict[str, str]:
+    """Return the properties of an image uploaded from a volume with this image metadata.
+
+    Users write image metadata, so keys that are attributes in Glance are skipped.
+    """
+    reserved = (*RESERVED, *reserved)
+    return {key: value for key, value in metadata.items()
+            if key not in GLANCE_KEYS and key not in _CORE and not key.startswith(reserved)}
+
+
+def _refused(sentence: str) -> errors.InvalidInput:
+    return errors.InvalidInput(f'Invalid input received: {sentence}')

@@ -1,0 +1,355 @@
+"""What becomes of what a Cinder database says: what is taken as it is, what is changed, what is
+refused and what is left there, as tables; and how its attachments are read.
+"""
+import dataclasses
+import functools
+import re
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+from blockattach.storage import errors
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import cinder_rows
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import volume_lifecycle
+
+_Own = volume_lifecycle.OwnStatus
+_State = attachment_lifecycle.State
+
+
+class Remark(NamedTuple):
+    """Why something is not taken as it is.
+
+    :ivar remedy: what an operator does about it; empty: nothing is needed
+    """
+
+    noun: str
+    text: str
+    remedy: str = ''
+
+
+NOT_WRITTEN = 'not_written'
+"""Code of a volume that the database refuses on writing."""
+REFUSED: Mapping[str, Remark] = {
+    'damaged': Remark(
+        'row', 'the row has an invalid value. The report names the column and the reason',
+        'Repair or delete the row in Cinder.'),
+    'twice': Remark(
+        'row', 'another live row has the same unique values, and only one can be imported',
+        'Delete or rename one of the rows in Cinder.'),
+    'id_taken': Remark(
+        'row', 'the id exists in this database and belongs to another volume',
+        'Determine which of the two rows is valid, and delete the other.'),
+    NOT_WRITTEN: Remark(
+        'volume', 'the database rejected the volume. The report names the reason. Other volumes '
+        'were written',
+        'Repair the volume in Cinder, and repeat the import.'),
+    'in_work': Remark(
+        'volume', 'the status or the migration status shows an operation in progress in Cinder',
+        'Wait for the operation to finish, or reset the status in Cinder: cinder reset-state.'),
+    'no_pool': Remark(
+        'volume', 'the host does not name a backend and a pool (host@backend#pool)',
+        'Pass --pool HOST=host@backend#pool.'),
+    'no_type': Remark(
+        'volume', 'the volume type is deleted, or is refused',
+        'Retype the volume in Cinder: cinder retype.'),
+    'other_name': Remark(
+        'volume', 'the storage has a different id since a migration of the volume (_name_id)',
+        'Migrate the volume again in Cinder without attachments, or copy the volume.'),
+    'encrypted': Remark(
+        'volume', 'the volume is encrypted by the consumer with a key of a key manager, which is '
+        'not supported',
+        'Copy the data to a volume of a type without encryption.'),
+    'replicated': Remark(
+        'volume', 'the volume is replicated', 'Disable the replication in Cinder.'),
+    'many_holders': Remark(
+        'volume', 'the volume is attached to several servers but is not multiattach',
+        'Delete the unused attachments in Cinder.'),
+    'unknown_holder': Remark(
+        'volume', 'the status shows that the volume is in use, but no attachment exists',
+        'Detach the volume from its consumer, then run cinder reset-state --state available.'),
+    'snapshot_in_work': Remark(
+        'snapshot', 'the status shows an operation in progress in Cinder',
+        'Wait for the operation to finish, or reset the status in Cinder: cinder '
+        'snapshot-reset-state.'),
+    'no_initiator': Remark(
+        'attachment', 'the initiator name of the host is not recorded',
+        'Pass --initiator HOST=NAME with the name from /etc/iscsi/initiatorname.iscsi of the '
+        'host. Use the id of the server instead of HOST if Cinder has not recorded the host. '
+        'Alternatively, detach the volume in Cinder.'),
+    'bad_connector': Remark(
+        'attachment', 'the connector is invalid', 'Detach the volume in Cinder.'),
+    'no_chap': Remark(
+        'attachment', 'the target requires no credential (CHAP)',
+        'Detach the volume in Cinder.'),
+    'not_iscsi': Remark(
+        'attachment', 'the host uses a protocol other than iSCSI',
+        'Detach the volume in Cinder.'),
+    'other_target': Remark(
+        'attachment', 'the target name does not end with the volume id, or the connection '
+        'information is missing', 'Detach the volume in Cinder.'),
+    'name_taken': Remark(
+        'type or QoS specs', 'the name is already used in blockattach by another type or other '
+        'QoS specs',
+        'Rename one of them.'),
+}
+"""What is not taken: nothing is written while there is any, unless it is to be left there."""
+
+CHANGED: Mapping[str, Remark] = {
+    'default_replaced': Remark(
+        'volume type', 'the unused volume type that was created with the database is replaced by '
+        'the imported type of the same name'),
+    'status': Remark(
+        'volume', 'the status was changed to match the attachments'),
+    'no_longer_offered': Remark(
+        'volume', 'the volume is no longer offered to another project, because the authorization '
+        'key of the offer cannot be imported'),
+    'group_left': Remark('volume', 'the volume was removed from its group'),
+    'counted': Remark('volume', 'the volume now counts towards the quota of its project'),
+    'default_type': Remark('volume', 'the volume had no type and got the default type'),
+    'unconnected': Remark(
+        'attachment', 'the attachment was attaching without a connection and became a '
+        'reservation'),
+    'detaching': Remark(
+        'attachment', 'the detach was interrupted, and the attachment became attached'),
+    'consumer_enforces': Remark(
+        'attachment', 'the attachment keeps the credential that all hosts of the volume share. '
+        'The target cannot enforce the mode until the volume is attached again'),
+}
+"""What is taken, and is not quite what it was."""
+
+LEFT: Mapping[str, Remark] = {
+    'backups': Remark('backup', 'backups are not supported'),
+    'groups': Remark('group', 'groups are not supported'),
+    'quotas': Remark('quota', 'the limited resource is not supported'),
+    'lost': Remark('snapshot or attachment', 'the volume is deleted in Cinder'),
+}
+"""What is counted and stays behind."""
+
+_AVAILABLE = ('available', 'in-use', 'attaching', 'detaching', 'reserved', 'awaiting-transfer')
+OWN_STATUSES: Mapping[str, volume_lifecycle.OwnStatus] = {
+    **dict.fromkeys(_AVAILABLE, _Own.AVAILABLE),
+    **{one.value: one for one in (
+        _Own.ERROR, _Own.ERROR_DELETING, _Own.ERROR_EXTENDING, _Own.ERROR_RESTORING,
+        _Own.ERROR_BACKING_UP, _Own.ERROR_MANAGING, _Own.MAINTENANCE)}}
+"""What is true of a volume by its status in Cinder; any other one says that there is work."""
+
+SNAPSHOT_STATUSES = frozenset({'available', 'error', 'error_deleting'})
+SETTLED_MIGRATIONS = frozenset({None, '', 'none', 'success', 'error'})
+"""Migration statuses of a volume that is not being moved."""
+
+OFFERED = 'awaiting-transfer'
+HELD = frozenset({'in-use', 'detaching'})
+"""A volume with such a status is somebody's."""
+_DETACHING = 'detaching'
+_LONGEST_ACCOUNT, _LONGEST_PASSWORD = 64, 128
+_WORD = re.compile(r'[!-~]+')
+_LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>[0-9]{1,9})')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choices:
+    """What an operator says besides.
+
+    :ivar initiators: the names of hosts whose connectors Cinder has not kept, by host, or by the
+        server on it
+    :ivar pools: ``host@backend#pool`` instead of what Cinder calls the host of a volume
+    """
+
+    initiators: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    pools: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """An attachment as Cinder has it; ``mode`` None: it says none.
+
+    :ivar location: ``provider_location`` of its volume
+    """
+
+    id: str
+    volume_id: str
+    instance_uuid: str | None
+    host: str | None
+    mountpoint: str | None
+    status: str | None
+    mode: str | None
+    connector: Mapping[str, Any] | None
+    info: Mapping[str, Any] | None
+    location: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """An attachment as it is here."""
+
+    state: attachment_lifecycle.State
+    mode: connection.AccessMode | None
+    connector: dict[str, Any] | None = None
+    connection: dict[str, Any] | None = None
+    changed: str | None = None
+
+
+class Refused(Exception):
+    """Row that cannot be imported. ``code`` is a key of `REFUSED`, ``text`` adds details."""
+
+    def __init__(self, code: str, text: str = '') -> None:
+        super().__init__(code)
+        self.code, self.text = code, text
+
+
+def pool_of(host: str | None, choices: Choices) -> str | None:
+    """Where a volume lies; None: its host does not say so."""
+    pool = choices.pools.get(host or '', host or '')
+    backend, mark, name = pool.partition('#')
+    return pool if mark and name and '@' in backend else None
+
+
+def attachment(found: Found, choices: Choices) -> Taken:
+    """What an attachment is here.
+
+    :raises Refused: its host has a session that could not be kept
+    """
+    if found.mode not in cinder_rows.ATTACH_MODES:
+        raise Refused('damaged', 'attach_mode: not rw, ro or NULL')
+    mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
+    state, changed = _state(found)
+    # What was exported may be in use by a host of which nothing is written down.
+    if state is _State.RESERVED or not (
+            found.host or found.connector or found.info or found.location):
+        return Taken(state, mode, changed=changed)
+    connector = _connector(found, mode, choices)
+    return Taken(state, mode or connection.AccessMode.RW, connector, _connection(found), changed)
+
+
+def credential(provider_auth: str | None,
+               infos: Iterable[Mapping[str, Any] | None]) -> connection.Credential | None:
+    """What the hosts of a volume must prove, all of them the same; None: nothing.
+
+    :param infos: the connection information of its attachments
+    :raises Refused: the credential cannot be valid
+    """
+    words = (provider_auth or '').split(' ')
+    if len(words) == 3 and words[0] == 'CHAP':
+        return _credential('provider_auth', *words[1:])
+    for info in infos:
+        data = _flat(info)
+        if data.get('auth_method') == 'CHAP':
+            return _credential('connection_info', data.get('auth_username'),
+                               data.get('auth_password'))
+    return None
+
+
+def _credential(column: str, account: Any, password: Any) -> connection.Credential:
+    """:raises Refused: no target accepts the credential, or no column can store it"""
+    for name, value, longest in (('account', account, _LONGEST_ACCOUNT),
+                                 ('password', password, _LONGEST_PASSWORD)):
+        if not isinstance(value, str) or not _WORD.fullmatch(value) or len(value) > longest:
+            raise Refused('damaged', f'{column}: the CHAP {name} is not 1 to {longest} '
+                                     'ASCII characters without blanks')
+    return connection.Credential(account, password)
+
+
+def _state(found: Found) -> tuple[attachment_lifecycle.State, str | None]:
+    if found.status == 'reserved':
+        return _State.RESERVED, None
+    if found.status == 'attaching':
+        if found.connector and found.info:
+            return _State.CONNECTED, None
+        return _State.RESERVED, 'unconnected'
+    if found.status in ('error_attaching', 'error_detaching'):
+        return _State(found.status), None
+    return _State.ATTACHED, 'detaching' if found.status == _DETACHING else None
+
+
+def _connector(found: Found, mode: connection.AccessMode | None,
+               choices: Choices) -> dict[str, Any]:
+    made = dict(found.connector or {})
+    host = made.get('host') or found.host
+    made['initiator'] = (made.get('initiator') or choices.initiators.get(host or '')
+                         or choices.initiators.get(found.instance_uuid or ''))
+    if not made['initiator']:
+        raise Refused('no_initiator')
+    made |= {'host': host, 'mode': (mode or connection.AccessMode.RW).value}
+    if found.mountpoint:
+        made['mountpoint'] = found.mountpoint
+    made = {key: value for key, value in made.items() if value is not None}
+    try:
+        connection.check_connector(made)
+        connection.initiator_of(made)
+    except (errors.InvalidInput, errors.ConnectorUnusable) as exc:
+        raise Refused('bad_connector') from exc
+    return connection.masked(made)
+
+
+def _connection(found: Found) -> dict[str, Any]:
+    info = _flat(found.info) or _located(found.location)
+    if info.get('driver_volume_type', 'iscsi') != 'iscsi':
+        raise Refused('not_iscsi')
+    if not str(info.get('target_iqn', '')).endswith(f':volume-{found.volume_id}'):
+        raise Refused('other_target')
+    for key, is_right in _FACTS.items():
+        if not is_right(info[key]) if info.get(key) is not None else key in _NEEDED:
+            raise Refused('damaged', f'connection_info: {key} is missing or invalid')
+    return {'driver_volume_type': 'iscsi', 'target_discovered': False,
+            **{key: info[key] for key in _FACTS if info.get(key) is not None}}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= cinder_rows.LONGEST
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)
+            and 0 <= value <= cinder_rows.LARGEST)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_number(value) or (_is_text(value) and value.isascii() and value.isdigit())
+
+
+def _is_limits(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        one is None or _is_text(one) or _is_number(one) for one in value.values())
+
+
+def _is_list_of(is_right: Callable[[Any], bool], value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(is_right, value))
+
+
+_TEXTS = functools.partial(_is_list_of, _is_text)
+_FACTS: Mapping[str, Callable[[Any], bool]] = {
+    'target_portal': _is_text, 'target_iqn': _is_text, 'target_lun': _is_number,
+    'target_discovered': _is_flag, 'target_portals': _TEXTS, 'target_iqns': _TEXTS,
+    'target_luns': functools.partial(_is_list_of, _is_number),
+    'discard': _is_flag, 'logical_block_size': _is_size, 'physical_block_size': _is_size,
+    'qos_specs': _is_limits}
+"""Stored keys of connection information, with the checks of their values."""
+_NEEDED = ('target_portal', 'target_iqn', 'target_lun')
+
+
+def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Older releases keep what a driver says one level deeper."""
+    found = dict(info or {})
+    inner = found.pop('data', None)
+    return {**(inner if isinstance(inner, Mapping) else {}), **found}
+
+
+def _located(location: str | None) -> dict[str, Any]:
+    """``portal[;portal],group name number``, as a discovery says it."""
+    found = _LOCATION.fullmatch(location or '')
+    if found is None:
+        return {}
+    portals, name, lun = found['portals'].split(';'), found['iqn'], int(found['lun'])
+    made: dict[str, Any] = {'target_portal': portals[0], 'target_iqn': name, 'target_lun': lun}
+    if len(portals) > 1:
+        made |= {'target_portals': portals, 'target_iqns': [name] * len(portals),
+                 'target_luns': [lun] * len(portals)}
+    return made

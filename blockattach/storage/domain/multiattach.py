@@ -1,0 +1,127 @@
+"""When a volume may be attached once more, and in which mode: the access-mode tables.
+
+It decides on rows as they were at one moment; the row is written only if that precondition still
+holds.
+"""
+import dataclasses
+from collections.abc import Sequence
+
+from blockattach.storage import errors
+from blockattach.storage.domain import connection
+from blockattach.storage.domain import records
+from blockattach.storage.domain import volume_lifecycle
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holder:
+    """A live attachment of the volume, as far as the rule needs it."""
+
+    instance_uuid: str | None
+    mode: connection.AccessMode | None
+    slot: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Admission:
+    """What the new row gets. ``slot`` is None on a multiattach volume: any number may hold it."""
+
+    slot: int | None
+    mode: connection.AccessMode | None
+
+
+HOLDER_SLOT = 0
+PAIR_SLOT = 1
+"""A plain volume has two slots: the holder's, and its pair's (the same instance moving)."""
+SLOTS = (HOLDER_SLOT, PAIR_SLOT)
+
+_RO = connection.AccessMode.RO
+_RW = connection.AccessMode.RW
+
+
+def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes: bool,
+          instance_uuid: str | None, mode: connection.AccessMode | None,
+          forbidden_by: str | None = None) -> Admission:
+    """Admit a new attachment, or refuse it.
+
+    :param holders: those of a plain volume. A multiattach one may have thousands, of which only
+        ``another_writes`` matters, and that only where a single host may write
+    :param forbidden_by: the policy rule that forbids the caller a further attachment of a bootable
+        volume; None: allowed
+
+    ============  ==================  =====================================  ==================
+    volume        its live rows       the new one                            outcome
+    ============  ==================  =====================================  ==================
+    own status    any                 any                                    refused
+    forbids it
+    multiattach,  one or more         joining is forbidden                   forbidden
+    bootable
+    multiattach   any number          any                                    its own slot
+    plain         none                any                                    the holder's slot
+    plain         one                 same instance (a move between hosts)   the pair's slot,
+                                                                             the first's mode
+    plain         one                 other instance, or none named          refused
+    plain         two                 any                                    refused
+    ============  ==================  =====================================  ==================
+
+    :raises InvalidVolume: refused; nothing was changed
+    :raises NotAuthorized: forbidden; nothing was changed
+    """
+    if 'error' in volume.own_status:
+        raise errors.InvalidVolume(
+            reason=f'Volume attachments can not be created if the volume is in an error state. '
+                   f'The Volume {volume.id} currently has a status of: {volume.own_status} ')
+    if (volume.multiattach and volume.bootable and volume.lowest_rank is not None
+            and forbidden_by is not None):
+        raise errors.NotAuthorized(rule=forbidden_by)
+    if volume.own_status not in volume_lifecycle.RESERVABLE:
+        raise _not_reservable(volume)
+    if volume.multiattach:
+        return Admission(None, mode_of(volume, another_writes, mode))
+    if not holders:
+        return Admission(HOLDER_SLOT, mode_of(volume, another_writes, mode))
+    first = holders[0]
+    if len(holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
+        raise _not_reservable(volume)
+    free = PAIR_SLOT if first.slot == HOLDER_SLOT else HOLDER_SLOT
+    return Admission(free, first.mode or mode_of(volume, another_writes, mode))
+
+
+def mode_of(volume: records.VolumeFacts, another_writes: bool,
+            asked: connection.AccessMode | None) -> connection.AccessMode | None:
+    """The mode of a new row; None: not known yet, the connector may set it.
+
+    =====================================  ==========  ==================
+    volume                                 asked       outcome
+    =====================================  ==========  ==================
+    read-only                              any         ro
+    one writer, another instance writes    rw          refused
+    one writer, another instance writes    ro or none  ro
+    one writer, none or the same instance  none        rw
+    anything else                          any         as asked
+    =====================================  ==========  ==================
+
+    :raises InvalidVolume: refused; nothing was changed
+    """
+    if volume.readonly:
+        return _RO
+    if not volume.single_writer:
+        return asked
+    if not another_writes:
+        return asked or _RW
+    if asked is _RW:
+        raise errors.InvalidVolume(
+            reason=f'Volume {volume.id} is already attached read-write to another server, and '
+                   f'the volume type allows one writer. Attach the volume with mode ro.')
+    return _RO
+
+
+def _not_reservable(volume: records.VolumeFacts) -> errors.InvalidVolume:
+    allowed = ('available or in-use or downloading' if volume.multiattach
+               else 'available or downloading')
+    status = volume.status
+    if volume.own_status == volume_lifecycle.OwnStatus.MIGRATING:
+        # It is shown as available.
+        status = volume.own_status
+    return errors.InvalidVolume(
+        reason=f'Volume {volume.id} status must be {allowed} to reserve, but the current '
+               f'status is {status}.')

@@ -1,0 +1,142 @@
+"""What an administrator may say of a volume by os-reset_status: the rule as one table.
+
+A reset must not make an orphan: an attachment that is not shown, a volume without bytes that can
+be attached, a volume that is removed while it is used. Work on a volume ends by itself (owner,
+deadline), so it need not be reset.
+"""
+import dataclasses
+import enum
+import functools
+from collections.abc import Mapping
+
+from blockattach.storage.domain import decisions
+from blockattach.storage.domain import volume_lifecycle
+
+_Own = volume_lifecycle.OwnStatus
+
+OWN_STATUSES = {
+    'available': _Own.AVAILABLE, 'error': _Own.ERROR, 'creating': _Own.CREATING,
+    'downloading': _Own.DOWNLOADING, 'error_deleting': _Own.ERROR_DELETING,
+    'maintenance': _Own.MAINTENANCE, 'error_extending': _Own.ERROR_EXTENDING,
+    'error_managing': _Own.ERROR_MANAGING, 'error_restoring': _Own.ERROR_RESTORING,
+    'error_backing-up': _Own.ERROR_BACKING_UP,
+}
+"""Statuses that an administrator may set, and the volume's own status for each."""
+
+DERIVED_STATUSES: Mapping[str, volume_lifecycle.OwnStatus | None] = {
+    'in-use': None, 'attaching': _Own.ATTACHING, 'detaching': _Own.DETACHING,
+    'reserved': _Own.RESERVED}
+"""Statuses that follow from the attachments: they may be set only where they are true, or there is
+no attachment; then the volume's own status is this one."""
+
+MIGRATION_STATUSES = frozenset(
+    {'none', 'migrating', 'error', 'success', 'completing', 'starting'})
+NO_MIGRATION = 'none'
+
+ATTACHED = 'attached'
+DETACHED = 'detached'
+
+_NEED_BYTES = frozenset({_Own.AVAILABLE, _Own.DOWNLOADING, _Own.MAINTENANCE})
+
+
+class Outcome(enum.StrEnum):
+    """What becomes of it; of a refusal, its sentence."""
+
+    ALLOWED = 'allowed'
+    UNKNOWN = ('Invalid status: {status!r} cannot be set, because no operation would end the '
+               'status.')
+    NOT_ATTACHED = ('Invalid volume: Volume {id} is not attached, so attach_status cannot be '
+                    'reset to attached.')
+    CONTRADICTS_ITSELF = ('Invalid status: Status {status} requires attachments, but '
+                          'attach_status detached removes all attachments.')
+    AT_WORK = 'at work'
+    """The volume is being made or removed; a manager finishes that."""
+    NEVER_MADE = ('Invalid volume: Volume {id} was never created on a backend, so the status '
+                  'cannot be reset to {status}.')
+    UNTRUE = ('Invalid volume: Status {status} is derived from the attachments of volume {id}, '
+              'which imply status {now}.')
+    IN_USE = ('Invalid volume: Volume {id} has attachments. Detach the volume, or reset '
+              'attach_status to detached to remove the attachments.')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Requested:
+    """What the administrator says; None: nothing of that kind."""
+
+    status: str | None
+    attach_status: str | None
+    migration_status: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """The input of the rule, read at one moment.
+
+    :ivar at_work: it is being made or removed: there is a deadline
+    :ivar made: a backend has had it whole
+    :ivar shown: its status as the API shows it now
+    """
+
+    requested: Requested
+    own_status: str
+    at_work: bool
+    made: bool
+    lowest_rank: int | None
+    shown: str
+
+    @property
+    def from_attachments(self) -> str:
+        """The status that its attachments imply, without its own status and announced detaches."""
+        return volume_lifecycle.derive_status(_Own.AVAILABLE, self.lowest_rank).status
+
+    @property
+    def own_status_then(self) -> volume_lifecycle.OwnStatus:
+        """The volume's own status then; one that attachments imply shows where it allows that."""
+        assert self.requested.status is not None
+        found = OWN_STATUSES.get(self.requested.status)
+        if found is None and self.lowest_rank is None:
+            found = DERIVED_STATUSES[self.requested.status]
+        return found or _Own.AVAILABLE
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the attachments imply the status, or there are none that it would hide."""
+        if self.lowest_rank is None:
+            return DERIVED_STATUSES[str(self.requested.status)] is not None
+        return self.requested.status in (self.from_attachments, self.shown)
+
+    @property
+    def is_known(self) -> bool:
+        """The status can be set at all."""
+        return (self.requested.status is None or self.requested.status in OWN_STATUSES
+                or self.requested.status in DERIVED_STATUSES)
+
+    @property
+    def is_derived(self) -> bool:
+        """The status follows from attachments."""
+        return self.requested.status in DERIVED_STATUSES
+
+    @property
+    def empties(self) -> bool:
+        """The attachments are to go."""
+        return self.requested.attach_status == DETACHED
+
+
+TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
+    decisions.Row(1, lambda facts: facts.requested.attach_status == ATTACHED
+        and facts.lowest_rank != volume_lifecycle.ATTACHED_RANK, Outcome.NOT_ATTACHED),
+    decisions.Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
+    decisions.Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
+    decisions.Row(4, lambda facts: facts.requested.status is None, Outcome.ALLOWED),
+    decisions.Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
+        and facts.requested.status == _Own.ERROR, Outcome.ALLOWED),
+    decisions.Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),
+    decisions.Row(7, lambda facts: not facts.made and facts.own_status_then in _NEED_BYTES,
+        Outcome.NEVER_MADE),
+    decisions.Row(8, lambda facts: facts.is_derived and not facts.is_true, Outcome.UNTRUE),
+    decisions.Row(9, lambda facts: facts.requested.status == _Own.AVAILABLE
+        and facts.lowest_rank is not None and not facts.empties, Outcome.IN_USE),
+    decisions.Row(10, lambda facts: True, Outcome.ALLOWED),
+)
+decide = functools.partial(decisions.decide, TABLE)
+"""The row of the table that decides about facts."""

@@ -1,0 +1,121 @@
+"""What a volume may be made of, a volume or a snapshot, and what follows from it for the new one.
+
+Judged when it is asked for, and once more when the new volume is written down.
+"""
+import dataclasses
+
+from blockattach.storage import errors
+from blockattach.storage.domain import records
+
+USABLE_VOLUMES = ('available', 'in-use')
+USABLE_SNAPSHOTS = ('available',)
+_BACKEND = 'volume_backend_name'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """A volume, or a snapshot of one.
+
+    :ivar volume_id: the volume, or that of the snapshot
+    :ivar snapshot_id: None: it is the volume itself
+    :ivar pool: where its bytes are, ``host@backend#pool``
+    """
+
+    volume_id: str
+    snapshot_id: str | None
+    project_id: str
+    size_gb: int
+    status: str
+    volume_type_id: str
+    availability_zone: str
+    pool: str | None
+
+    @property
+    def id(self) -> str:
+        """Identifier of the snapshot if there is one, else of the volume."""
+        return self.snapshot_id or self.volume_id
+
+    @property
+    def host(self) -> str | None:
+        """``host@backend``: whatever is made of it is made there."""
+        return records.host_of(self.pool)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What the row of a volume that is made of it says."""
+        if self.snapshot_id is None:
+            return {'source_volid': self.volume_id}
+        return {'snapshot_id': self.snapshot_id}
+
+
+def of_volume(volume: records.Volume) -> Source:
+    """A volume as a source."""
+    return Source(volume.id, None, volume.project_id, volume.size_gb, volume.status,
+                  volume.volume_type_id, volume.availability_zone, volume.pool)
+
+
+def check(source: Source, size_gb: int) -> None:
+    """Check whether a volume of a size can be made of it now.
+
+    :raises InvalidVolume, InvalidSnapshot: its status does not allow it
+    :raises InvalidInput: the volume would be smaller
+    """
+    if source.snapshot_id is None:
+        if source.status not in USABLE_VOLUMES:
+            raise errors.InvalidVolume(reason=_must_be('source volume', USABLE_VOLUMES))
+        if size_gb < source.size_gb:
+            raise errors.InvalidInput(
+                f"Invalid input received: Volume size '{size_gb}'GB cannot be smaller than "
+                f'original volume size  {source.size_gb}GB. They must be >= original volume size.')
+        return
+    if source.status not in USABLE_SNAPSHOTS:
+        raise errors.InvalidSnapshot(reason=_must_be('snapshot', USABLE_SNAPSHOTS))
+    if size_gb < source.size_gb:
+        raise errors.InvalidInput(
+            f"Invalid input received: Volume size '{size_gb}'GB cannot be smaller than the "
+            f'snapshot size {source.size_gb}GB. They must be >= original snapshot size.')
+
+
+def check_type(source: Source, own: records.VolumeType, kind: records.VolumeType,
+               backends: int) -> None:
+    """Check whether a volume of another type than its source's can be made of it.
+
+    It is made where the source is: so both types must be for the same backend.
+
+    :param own: the type of the source
+    :param backends: how many there are; of one, there is no choice
+    :raises InvalidInput: the types do not go together
+    """
+    if kind.id == own.id:
+        return
+    name = own.extra_specs.get(_BACKEND)
+    same_backend = backends == 1 or (name and name == kind.extra_specs.get(_BACKEND))
+    if same_backend and _cipher(own) == _cipher(kind):
+        return
+    advice = 'either match source volume, or omit type argument' \
+        if source.snapshot_id is None else 'recommend omitting the type argument'
+    raise errors.InvalidInput(
+        f'Invalid input received: Invalid volume_type provided: {kind.id} (requested type is not '
+        f'compatible; {advice}).')
+
+
+def check_zone(source: Source, zone: str) -> None:
+    """Check whether a volume in a zone can be made of it, where it must be in the same one.
+
+    :raises InvalidInput: it is in another one
+    """
+    if zone != source.availability_zone:
+        noun = 'source volume' if source.snapshot_id is None else 'snapshot'
+        raise errors.InvalidInput(f'Invalid input received: Volume must be in the same '
+                                  f'availability zone as the {noun}')
+
+
+def _must_be(noun: str, allowed: tuple[str, ...]) -> str:
+    return f"Originating {noun} status must be one of '{', '.join(allowed)}' values"
+
+
+def _cipher(kind: records.VolumeType) -> tuple[object, ...] | None:
+    """How it is encrypted, whatever the row says besides."""
+    found = kind.encryption
+    return None if found is None else (
+        found.provider, found.control_location, found.cipher, found.key_size)

@@ -1,0 +1,117 @@
+"""Faults that can be planned for a fake driver, as real backends have them."""
+import collections
+import contextlib
+import enum
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+from typing import Concatenate
+from typing import ParamSpec
+from typing import TypeVar
+
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+
+_P = ParamSpec('_P')
+_R = TypeVar('_R')
+_SLOWEST = 60.0
+_LOOK = 0.1
+_SLOWED = ('grant', 'revoke')
+
+
+class Fault(enum.Enum):
+    """How a call fails."""
+
+    REFUSED = 'refused'
+    FULL = 'full'
+    UNCERTAIN_BEFORE = 'uncertain before'
+    UNCERTAIN_AFTER = 'uncertain after'
+
+
+class Faults:
+    """What shall go wrong next, method by method. Also counts the calls."""
+
+    def __init__(self, hold_file: str | None = None) -> None:
+        """
+        :param hold_file: as long as it is there, each grant and revoke waits, at most for as many
+            seconds as it says; how another process holds a backend up
+        """
+        self._hold_file = hold_file
+        self._clock = clocks.Clock()
+        self._lock = threading.Lock()
+        self._planned: dict[str, list[Fault]] = {}
+        self._held: dict[str, tuple[threading.Event, bool]] = {}
+        self.calls: collections.Counter[str] = collections.Counter()
+
+    def plan(self, method: str, fault: Fault, times: int = 1) -> None:
+        """Let the next ``times`` calls of a method fail so; plans queue up."""
+        with self._lock:
+            self._planned.setdefault(method, []).extend([fault] * times)
+
+    def hold(self, method: str, once: bool = False) -> threading.Event:
+        """Let every call of a method wait until the returned event is set.
+
+        :param once: only the next call
+        """
+        event = threading.Event()
+        with self._lock:
+            self._held[method] = event, once
+        return event
+
+    def clear(self) -> None:
+        """End all faults; calls that wait continue."""
+        with self._lock:
+            self._planned.clear()
+            held = list(self._held.values())
+            self._held.clear()
+        for event, _ in held:
+            event.set()
+
+    def _slow(self) -> None:
+        """Wait as long as the file of that name says."""
+        path = self._hold_file
+        if path is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            with open(path, encoding='ascii') as file:
+                most = float(file.read() or _SLOWEST)
+            self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
+
+    def enter(self, method: str) -> Fault | None:
+        """Called by the fake before it acts: waits and raises by plan."""
+        with self._lock:
+            self.calls[method] += 1
+            event, once = self._held.get(method, (None, False))
+            if once:
+                del self._held[method]
+        if event is not None:
+            event.wait(_SLOWEST)
+        with self._lock:
+            planned = self._planned.get(method)
+            fault = planned.pop(0) if planned else None
+        if fault is Fault.REFUSED:
+            raise errors.BackendRefused(reason=f'{method} refused as planned')
+        if fault is Fault.FULL:
+            raise errors.BackendFull(size_gb='?', reason=f'{method} refused as planned')
+        if fault is Fault.UNCERTAIN_BEFORE:
+            raise errors.BackendUncertain(reason=f'{method} lost as planned')
+        if method in _SLOWED:
+            self._slow()
+        return fault
+
+
+def faulty(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
+    """Make a fake's method show the faults planned in its ``faults``, and hold its ``lock``."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        fault = self.faults.enter(name)
+        with self.lock:
+            result = method(self, *args, **kwargs)
+        if fault is Fault.UNCERTAIN_AFTER:
+            raise errors.BackendUncertain(reason=f'answer of {name} lost as planned')
+        return result
+    return wrapped

@@ -1,0 +1,466 @@
+"""Volumes as sparse raw files in one folder: needs no kernel feature and no rights.
+
+A volume appears under its name only when it is whole: it is made under another name, linked and
+then made durable, so that neither a crash nor a second creator leaves half of one. The process
+that creates the hidden file keeps it locked (flock). The kernel releases the lock when the process
+ends, so a hidden file that can be locked was left by a killed process.
+"""
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import signal
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import disks
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import log
+from blockattach.platform import units
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers import devices
+
+LOG = oslo_log.getLogger(__name__)
+
+_NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+_NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
+# The file is locked by a running process or gone, or the file system has no locks.
+_NOT_PROVED = frozenset({errno.EWOULDBLOCK, errno.ENOENT, errno.ENOLCK, errno.EOPNOTSUPP,
+                         errno.ENOSYS, errno.EINVAL})
+# ioctl of linux/fs.h: share the extents of another file.
+_FICLONE = 0x40049409
+_UNFINISHED = '.new'
+_HIDDEN = re.compile(r'\.(?P<name>(volume|snapshot)-[0-9a-f-]{36})\.\w+\.new')
+"""Names of unfinished and deleted files. Other hidden files belong to the operator."""
+_FREED = 16 * units.MIB
+"""So much room is given back at once. A file system that frees a large file in one step, and
+discards it on the medium, lets others wait meanwhile that make something durable there."""
+_SNAPSHOT = 'snapshot-'
+
+
+class FileStore(base.VolumeStore):
+    """One pool: the folder. Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
+    `Discard`, `Manage`.
+
+    A snapshot is a file beside its volume, which it shares nothing with but extents.
+    """
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        self._settings = settings
+        self._folder = os.path.abspath(settings.volumes_dir)
+
+    def check(self) -> None:
+        if ',' in self._folder:
+            raise errors.ConfigurationError(
+                reason=f'volumes_dir of backend {self._settings.name} contains a comma: '
+                       f'{self._folder}; set a path that targets can export files from')
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            # Done first, because the deletion may free the space that the next step needs.
+            self._remove_abandoned()
+            tempfile.TemporaryFile(dir=self._folder).close()
+        except OSError as exc:
+            if exc.errno in disks.NO_ROOM and os.path.isdir(self._folder):
+                # Nothing can be made here by now; what is here is still to be served.
+                LOG.warning('Cannot create volumes, disk of backend full%s',
+                            log.fields(path=self._folder))
+                return
+            raise errors.ConfigurationError(
+                reason=f'cannot use volumes_dir of backend {self._settings.name}: '
+                       f'{self._folder}: {exc.strerror}') from exc
+
+    def create(self, volume: base.StoredVolume) -> None:
+        if os.path.exists(self._path(volume.name)):
+            return
+        self._make_room(volume.size_gb)
+        with disks.translated(volume.size_gb), self._unfinished(volume.name) as file:
+            os.ftruncate(file, units.gib_to_bytes(volume.size_gb))
+
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
+        """See `base.Clone`: shares extents where the file system can, else copies data."""
+        self._make_copy(source.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
+
+    def create_snapshot(self, snapshot: base.StoredSnapshot,
+                        copied: base.Copied = base.unlimited) -> None:
+        """See `base.Snapshots`."""
+        self._make_copy(snapshot.volume.name, snapshot.name, copied)
+
+    def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Snapshots`."""
+        self._delete(snapshot.name)
+
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
+        """See `base.CloneSnapshot`."""
+        self._make_copy(snapshot.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
+
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
+        """See `base.Revert`: the volume's file is replaced in one step."""
+        volume = snapshot.volume
+        with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
+            size = max(os.fstat(file).st_size, os.fstat(original).st_size)
+            self._make_room(volume.size_gb)
+            with disks.translated(size / units.GIB), \
+                    self._unfinished(volume.name, replace=file) as copy:
+                _copy(original, copy, copied, size)
+
+    def manageable(self) -> tuple[base.Manageable, ...]:
+        """See `base.Manage`."""
+        with disks.translated():
+            return tuple(
+                base.Manageable(name, size, name.startswith(_SNAPSHOT), in_use=self._is_used(name))
+                for name, size in sorted(self._sizes().items()))
+
+    def manage(self, name: str, volume: base.StoredVolume) -> None:
+        """See `base.Manage`: a raw file in the folder."""
+        if name.startswith(_SNAPSHOT):
+            raise errors.BackendRefused(reason=f'{name} is not a volume')
+        self._take_over(name, volume.name, units.gib_to_bytes(volume.size_gb))
+
+    def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
+        """See `base.Manage`: of which volume it is a snapshot, no file tells."""
+        with self._opened(snapshot.volume.name) as file:
+            size = os.fstat(file).st_size
+        self._take_over(name, snapshot.name, size, grows=False)
+
+    def delete(self, volume: base.StoredVolume) -> None:
+        self._delete(volume.name)
+
+    def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
+        with self._opened(volume.name) as file:
+            wanted = units.gib_to_bytes(size_gb)
+            present = os.fstat(file).st_size
+            if present > wanted:
+                raise errors.BackendRefused(
+                    reason=f'{volume.name} is already larger than {size_gb} GiB')
+            if present < wanted:
+                self._make_room((wanted - present) / units.GIB)
+                with disks.translated(size_gb):
+                    os.ftruncate(file, wanted)
+                    os.fsync(file)
+
+    def device(self, volume: base.StoredVolume) -> str:
+        path = self._path(volume.name)
+        if not os.path.isfile(path):
+            raise errors.BackendRefused(reason=f'{volume.name} does not exist')
+        return path
+
+    def allocated_bytes(self, volume: base.StoredVolume) -> int:
+        """See `base.Discard`."""
+        path = self.device(volume)
+        with disks.translated():
+            return devices.allocated(path)
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        with disks.translated():
+            room = os.statvfs(self._folder)
+            sizes = self._sizes()
+        return base.only_pool(
+            self._settings, units.bytes_to_gib(room.f_blocks * room.f_frsize),
+            units.bytes_to_gib(room.f_bavail * room.f_frsize),
+            units.bytes_to_gib(sum(sizes.values())),
+            sum(not name.startswith(_SNAPSHOT) for name in sizes),
+            f'FileStore:{socket.gethostname()}:{self._folder}')
+
+    def _path(self, name: str) -> str:
+        if os.path.basename(name) != name or name.startswith('.'):
+            raise errors.BackendRefused(reason=f'{name!r} is not a valid name of a volume file')
+        return os.path.join(self._folder, name)
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        try:
+            file = os.open(self._path(name), os.O_RDWR | os.O_CLOEXEC)
+        except (FileNotFoundError, IsADirectoryError):
+            raise errors.BackendRefused(reason=f'{name} does not exist') from None
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+    def _sizes(self) -> dict[str, int]:
+        """Each volume and snapshot with its size in bytes; others make and delete some meanwhile.
+        """
+        sizes = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return sizes
+
+    def _make_copy(self, source: str, name: str, copied: base.Copied,
+                   size: int | None = None) -> None:
+        """Create a file with the first bytes of another one, by default with all of its bytes."""
+        if os.path.exists(self._path(name)):
+            return
+        with self._opened(source) as original:
+            wanted = os.fstat(original).st_size if size is None else size
+            self._make_room(wanted / units.GIB)
+            with disks.translated(wanted / units.GIB), self._unfinished(name) as file:
+                _copy(original, file, copied, wanted)
+
+    def _take_over(self, name: str, new_name: str, size: int, grows: bool = True) -> None:
+        """Rename a file that is not larger than ``size`` bytes, and let it grow to them."""
+        path, new_path = self._path(name), self._path(new_name)
+        if not os.path.lexists(path) and os.path.exists(new_path):
+            return
+        with self._opened(name) as file:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                raise errors.BackendRefused(reason=f'{name} is not a regular file')
+            present = os.fstat(file).st_size
+            if present > size:
+                raise errors.BackendRefused(
+                    reason=f'{name} is larger than {size / units.GIB:g} GiB')
+            _take_alone(file, name)
+            if grows and present < size:
+                self._make_room((size - present) / units.GIB)
+            with disks.translated(size / units.GIB):
+                os.fchmod(file, 0o600)
+                if grows:
+                    os.ftruncate(file, max(present, size))
+                os.fsync(file)
+                if not os.path.exists(new_path):
+                    os.link(path, new_path)
+                failpoints.point('drivers.file.between_names')
+                _unlink(path)
+                self._make_durable()
+
+    def _is_used(self, name: str) -> bool:
+        """Whether another process has the file open, or it cannot be seen."""
+        try:
+            with self._opened(name) as file:
+                _take_alone(file, name)
+        except errors.BackendRefused:
+            return True
+        return False
+
+    def _delete(self, name: str) -> None:
+        """Remove a file with what a crash left of making or removing it."""
+        path = self._path(name)
+        if not os.path.isdir(self._folder):
+            return
+        with disks.translated():
+            if _is_large(path):
+                # Nobody finds a part of it under its name.
+                os.rename(path, os.path.join(self._folder, f'.{name}.deleted{_UNFINISHED}'))
+                self._make_durable()
+                failpoints.point('drivers.file.before_free')
+            for found in os.listdir(self._folder):
+                if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
+                    _unlink(os.path.join(self._folder, found))
+            _unlink(path)
+            self._make_durable()
+
+    def _remove_abandoned(self) -> None:
+        """Delete the unfinished files of killed processes."""
+        try:
+            for found in os.listdir(self._folder):
+                path = os.path.join(self._folder, found)
+                if _HIDDEN.fullmatch(found) and _remove_if_abandoned(path):
+                    LOG.info('Unfinished file of a killed process deleted%s',
+                             log.fields(path=path))
+        except OSError as exc:
+            # Not fatal: complete volumes can still be served.
+            LOG.warning('Failed to delete unfinished files of killed processes, will retry '
+                        'at the next start%s', log.fields(path=self._folder, reason=exc.strerror))
+
+    def _make_room(self, size_gb: float) -> None:
+        with disks.translated():
+            room = os.statvfs(self._folder)
+            given = sum(self._sizes().values())
+        base.check_room(self._settings, f'pool {self._settings.pool_name}',
+                        room.f_blocks * room.f_frsize / units.GIB, given / units.GIB, size_gb)
+
+    @contextlib.contextmanager
+    def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
+        """A new file that gets its name at the end; the first one keeps the name.
+
+        :param replace: the open file that it replaces, unless another process has it open
+        """
+        self._remove_earlier(name)
+        file, hidden = self._hidden(name)
+        try:
+            yield file
+            os.fsync(file)
+            failpoints.point('drivers.file.before_link')
+            if replace is not None:
+                _take_alone(replace, name)
+                os.rename(hidden, self._path(name))
+                if not os.fstat(replace).st_nlink:
+                    _free(replace)
+            else:
+                with contextlib.suppress(FileExistsError):
+                    os.link(hidden, self._path(name))
+        finally:
+            try:
+                # The name must go before the lock, because others find the file by its name.
+                _unlink(hidden)
+            finally:
+                os.close(file)
+        self._make_durable()
+
+    def _hidden(self, name: str) -> tuple[int, str]:
+        """Create a hidden file that no other process deletes while this process runs."""
+        while True:
+            file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
+            # Without locks on the file system, other processes cannot lock the file either, and
+            # delete nothing.
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file).st_nlink:
+                return file, hidden
+            # Another process has found the file unlocked between the two calls and deleted it.
+            os.close(file)
+
+    def _remove_earlier(self, name: str) -> None:
+        """Delete the unfinished files that killed processes left of one volume or snapshot.
+
+        Claims exclude a concurrent attempt. An attempt that has lost its claim without knowing yet
+        still holds its lock, so its file is kept.
+        """
+        for found in os.listdir(self._folder):
+            if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
+                _remove_if_abandoned(os.path.join(self._folder, found), piecewise=True)
+
+    def _make_durable(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _take_alone(file: int, name: str) -> None:
+    """Refuse if anyone else has the file open: only then does the kernel give a lease to write."""
+    try:
+        # When it is opened meanwhile the kernel sends a signal, which by default ends the process.
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as exc:
+        raise errors.BackendRefused(
+            reason=f'{name} is in use, or the file system grants no lease: '
+                   f'{exc.strerror}') from exc
+
+
+def _remove_if_abandoned(path: str, piecewise: bool = False) -> bool:
+    """Delete a hidden file unless a running process has it locked.
+
+    Several processes on several hosts may share the folder. Only the lock proves that no process
+    works on the file; age, names and process ids prove nothing.
+
+    :param piecewise: free the space in pieces, which is slower but does not block other users of
+        the file system (see `_FREED`)
+    :returns: True if the file was deleted
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The file may have been completed between the two calls, and be a volume by now.
+        if not os.path.samestat(os.fstat(file), os.lstat(path)):
+            return False
+        # Unlinking comes first. If locks do not work across hosts, the running creator then
+        # finds no file to link and fails, and never links a file whose bytes were freed.
+        os.unlink(path)
+        if piecewise and not os.fstat(file).st_nlink:
+            _free(file)
+        return True
+    except OSError as exc:
+        if exc.errno in _NOT_PROVED:
+            return False
+        raise
+    finally:
+        os.close(file)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if _is_large(path):
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                _free(file)
+            finally:
+                os.close(file)
+        os.unlink(path)
+
+
+def _is_large(path: str) -> bool:
+    """Whether much room goes with a name."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.lstat(path)
+        return (stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+                and found.st_blocks * 512 > _FREED)
+    return False
+
+
+def _free(file: int) -> None:
+    """Give back the room of a file that nobody needs any more, piece by piece."""
+    try:
+        for start, length in _data(file, _FREED):
+            disks.punch(file, start, length)
+            os.fdatasync(file)
+    except OSError as exc:
+        if exc.errno not in _NO_HOLES:
+            raise
+
+
+def _copy(source: int, copy: int, copied: base.Copied, size: int) -> None:
+    """Make ``copy`` a file of ``size`` bytes that begins with the bytes of ``source``.
+
+    Extents are shared if possible. Otherwise the data is copied without its holes.
+    """
+    try:
+        fcntl.ioctl(copy, _FICLONE, source)
+    except OSError as exc:
+        if exc.errno not in _NO_REFLINK:
+            raise
+        _copy_data(source, copy, copied, size)
+    # The source may be larger than the copy if it was extended.
+    os.ftruncate(copy, size)
+
+
+def _copy_data(source: int, copy: int, copied: base.Copied, size: int) -> None:
+    unsettled = 0
+    for start, length in _data(source, disks.SETTLED):
+        end = min(start + length, size)
+        if start >= end:
+            return
+        length = end - start
+        while start < end:
+            done = os.copy_file_range(source, copy, end - start, start, start)
+            if not done:
+                # Some file systems of old kernels say so instead of an error: no copy is
+                # incomplete.
+                raise OSError(errno.EIO, 'the kernel copied no data')
+            start += done
+        unsettled += length
+        if unsettled >= disks.SETTLED:
+            disks.settle(copy)
+            unsettled = 0
+        copied(length)
+
+
+def _data(file: int, most: int) -> Iterator[tuple[int, int]]:
+    """Where a file is no hole: offsets, and at most so many bytes at each."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:
+                return
+            raise
+        end = min(os.lseek(file, start, os.SEEK_HOLE), start + most)
+        yield start, end - start

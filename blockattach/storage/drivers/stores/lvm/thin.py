@@ -1,0 +1,224 @@
+"""Thin volumes: they share a pool, take room as they are written, and snapshots cost nothing."""
+from oslo_log import log as oslo_log
+
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.platform import log
+from blockattach.platform import units
+from blockattach.storage.conf import backend
+from blockattach.storage.drivers import base
+from blockattach.storage.drivers.stores.lvm import group
+from blockattach.storage.drivers.stores.lvm import store
+from blockattach.storage.privileged import lvm
+
+LOG = oslo_log.getLogger(__name__)
+
+
+class ThinStore(store.LvmStore):
+    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
+
+    A snapshot is a thin volume too: each exists without the other. A removed one needs no wipe,
+    because the pool allocates zeroed blocks.
+    """
+
+    def __init__(self, settings: backend.BackendSettings) -> None:
+        super().__init__(settings)
+        self._pool_name = self._lvm.thin_pool
+        self._reported = 0
+
+    def check(self) -> None:
+        """Check the store, and delete the volumes that interrupted reverts have replaced.
+
+        Unfinished volumes are kept until the verb is repeated or the volume is deleted. LVM does
+        not show whether a running process works on them, and an unnamed volume may be all that a
+        revert can resume from. Each volume has at most one, which the pool's usage includes.
+        """
+        super().check()
+        # Another process of the cluster may be deleting the same volumes.
+        if not self._settings.shared:
+            self._remove_replaced()
+
+    def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
+              copied: base.Copied = base.unlimited) -> None:
+        """See `base.Clone`."""
+        self._clone(source.name, volume)
+
+    def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
+                       copied: base.Copied = base.unlimited) -> None:
+        """See `base.CloneSnapshot`."""
+        self._clone(group.snapshot_name(snapshot), volume)
+
+    def revert(self, snapshot: base.StoredSnapshot,
+               copied: base.Copied = base.unlimited) -> None:
+        """See `base.Revert`: the volume is replaced by a volume made from the snapshot.
+
+        It has no device while that is done, so that nobody can begin to use it.
+        """
+        volume = snapshot.volume
+        content = self._group.content()
+        origin = self._existing(content, group.snapshot_name(snapshot))
+        unfinished = group.unfinished_name(volume)
+        found = self._find(content, volume.name)
+        if found is not None:
+            self._not_in_use(found)
+            self._remove(content, unfinished)
+            self._make_room(content, found.size)
+            self._copy(origin, unfinished, found.size)
+            self._hide(volume)
+            failpoints.point('drivers.lvm.between_names')
+        else:
+            self._existing(content, unfinished)
+        with self._begun(volume.name):
+            self._group.do(lvm.rename, unfinished, volume.name)
+            self._clean(self._group.content(), volume)
+
+    def allocated_bytes(self, volume: base.StoredVolume) -> int:
+        """See `base.Discard`: what it shares with others is counted too."""
+        found = self._existing(self._group.content(), volume.name)
+        return round(found.size * found.data_percent / 100)
+
+    def pools(self) -> tuple[base.PoolReport, ...]:
+        content = self._group.content()
+        pool = self._pool(content)
+        self._warn(pool)
+        return self._report(content, True, pool.size, pool.size * (1 - pool.data_percent / 100),
+                            self._provisioned(content),
+                            self._missing_disks(content) or self._fullness(pool))
+
+    def _unfit(self, content: group.Content) -> str | None:
+        name = f'{self._group.name}/{self._pool_name}'
+        pool = content.volumes.get(self._pool_name)
+        if pool is None:
+            return (f'thin pool {name} does not exist; create the pool: lvcreate --type thin-pool '
+                    f'--extents 95%FREE --addtag {lvm.TAG} --name {self._pool_name} '
+                    f'{self._group.name}')
+        if not pool.is_pool:
+            return f'{name} is not a thin pool; set lvm_thin_pool to a thin pool'
+        if not pool.ours:
+            return (f'thin pool {name} does not carry the tag {lvm.TAG}; add the tag: lvchange '
+                    f'--addtag {lvm.TAG} {name}')
+        if not pool.zeroes and self._lvm.clear_bandwidth:
+            return (f'thin pool {name} does not zero new blocks, so new volumes expose data of '
+                    f'earlier ones; enable zeroing: lvchange --zero y {name}')
+        return super()._unfit(content)
+
+    def _make_room(self, content: group.Content, size: int) -> None:
+        """LVM itself would go on extending volumes in a pool that has no byte left.
+        """
+        pool = self._pool(content)
+        reason = self._fullness(pool)
+        if reason is not None:
+            raise errors.BackendFull(size_gb=f'{size / units.GIB:g}', reason=reason)
+        base.check_room(self._settings, f'thin pool {pool.name}', pool.size / units.GIB,
+                        self._provisioned(content) / units.GIB, size / units.GIB)
+
+    def _create(self, content: group.Content, name: str, size: int) -> None:
+        self._make_room(content, size)
+        self._group.do(lvm.create_thin, self._pool_name, name, size, size_gb=size / units.GIB)
+
+    def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
+        self._make_room(content, origin.size)
+        self._copy(origin, name, origin.size)
+
+    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
+        # A thin volume that was cloned has an origin, too.
+        return found.name.startswith(group.SNAPSHOT)
+
+    def _discard(self, found: group.LogicalVolume) -> None:
+        self._group.do(lvm.remove, found.name)
+
+    def _remove_replaced(self) -> None:
+        try:
+            content = self._group.content()
+            for name, found in content.volumes.items():
+                # The revert is finished once the new volume has its name.
+                if (found.ours and found.pool == self._pool_name and not found.open
+                        and group.replaced_by(name) in content.volumes):
+                    self._discard(found)
+                    LOG.info('Replaced volume of an interrupted revert deleted%s', log.fields(
+                        volume_group=self._group.name, logical_volume=name))
+        except errors.BackendError as exc:
+            LOG.warning('Failed to delete replaced volumes of interrupted reverts, will retry at '
+                        'the next start%s', log.fields(volume_group=self._group.name, reason=exc))
+
+    def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
+        super()._clean(content, volume)
+        for name in content.volumes:
+            if group.is_replaced(name, volume):
+                self._remove(content, name)
+
+    def _clone(self, source: str, volume: base.StoredVolume) -> None:
+        content = self._group.content()
+        if self._find(content, volume.name) is not None:
+            return
+        origin = self._existing(content, source)
+        size = self._size_of_copy(origin.size, volume)
+        if size == origin.size:
+            self._snapshot(content, origin, volume.name)
+        else:
+            self._make_room(content, size)
+            unfinished = group.unfinished_name(volume)
+            self._remove(content, unfinished)
+            self._copy(origin, unfinished, size)
+            self._group.do(lvm.rename, unfinished, volume.name)
+
+    def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
+        """Create a volume of ``size`` bytes atomically, beginning with the bytes of ``origin``."""
+        self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=size / units.GIB)
+        if size != origin.size:
+            resize = lvm.extend if size > origin.size else lvm.cut
+            try:
+                self._group.do(resize, name, size, size_gb=size / units.GIB)
+            except errors.BackendRefused:
+                self._group.do(lvm.remove, name)
+                raise
+
+    def _hide(self, volume: base.StoredVolume) -> None:
+        """Make its name free for what is to replace it, or leave nothing behind."""
+        try:
+            self._group.do(lvm.deactivate, volume.name)
+            self._group.do(lvm.rename, volume.name, group.deleted_name(volume.name))
+        except errors.BackendRefused:
+            self._group.do(lvm.remove, group.unfinished_name(volume))
+            raise
+
+    def _pool(self, content: group.Content) -> group.LogicalVolume:
+        pool = content.volumes.get(self._pool_name)
+        if pool is None or not pool.ours:
+            raise errors.BackendRefused(
+                reason=f'thin pool {self._group.name}/{self._pool_name} does not exist or does '
+                       f'not carry the tag {lvm.TAG}')
+        return pool
+
+    def _provisioned(self, content: group.Content) -> int:
+        """What all of the pool's volumes come to once they are written in full, in bytes."""
+        return sum(found.size for found in content.volumes.values()
+                   if found.pool == self._pool_name)
+
+    def _fullness(self, pool: group.LogicalVolume) -> str | None:
+        """Why the pool takes nothing more, if so."""
+        name = f'{self._group.name}/{pool.name}'
+        if pool.data_percent >= self._lvm.full_percent or pool.health == 'out_of_data':
+            return (f'data of thin pool {name} is {pool.data_percent:.1f}% full; extend the pool: '
+                    f'lvextend --size +10G {name}')
+        if pool.metadata_percent >= self._lvm.full_percent:
+            return (f'metadata of thin pool {name} is {pool.metadata_percent:.1f}% full; extend '
+                    f'the metadata: lvextend --poolmetadatasize +1G {name}')
+        if pool.health:
+            return f'thin pool {name} is unhealthy ({pool.health}); see lvconvert --repair'
+        return None
+
+    def _warn(self, pool: group.LogicalVolume) -> None:
+        """Log it once when the pool comes near to being full, and once when it is."""
+        near = max(pool.data_percent, pool.metadata_percent) >= self._lvm.warn_percent
+        level = 2 if self._fullness(pool) else int(near)
+        fields = log.fields(volume_group=self._group.name, thin_pool=pool.name,
+                            data_percent=pool.data_percent,
+                            metadata_percent=pool.metadata_percent, health=pool.health or 'good')
+        if level > self._reported and level == 1:
+            LOG.warning('Thin pool nearly filled; extend the pool before all writes stop%s',
+                        fields)
+        elif level > self._reported:
+            LOG.error('Thin pool closed for new volumes; extend the pool before all writes stop%s',
+                      fields)
+        self._reported = level

@@ -1,0 +1,1 @@
+"""Policy: documented rules by noun, and access to objects by them."""

@@ -1,0 +1,68 @@
+"""Notifications about attachments: ``volume.attach.end`` and others."""
+import logging
+from collections.abc import Callable
+from collections.abc import Sequence
+
+from blockattach.platform import context
+from blockattach.platform.log import fields
+from blockattach.platform.rpc import notifications
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import records
+from blockattach.storage.objects import attachment as payloads
+
+LOG = logging.getLogger(__name__)
+
+
+class AttachmentNotifications:
+    """Notifies that an attachment begins or ends, as Cinder does, for the volume's host.
+
+    Called after the commit of each move, by the process that made it; so each event is sent once.
+    Never raises. Nothing is sent for a legacy reservation.
+    """
+
+    def __init__(self, notifier: notifications.Notifications,
+                 read_volume: Callable[[str], records.Volume],
+                 read_rows: Callable[[str], Sequence[records.Attachment]]) -> None:
+        """Put it together.
+
+        :param read_volume: a volume by its id; only called when a notification is sent
+        :param read_rows: the live attachments of a volume by its id; only called when one is sent
+        """
+        self._notifier = notifier
+        self._read_volume = read_volume
+        self._read_rows = read_rows
+
+    def moved(self, caller: context.RequestContext, old: records.Attachment | None,
+              new: records.Attachment) -> None:
+        """What a move begins, and what it ends.
+
+        :param old: the row before; None: the move made it
+        """
+        before = None if old is None or old.legacy_reservation else old.state
+        for event_type in attachment_lifecycle.notifications_of(before, new.state):
+            self._emit(caller, event_type, new)
+
+    def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
+        """It is ended by force, whatever Nova and the backend say: for the audit."""
+        self._emit(caller, 'volume.detach.force', attachment)
+
+    def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
+        """The service ends it by itself, since its consumer never came back."""
+        self._emit(caller, 'volume.detach.abandoned', attachment)
+
+    def _emit(self, caller: context.RequestContext, event_type: str,
+              attachment: records.Attachment) -> None:
+        if attachment.legacy_reservation or not self._notifier.enabled:
+            return
+        try:
+            volume = self._read_volume(attachment.volume_id)
+            payload = payloads.VolumeAttachmentPayload.from_domain(
+                attachment, volume, self._read_rows(volume.id))
+            body = payload.to_body()
+        except Exception as error:
+            LOG.warning('Failed to send notification: %s%s', error, fields(
+                event_type=event_type, attachment_id=attachment.id,
+                volume_id=attachment.volume_id))
+            return
+        publisher = f'volume.{volume.host}' if volume.host else None
+        self._notifier.emit(caller, event_type, body, publisher)

@@ -1,0 +1,16 @@
+"""The releases of this service. Tests compare the newest one with the code.
+
+A release that changes an interface or an object gets a new row.
+"""
+from blockattach.platform.rpc import pinning
+
+# Oldest first.
+RELEASES: tuple[pinning.Release, ...] = (
+    pinning.Release(
+        '1.0',
+        interfaces={'attachments': '1.1', 'compute': '1.2', 'compute-conductor': '1.0',
+                    'process': '1.0', 'scheduler': '1.0', 'volume': '1.0'},
+        objects={'Attachment': '1.0', 'AttachmentPayload': '1.0', 'BlockDevicePayload': '1.0',
+                 'PoolsReport': '1.0', 'ServerActPayload': '1.0', 'VolumeRequest': '1.0',
+                 'VolumeAttachmentPayload': '1.0'}),
+)

@@ -1,0 +1,46 @@
+"""The RPC interface of the scheduler, and its client."""
+import abc
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from blockattach.platform import context
+from blockattach.platform.rpc import calling
+from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import transport
+from blockattach.storage.objects import placement
+
+
+class SchedulerInterface(contract.Interface):
+    """Scheduler. All schedulers are equivalent."""
+
+    TOPIC = 'scheduler'
+
+    @contract.cast(since='1.0')
+    @abc.abstractmethod
+    def place_volume(self, ctxt: context.RequestContext,
+                     request: placement.VolumeRequest) -> None:
+        """Select a pool for a volume, claim its capacity, and pass the volume to the manager.
+
+        If the message is lost, the placement is repeated after the deadline of the volume.
+        """
+
+    @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
+    @abc.abstractmethod
+    def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
+        """Receive the pool report of a backend. Reports are repeated, so one may be lost."""
+
+    @contract.call(since='1.0', timeout=contract.Timeout.SHORT, repeated=True)
+    @abc.abstractmethod
+    def judge_pools(self, ctxt: context.RequestContext, request: placement.VolumeRequest,
+                    volume_type_id: str) -> Sequence[Mapping[str, Any]]:
+        """Evaluate all pools for a volume without placing the volume.
+
+        :returns: the suitable pools, best first, then the others: ``name``, ``left_gb`` (null:
+            no limit), ``score``, ``refused_by`` (the filter) and ``reason``
+        """
+
+
+def client(bus: transport.Bus) -> SchedulerInterface:
+    """The client of schedulers."""
+    return calling.stub(SchedulerInterface, bus.client(SchedulerInterface))

@@ -1,0 +1,81 @@
+"""Place work on volumes, and say so where that cannot be done."""
+import logging
+import threading
+from collections.abc import Callable
+
+from blockattach.platform import context
+from blockattach.platform import log
+from blockattach.storage import errors
+from blockattach.storage.db import messages
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import placement as domain_placement
+from blockattach.storage.domain import pools
+from blockattach.storage.scheduler import pipeline
+from blockattach.storage.scheduler import placed
+
+LOG = logging.getLogger(__name__)
+
+
+class Placement:
+    """What a scheduler does with a request."""
+
+    def __init__(self, database: storage_db.Database,
+                 run: Callable[[context.RequestContext, pools.VolumeRequest], None]) -> None:
+        """
+        :param run: the flow of one volume, `blockattach.storage.scheduler.flows.PlacingFlow.run`
+        """
+        self._database = database
+        self._run = run
+        self._lock = threading.Lock()
+        self._postponed: dict[str, tuple[context.RequestContext, pools.VolumeRequest]] = {}
+
+    def place(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
+        """Find a pool for a volume that waits, and hand it over; or end its work as its verb says.
+
+        A request that is late changes nothing. Whatever else goes wrong leaves the volume with its
+        deadline, and it is placed anew when that has passed.
+        """
+        log.about(volume_id=request.volume_id)
+        try:
+            self._run(caller, request)
+        except errors.NoValidPool as error:
+            self._give_up(caller, request.verb, error)
+        except pipeline.PoolsIncomplete:
+            with self._lock:
+                self._postponed[request.volume_id] = (caller, request)
+            LOG.warning('Postponing placement of volume, some backends have not reported yet%s',
+                        log.fields(volume_id=request.volume_id))
+        except (errors.StaleGeneration, errors.VolumeNotFound) as error:
+            log.step(LOG, 'Volume changed concurrently, skipping placement',
+                     volume_id=request.volume_id, reason=error)
+
+    def place_postponed(self) -> None:
+        """Try again what waits in this process for backends that were still starting.
+
+        It spares these volumes their deadlines, which would bring them back to any scheduler.
+        """
+        with self._lock:
+            postponed, self._postponed = self._postponed, {}
+        for caller, request in postponed.values():
+            self.place(caller, request)
+
+    def _give_up(self, caller: context.RequestContext, name: str,
+                 error: errors.NoValidPool) -> None:
+        """End the work; the user can read why as soon as the status shows it."""
+        found, verb = error.kwargs, placed.PLACED[name]
+        volume_id, generation = found['volume_id'], found['generation']
+        try:
+            volume = volume_queries.get_bare(self._database, volume_id)
+            if volume.generation != generation:
+                raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+            messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
+                                   volume_id, found['reasons'], found['summary'], verb.message)
+            verb.refuse(self._database, volume_id, generation)
+        except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
+            log.step(LOG, 'Volume changed concurrently, skipping placement', volume_id=volume_id,
+                     reason=gone_on)
+            return
+        LOG.warning('Failed to place volume%s', log.fields(
+            volume_id=volume_id, size_gb=volume.size_gb,
+            reason=domain_placement.summarise(found['reasons'], None)))

@@ -1,0 +1,64 @@
+"""A scheduler's service: start, send heartbeats, serve, look for what waits, stop."""
+import functools
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import clock
+from blockattach.platform import log
+from blockattach.platform import periodic
+from blockattach.platform.conf import service as service_conf
+from blockattach.platform.rpc import serving
+from blockattach.platform.telemetry import threads
+from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.db import expired
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.scheduler import waiting
+
+LOG = oslo_log.getLogger(__name__)
+
+_HOUSEKEEPING_SECONDS = 600
+
+
+class SchedulerService:
+    """One scheduler process, or its part of a process that holds several services."""
+
+    def __init__(self, server: serving.Server, waiting: waiting.WaitingVolumes,
+                 database: storage_db.Database, presence: services.Presence,
+                 service_settings: service_conf.ServiceSettings,
+                 scheduler_settings: scheduler_conf.SchedulerSettings,
+                 clock: clock.Clock, beside: threads.Threads | None = None) -> None:
+        begin = (beside or threads.Threads()).begin
+        self._server = server
+        self._host = service_settings.host
+        self._presence = presence
+        self._heartbeat = periodic.Periodic('scheduler-heartbeat', presence.beat,
+                                            service_settings.report_interval, clock, begin)
+        self._waiting = periodic.Periodic('scheduler-waiting', waiting.look,
+                                          scheduler_settings.waiting_interval, clock, begin)
+        self._tasks = (
+            self._heartbeat,
+            periodic.Periodic('scheduler-housekeeping', functools.partial(expired.purge, database),
+                              _HOUSEKEEPING_SECONDS, clock, begin),
+            self._waiting)
+
+    def start(self) -> None:
+        """Register, then serve. Not before a fork: threads and connections begin here."""
+        self._presence.beat()
+        self._server.start()
+        for task in self._tasks:
+            task.start()
+        LOG.info('Scheduler started%s', log.fields(host=self._host))
+
+    def adjust(self, service_settings: service_conf.ServiceSettings,
+               scheduler_settings: scheduler_conf.SchedulerSettings) -> None:
+        """Take over periods that have changed."""
+        self._heartbeat.every(service_settings.report_interval)
+        self._waiting.every(scheduler_settings.waiting_interval)
+
+    def stop(self) -> None:
+        """Take nothing new; returns when what was begun has ended."""
+        self._server.stop()
+        for task in self._tasks:
+            task.stop()
+        LOG.info('Scheduler stopped%s', log.fields(host=self._host))

@@ -1,0 +1,43 @@
+"""Make volumes larger on one backend."""
+import dataclasses
+
+from blockattach.platform import context
+from blockattach.platform import failpoints
+from blockattach.storage.db.volumes import extending
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import records
+from blockattach.storage.volume import remains
+from blockattach.storage.volume import server_notices
+from blockattach.storage.work import verbs
+
+
+class ExtendWork:
+    """The act that follows a request for a larger volume."""
+
+    def __init__(self, parts: remains.Remains, notices: server_notices.ServerNotices) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._leases = parts.leases
+        self._notices = notices
+
+    @verbs.work(
+        'volume.extend', deadline='create_seconds',
+        failed=lambda self, claim, say: extending.failed(self._database, claim, say),
+        message=messages.EXTEND_FAILED, cancel=extending.cancelled,
+        cancel_message=messages.EXTEND_CANCELLED)
+    def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Make a volume larger, first on the store, then for its hosts."""
+        with self._leases.alone(claim.resource_id):
+            found = volume_queries.claimed(self._database, claim)
+            volume, new_size = found.volume, int(found.progress['new_size'])
+            if volume.lowest_rank is not None and not self._backend.resizes_live:
+                raise verbs.Failed('hosts would not see the new size until the volume is '
+                                   'detached and attached again')
+            failpoints.point('volume.extending.before_extend')
+            self._backend.extend(volume, new_size)
+            failpoints.point('volume.extending.after_extend')
+            self._backend.resize(dataclasses.replace(volume, size_gb=new_size))
+            begun = extending.extended(self._database, claim, self._notices.seconds)
+        if begun is not None:
+            self._notices.notify_now(caller, begun)

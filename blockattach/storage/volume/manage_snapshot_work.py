@@ -1,0 +1,34 @@
+"""Take over snapshots that lie on one backend already."""
+from blockattach.platform import context
+from blockattach.platform import failpoints
+from blockattach.storage.db.snapshots import managing as db_managing
+from blockattach.storage.db.snapshots import snapshots as db_snapshots
+from blockattach.storage.db.volumes import stored_names
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import records
+from blockattach.storage.volume import remains
+from blockattach.storage.work import verbs
+
+
+class ManageSnapshotWork:
+    """The act on a snapshot that was made elsewhere. It removes no bytes."""
+
+    def __init__(self, parts: remains.Remains) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._leases = parts.leases
+
+    @verbs.work(
+        'snapshot.manage', deadline='create_seconds',
+        done=lambda self, claim, made: db_snapshots.created(self._database, claim),
+        failed=lambda self, claim, say: db_snapshots.create_failed(self._database, claim, say),
+        message=messages.SNAPSHOT_MANAGE_FAILED, cancel=db_snapshots.manage_cancelled,
+        cancel_message=messages.SNAPSHOT_CANCELLED)
+    def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Give something that lies on the pool the name of a snapshot."""
+        with self._leases.alone(claim.resource_id):
+            found = db_managing.claimed(self._database, claim)
+            stored_names.check_unknown(self._database, found.reference, 'snapshot')
+            failpoints.point('volume.managing.before_manage_snapshot')
+            self._backend.manage_snapshot(found.reference, found.snapshot, found.volume)
+            failpoints.point('volume.managing.after_manage_snapshot')

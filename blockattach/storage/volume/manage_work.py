@@ -1,0 +1,75 @@
+"""Take over what lies on one backend already, and leave it there again."""
+import dataclasses
+
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import failpoints
+from blockattach.storage.db.volumes import managing as db_managing
+from blockattach.storage.db.volumes import stored_names
+from blockattach.storage.db.volumes import unmanaging
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import managing
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import records
+from blockattach.storage.volume import remains
+from blockattach.storage.work import verbs
+
+
+class ManageWork:
+    """The acts on volumes whose bytes were made elsewhere. None of them removes bytes."""
+
+    def __init__(self, parts: remains.Remains) -> None:
+        self._database = parts.database
+        self._backend = parts.backend
+        self._leases = parts.leases
+
+    @verbs.work(
+        'volume.manage', deadline='create_seconds',
+        done=lambda self, claim, made: db_managing.managed(self._database, claim),
+        failed=lambda self, claim, say: db_managing.failed(self._database, claim, say),
+        message=messages.MANAGE_FAILED, cancel=db_managing.cancelled,
+        cancel_message=messages.MANAGE_CANCELLED)
+    def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Give something that lies on the pool the name and the size of a volume."""
+        with self._leases.alone(claim.resource_id):
+            found = stored_names.claimed(self._database, claim)
+            size_gb = found.size_gb
+            if size_gb is None:
+                size_gb = self._look(found.reference)
+                try:
+                    db_managing.found(self._database, claim, size_gb)
+                except errors.QuotaExceeded as exc:
+                    raise verbs.Failed(str(exc)) from exc
+            failpoints.point('volume.managing.before_manage')
+            self._backend.manage(found.reference,
+                                 dataclasses.replace(found.volume, size_gb=size_gb))
+            failpoints.point('volume.managing.after_manage')
+
+    @verbs.work(
+        'volume.unmanage', deadline='create_seconds',
+        done=lambda self, claim, made: unmanaging.unmanaged(self._database, claim),
+        failed=lambda self, claim, say: unmanaging.failed(self._database, claim, say),
+        message=messages.UNMANAGE_FAILED, cancel=unmanaging.cancelled,
+        cancel_message=messages.UNMANAGE_CANCELLED)
+    def unmanage(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Let no host reach a volume any more."""
+        with self._leases.volume(claim.resource_id) as lease:
+            volume = volume_queries.claimed(self._database, claim).volume
+            if lease is None:
+                raise errors.BackendUncertain(
+                    reason='another operation on the volume is in progress')
+            failpoints.point('volume.managing.before_unexport')
+            self._backend.target.unexport(volume.id)
+            failpoints.point('volume.managing.after_unexport')
+
+    def _look(self, name: str) -> int:
+        """How many GiB what is called so has.
+
+        :raises verbs.Failed, BackendRefused: it cannot be managed
+        """
+        found = next((one for one in self._backend.manageable('volume') if one.name == name),
+                     None)
+        if found is None:
+            raise verbs.Failed(f'volume {name} does not exist on the backend')
+        stored_names.check_unknown(self._database, name, 'volume')
+        return managing.whole_gb(found.size_bytes)

@@ -1,0 +1,67 @@
+"""Notify the servers that use a volume of its new size. It is larger whether they hear or not."""
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import context
+from blockattach.platform import failpoints
+from blockattach.platform import log
+from blockattach.storage.db import messages as db_messages
+from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
+from blockattach.storage.db.volumes import extending
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import messages
+from blockattach.storage.domain import records
+from blockattach.storage.work import verbs
+
+LOG = oslo_log.getLogger(__name__)
+
+Notify = Callable[[Sequence[str], str], Mapping[str, str]]
+"""Notifies servers of a volume, by their ids: why not, by those that were not."""
+
+
+class ServerNotices:
+    """Work of its own, so that a notification that a dead process owes is made by the next one."""
+
+    def __init__(self, database: storage_db.Database, notify: Notify | None,
+                 seconds: float) -> None:
+        """
+        :param notify: None: no server uses the volumes of this service
+        :param seconds: how long a notification is left alone whose process is silent
+        """
+        self._database = database
+        self._notify = notify
+        self.seconds = None if notify is None else seconds
+
+    @verbs.work('volume.notify', deadline='create_seconds',
+                done=lambda self, claim, made: work.forget(self._database, claim),
+                cancel=extending.notify_cancelled)
+    def notify(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Notify the servers, once for each; the user has a message on those that were not."""
+        volume_id = claim.resource_id.partition('@')[0]
+        servers = extending.servers(self._database, volume_id)
+        if not servers or self._notify is None:
+            return
+        failpoints.point('volume.notices.before_notify')
+        failures = self._notify(servers, volume_id)
+        failpoints.point('volume.notices.after_notify')
+        if not failures:
+            LOG.info('Servers notified of new volume size%s',
+                     log.fields(volume_id=volume_id))
+            return
+        detail = '; '.join(f'Server {server_id}: {reason}'
+                           for server_id, reason in sorted(failures.items()))
+        LOG.warning('Failed to notify servers of new volume size%s',
+                    log.fields(volume_id=volume_id, reason=detail))
+        project_id = volume_queries.get_bare(self._database, volume_id).project_id
+        db_messages.create(self._database, project_id, caller.request_id,
+                           messages.EXTEND_UNNOTICED, volume_id, detail, words=detail,
+                           once=True)
+
+    def notify_now(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """The same, of work that has just begun and is this process's already."""
+        self.notify(caller, claim)
+        work.forget(self._database, claim)

@@ -1,0 +1,333 @@
+"""Streams of what happens to attachments, as server-sent events, by one thread for all of them.
+
+The thread reads the history in the one order that `blockattach.storage.db.attachments.history`
+gives it, so a client that goes on behind the last id it has seen (``Last-Event-ID``) misses
+nothing, whichever process it comes to. Every stream has a position; those that have come to the
+thread's own get what is new as it is read, the others a page of the history at a time.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+import contextlib
+import functools
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from oslo_db import exception as db_exception
+
+from blockattach.platform import clock as clocks
+from blockattach.platform import errors
+from blockattach.platform.http import streams
+from blockattach.platform.log import fields
+from blockattach.platform.webserver import loop
+from blockattach.storage.conf import watch as watch_conf
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import attachment_queries
+from blockattach.storage.db.attachments import history
+from blockattach.storage.domain import records
+
+LOG = logging.getLogger(__name__)
+
+_COMMENT = b':\n\n'
+_LAST_SECONDS = 30.0
+"""What a client has to read the last event of its stream."""
+_READABLE = select.EPOLLIN | select.EPOLLRDHUP
+
+
+def frame(event: str, data: bytes, position: int | None = None) -> bytes:
+    """One event; ``data`` has no line feed."""
+    name = b'' if position is None else b'id: %d\n' % position
+    return b'%sevent: %s\ndata: %s\n\n' % (name, event.encode(), data)
+
+
+def matches(wanted: attachment_queries.Filters, event: records.AttachmentEvent) -> bool:
+    """Whether an event is of an attachment that is wanted."""
+    return all(asked in (None, found) for asked, found in (
+        (wanted.project_id, event.project_id), (wanted.volume_id, event.volume_id),
+        (wanted.instance_uuid, event.instance_uuid), (wanted.host, event.host),
+        (wanted.attachment_id, event.attachment_id)))
+
+
+class _Stream:
+    """One connection, and what is to be sent on it.
+
+    ``until`` is when it ends, or once it ``ends``, when it is cut; ``waits``: the client has no
+    room.
+    """
+
+    def __init__(self, connection: loop.Connection, watch: streams.Watch, until: float) -> None:
+        self.connection = connection
+        self.wanted = watch.wanted
+        self.position = watch.after
+        self.until = until
+        self.ends = False
+        self.waits = False
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def put(self, data: bytes, most: int) -> bool:
+        """Have it sent; False: more waits than may."""
+        self._parts.append(data)
+        self._size += len(data)
+        return self._size <= most
+
+    @property
+    def idle(self) -> bool:
+        """Whether all was sent."""
+        return not (self._parts or self.waits)
+
+    def send(self) -> bool:
+        """Send what has room; whether that was all.
+
+        :raises OSError: the client is lost
+        """
+        while self.waits or self._parts:
+            if not self.waits:
+                self.connection.answer(b''.join(self._parts), closes=False, leaves=False)
+                self._parts = []
+                self._size = 0
+            self.waits = not self.connection.write()
+            if self.waits:
+                return False
+        return True
+
+
+class Hub:
+    """All streams of a process. Nothing is read while there are none."""
+
+    def __init__(self, database: storage_db.Database, settings: watch_conf.WatchSettings,
+                 render: Callable[[records.AttachmentEvent], bytes],
+                 clock: clocks.Clock) -> None:
+        """
+        :param render: the data of an event, as JSON
+        """
+        self._database = database
+        self._settings = settings
+        self._render = render
+        self._clock = clock
+        self._poll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll.register(self._wake, select.EPOLLIN)
+        self._arriving: list[_Stream] = []
+        self._lock = threading.Lock()
+        self._streams: dict[int, _Stream] = {}
+        # Those that have come to the position of the thread, by the volume that they want.
+        self._live: dict[str | None, set[_Stream]] = {}
+        self._behind: set[_Stream] = set()
+        self._position = 0
+        self._next_look = self._next_beat = 0.0
+        self._fails = False
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name='watch', daemon=True)
+
+    def start(self) -> None:
+        """Serve, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End every stream, with an event that says so."""
+        with self._lock:
+            self._ending = True
+            os.eventfd_write(self._wake, 1)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._poll.close()
+        os.close(self._wake)
+
+    def count(self) -> int:
+        """How many streams there are."""
+        return len(self._streams) + len(self._arriving)
+
+    def offer(self, environ: dict[str, Any]) -> None:
+        """Let an application know that it may answer without an end."""
+        environ[streams.HUB] = self
+
+    def admit(self) -> None:
+        """Make sure that there is room for one more.
+
+        :raises QueueFull: there is none, or it stops
+        """
+        if self._ending or self.count() >= self._settings.most_watchers:
+            raise errors.QueueFull()
+
+    def take(self, connection: loop.Connection, head: bytes, watch: streams.Watch) -> None:
+        """Take a connection over that nobody else has any more.
+
+        :param head: of the answer
+        """
+        stream = _Stream(connection, watch,
+                         self._clock.monotonic() + self._settings.longest_seconds)
+        first = frame('missed', b'{"reason":"removed"}') if watch.missed else b''
+        stream.put(head + first + frame('ready', b'{}', watch.after), self._settings.buffer_bytes)
+        with self._lock:
+            if self._ending:
+                connection.close()
+                return
+            self._arriving.append(stream)
+            os.eventfd_write(self._wake, 1)
+
+    def _run(self) -> None:
+        while not self._ending:
+            events = self._poll.poll(self._seconds())
+            self._admit_arriving()
+            for number, happened in events:
+                stream = self._streams.get(number)
+                if stream is not None:
+                    self._guard(stream, functools.partial(self._on, happened=happened))
+            if not self._streams:
+                continue
+            now = self._clock.monotonic()
+            if now >= self._next_look:
+                self._next_look = now + self._settings.poll_seconds
+                self._look()
+                if not self._fails and any(stream.idle for stream in self._behind):
+                    # For those that read on, as quickly as they do; others get theirs meanwhile.
+                    self._next_look = now
+                self._tend(now)
+        self._admit_arriving()
+        for stream in list(self._streams.values()):
+            self._guard(stream, functools.partial(self._end, reason='stopping'))
+            self._close(stream)
+
+    def _seconds(self) -> float | None:
+        """Until the next look; None: nobody watches."""
+        if not self._streams:
+            return None
+        return min(max(self._next_look - self._clock.monotonic(), 0.0),
+                   self._settings.poll_seconds)
+
+    def _admit_arriving(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        with self._lock:
+            arriving, self._arriving = self._arriving, []
+        for stream in arriving:
+            number = stream.connection.number
+            self._streams[number] = stream
+            self._behind.add(stream)
+            self._poll.register(number, _READABLE)
+            self._guard(stream, self._flush)
+
+    def _guard(self, stream: _Stream, act: Callable[[_Stream], None]) -> None:
+        """What goes wrong on one connection ends that one only."""
+        try:
+            act(stream)
+        except OSError as exc:
+            LOG.debug('Lost the connection to a client: %s', exc)
+            self._close(stream)
+        except (errors.BlockattachError, db_exception.DBError):
+            # It is not on account of this one.
+            raise
+        except Exception:
+            LOG.exception('Failed to serve watch stream')
+            self._close(stream)
+
+    def _on(self, stream: _Stream, happened: int) -> None:
+        if happened & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR):
+            self._close(stream)
+        elif happened & select.EPOLLIN and not stream.connection.skip():
+            # Whatever else it sends means nothing.
+            self._close(stream)
+        else:
+            self._flush(stream)
+
+    def _look(self) -> None:
+        """Read what has happened, and hand it on."""
+        try:
+            while history.number(self._database):
+                pass
+            if not self._live:
+                # Those that are behind read for themselves.
+                self._position = history.positions(self._database)[1]
+            while found := history.after(self._database, self._position):
+                for event in found:
+                    self._hand_on(event)
+            for stream in list(self._behind):
+                self._guard(stream, self._catch_up)
+            self._fails = False
+        except (errors.BlockattachError, db_exception.DBError) as exc:
+            if not self._fails:
+                LOG.warning('Failed to read attachment events, will retry%s',
+                            fields(reason=exc))
+            self._fails = True
+
+    def _hand_on(self, event: records.AttachmentEvent) -> None:
+        assert event.position is not None
+        self._position = event.position
+        data = None
+        for key in (event.volume_id, None):
+            for stream in list(self._live.get(key, ())):
+                if event.position > stream.position and matches(stream.wanted, event):
+                    data = data or self._framed(event)
+                    self._guard(stream, functools.partial(self._send, data=data))
+
+    def _catch_up(self, stream: _Stream) -> None:
+        """Give a stream that is behind the next page, once it has read the one before."""
+        if stream.idle and stream.position < self._position:
+            page = history.after(self._database, stream.position)
+            for event in page:
+                assert event.position is not None
+                stream.position = event.position
+                if matches(stream.wanted, event):
+                    stream.put(self._framed(event), self._settings.buffer_bytes)
+            if not page:
+                stream.position = self._position
+            self._flush(stream)
+        if stream.idle and not stream.ends and stream.position >= self._position:
+            self._behind.discard(stream)
+            self._live.setdefault(stream.wanted.volume_id, set()).add(stream)
+
+    def _framed(self, event: records.AttachmentEvent) -> bytes:
+        return frame('attachment', self._render(event), event.position)
+
+    def _send(self, stream: _Stream, data: bytes) -> None:
+        if stream.ends:
+            return
+        if stream.put(data, self._settings.buffer_bytes):
+            self._flush(stream)
+        else:
+            self._end(stream, 'slow')
+
+    def _end(self, stream: _Stream, reason: str) -> None:
+        """The last event; whatever was not sent may be read by another stream."""
+        stream.ends = True
+        self._leave(stream)
+        stream.until = self._clock.monotonic() + _LAST_SECONDS
+        stream.put(frame('end', b'{"reason":"%s"}' % reason.encode()),
+                   self._settings.buffer_bytes)
+        self._flush(stream)
+
+    def _flush(self, stream: _Stream) -> None:
+        waited = stream.waits
+        sent = stream.send()
+        if sent and stream.ends:
+            self._close(stream)
+        elif sent is waited:
+            self._poll.modify(stream.connection.number,
+                              _READABLE | (0 if sent else stream.connection.waits_for))
+
+    def _tend(self, now: float) -> None:
+        """End what has lasted for too long, and let the others know that somebody is there."""
+        for stream in [one for one in self._streams.values() if one.until <= now]:
+            self._guard(stream, self._close if stream.ends
+                        else functools.partial(self._end, reason='renew'))
+        if now >= self._next_beat:
+            self._next_beat = now + self._settings.heartbeat_seconds
+            for stream in list(self._streams.values()):
+                self._guard(stream, functools.partial(self._send, data=_COMMENT))
+
+    def _leave(self, stream: _Stream) -> None:
+        self._behind.discard(stream)
+        live = self._live.get(stream.wanted.volume_id)
+        if live is not None:
+            live.discard(stream)
+            if not live:
+                del self._live[stream.wanted.volume_id]
+
+    def _close(self, stream: _Stream) -> None:
+        self._leave(stream)
+        if self._streams.pop(stream.connection.number, None) is not None:
+            stream.connection.close()

@@ -1,0 +1,337 @@
+"""All options of the service: registered for a process, listed for oslo.config's generator, and
+those that files set and no process reads, among them what was carried over from a cinder.conf.
+
+The libraries list theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
+"""
+import difflib
+import importlib.metadata
+import os
+import pathlib
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from blockattach.compute import conf as compute_conf
+from blockattach.platform import errors
+from blockattach.platform.conf import api
+from blockattach.platform.conf import core
+from blockattach.platform.conf import database
+from blockattach.platform.conf import failpoints
+from blockattach.platform.conf import health
+from blockattach.platform.conf import locations
+from blockattach.platform.conf import rpc
+from blockattach.platform.conf import service
+from blockattach.platform.conf import telemetry
+from blockattach.storage.conf import attachment_map
+from blockattach.storage.conf import attachments
+from blockattach.storage.conf import backend
+from blockattach.storage.conf import cinder_options
+from blockattach.storage.conf import control
+from blockattach.storage.conf import glance
+from blockattach.storage.conf import images
+from blockattach.storage.conf import nova
+from blockattach.storage.conf import quota
+from blockattach.storage.conf import scheduler
+from blockattach.storage.conf import service_user
+from blockattach.storage.conf import volume
+from blockattach.storage.conf import watch
+
+OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
+    (None, core.OPTS),
+    *((group.GROUP, group.OPTS) for group in (
+        service, api, control, attachments, scheduler, volume, nova, glance, service_user, images,
+        quota, rpc, database, health, watch, attachment_map, compute_conf)),
+    (compute_conf.STORAGE_GROUP, compute_conf.STORAGE_OPTS),
+    (telemetry.METRICS_GROUP, telemetry.METRICS_OPTS),
+    (telemetry.TRACING_GROUP, telemetry.TRACING_OPTS),
+    (failpoints.GROUP, failpoints.OPTS))
+
+ACCOUNTS = (nova.GROUP, glance.GROUP, compute_conf.STORAGE_GROUP, service_user.GROUP)
+"""Groups with a Keystone account."""
+_DEFAULT = 'DEFAULT'
+_OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
+"""Whose options in [DEFAULT] have former names, or are registered late."""
+_LIBRARY_GROUPS = (
+    'barbican', 'barbican_service_user', 'cors', 'healthcheck', 'key_manager',
+    'keystone_authtoken', 'os_brick', 'oslo_concurrency', 'oslo_limit', 'oslo_middleware',
+    'oslo_middleware_tracing', 'oslo_policy', 'oslo_reports', 'oslo_versionedobjects', 'privsep',
+    'privsep_lio', 'privsep_lvm', 'privsep_osbrick', 'vault')
+"""Groups of libraries that this process may not have registered."""
+_ACCOUNT = 'auth_section'
+_ALIKE, _SIMILAR = 0.8, 0.6
+"""Least similarity to suggest an option of any group, and one of the same group."""
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make every group known; the group of a backend is, when the backend is enabled."""
+    for group, opts in OPTIONS:
+        conf.register_opts(opts, group=group)
+    database.set_defaults(conf)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Groups with their options; the group of a backend stands for any such group."""
+    return [(group or 'DEFAULT', list(opts))
+            for group, opts in (*OPTIONS, ('file', backend.OPTS))]
+
+
+class Unknown(NamedTuple):
+    """Option or group that is set in a file and read by no process.
+
+    ``name``: empty for a group.
+    ``nearest``: similar known option or group, with the group if it differs; empty if there is
+    none.
+    """
+
+    path: str
+    group: str
+    name: str
+    nearest: str
+
+    @property
+    def finding(self) -> str:
+        """Sentence without the path, for a list by file."""
+        meant = f' (did you mean {self.nearest}?)' if self.nearest else ''
+        if not self.name:
+            return f'[{self.group}] is an unknown group{meant}'
+        return f'[{self.group}] {self.name} is unknown{meant}'
+
+
+class Unsupported(NamedTuple):
+    """Security-related Cinder option in a file that is not read here.
+
+    ``now``: ``[group] name`` of the equivalent here; empty if there is none.
+    """
+
+    path: str
+    group: str
+    name: str
+    now: str
+
+    def __str__(self) -> str:
+        advice = f'set {self.now} instead' if self.now else 'remove it'
+        return f'[{self.group}] {self.name} in {self.path} ({advice})'
+
+
+def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
+    """Return the options in the parsed files that no process reads.
+
+    Only groups whose options are all known are checked: those of this service and of backends,
+    [DEFAULT] and [ssl]. Plugins of libraries may have further options in the groups of the
+    libraries. Unneeded Cinder options are left out; see `find_unneeded`.
+    """
+    known = _known(conf)
+    found: list[Unknown] = []
+    for path in _files(conf):
+        for group, values in _sections(path).items():
+            if group not in known and _is_backend(group, values):
+                # The backend of another host that shares the file.
+                known[group] = set(_names(backend.OPTS))
+            if group in known:
+                found += [Unknown(path, group, name, '') for name in values
+                          if _plain(name) not in known[group]
+                          and not _is_unneeded(group, name)]
+            elif group not in cinder_options.GROUPS:
+                found.append(Unknown(path, group, '', ''))
+    if any(not one.name or one.group == _DEFAULT for one in found):
+        # Loaded only if needed, because loading takes a moment.
+        for group, names in _of_libraries(conf).items():
+            known[group] = known.get(group, set()) | (names if group == _DEFAULT else set())
+    return [one._replace(nearest=_nearest(one, known)) for one in found
+            if not _is_read(one, known)]
+
+
+def find_unneeded(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
+    """Return path, group and name of each Cinder option that has no effect and is not needed."""
+    return [(path, group, name) for path in _files(conf)
+            for group, values in _sections(path).items() for name in values
+            if _is_unneeded(group, name)]
+
+
+def check_supported(conf: cfg.ConfigOpts) -> None:
+    """Raise if the files set security-related Cinder options that are not read here.
+
+    :raises ConfigurationError: a file or the environment sets such an option, and
+        [service] accept_unsupported does not name the option
+    """
+    with locations.named(conf, service.GROUP, 'accept_unsupported'):
+        accepted = set(map(_accepted, conf[service.GROUP].accept_unsupported))
+    found = [str(one) for one in find_unsupported(conf) if (one.group, one.name) not in accepted]
+    if found:
+        raise errors.ConfigurationError(
+            reason='cannot start, because security-related options of Cinder are not supported: '
+                   f'{", ".join(found)}. To start without these options, add their names to '
+                   f'[service] accept_unsupported')
+
+
+def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
+    """Return the options in the files and the environment that prevent the start."""
+    found = []
+    for path, sections in (*((path, _sections(path)) for path in _files(conf)),
+                           ('the environment', _environment())):
+        for group, values in sections.items():
+            stops = cinder_options.GROUPS[group].stops if group in cinder_options.GROUPS else {}
+            found += [Unsupported(path, group, _plain(name), stops[_plain(name)].now)
+                      for name, texts in values.items() if _plain(name) in stops
+                      and not _is_settled(conf, stops[_plain(name)], texts[-1])]
+    return found
+
+
+def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> bool:
+    """Return True if a value requests nothing, or matches the effective value here."""
+    text = text.strip().strip('"\'')
+    if not text or text.lower() in stop.harmless:
+        return True
+    if not stop.now:
+        return False
+    group, name = stop.now[1:].split('] ')
+    place = conf.get_location(name, group)
+    if place is not None and place.location.is_user_controlled:
+        return True
+    [option] = [option for where, options in list_opts() if where == group
+                for option in options if option.dest == name]
+    try:
+        return bool(option.type(text) == conf[group][name])
+    except ValueError:
+        return False
+
+
+def _accepted(name: str) -> tuple[str, str]:
+    """Parse an item of ``accept_unsupported`` (``name`` or ``group.name``) into group and name.
+
+    :raises ConfigurationError: the option does not prevent the start
+    """
+    group, _, last = name.strip().removeprefix('[').replace('] ', '.').rpartition('.')
+    key = _group(group or _DEFAULT), _plain(last)
+    if key[0] not in cinder_options.GROUPS or key[1] not in cinder_options.GROUPS[key[0]].stops:
+        raise errors.ConfigurationError(
+            reason=f'{name} is not an option of Cinder that prevents the start')
+    return key
+
+
+def _environment() -> dict[str, dict[str, list[str]]]:
+    """Return the values of the environment variables for options that prevent the start."""
+    return {group: {name: [os.environ[variable]] for name in options.stops
+                    if (variable := f'OS_{group}__{name}'.upper()) in os.environ}
+            for group, options in cinder_options.GROUPS.items()}
+
+
+def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Return the names of the known options by group."""
+    known: dict[str, set[str]] = {
+        _DEFAULT: {name for name in map(str, conf)
+                   if not isinstance(conf[name], cfg.ConfigOpts.GroupAttr)}}
+    for group, found in list_opts():
+        known.setdefault(group, set()).update(_names(found))
+        for option in found:
+            for former in option.deprecated_opts:
+                known.setdefault(former.group or group, set()).add(
+                    _plain(former.name or option.dest))
+    for group in ACCOUNTS:
+        # Includes the options of the configured plugin.
+        known[group].update(conf[group])
+    of_backends = set(_names(backend.OPTS))
+    # The sample's, unless a backend is called so.
+    known.pop('file')
+    # The only one of blockattach-all is named on its command line.
+    embedded = [conf.backend] if 'backend' in conf else []
+    for name in (*conf.volume.enabled_backends, *embedded):
+        known.setdefault(_group(name), set()).update(of_backends)
+    # A group of oslo.service, of which this service uses nothing.
+    known['ssl'] = set()
+    return known
+
+
+def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Return the groups of libraries, with the options that libraries have in [DEFAULT]."""
+    found: dict[str, set[str]] = {name: set() for name in _LIBRARY_GROUPS}
+    found[_DEFAULT] = set()
+    for name in map(str, conf):
+        if isinstance(conf[name], cfg.ConfigOpts.GroupAttr):
+            found[_group(name)] = set()
+    # Not all installed libraries: listing options has side effects in some of them.
+    for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
+        if entry.name in _OF_LIBRARIES:
+            for group, listed in entry.load()():
+                if group is None or str(group) == _DEFAULT:
+                    found[_DEFAULT].update(_names(listed))
+    for path in _files(conf):
+        for values in _sections(path).values():
+            # A group to which auth_section of another group refers.
+            found.update({_group(name): set() for name in values.get(_ACCOUNT, ())
+                          if name != _DEFAULT})
+    return found
+
+
+def _is_backend(group: str, values: Iterable[str]) -> bool:
+    """Return True if a group looks like that of a backend which is not enabled here."""
+    # A group of Cinder that this service does not read.
+    return group != 'backend_defaults' and bool(
+        set(map(_plain, values)) & set(_names(backend.OPTS)))
+
+
+def _is_unneeded(group: str, name: str) -> bool:
+    rows = cinder_options.GROUPS.get(group)
+    return rows is not None and _plain(name) in rows.unneeded.split()
+
+
+def _is_read(one: Unknown, known: Mapping[str, set[str]]) -> bool:
+    return one.group in known and (not one.name or _plain(one.name) in known[one.group])
+
+
+def _nearest(one: Unknown, known: Mapping[str, set[str]]) -> str:
+    """Return the most similar known option or group, or an empty text."""
+    if not one.name:
+        return next(iter(difflib.get_close_matches(
+            one.group, sorted(known), 1, _ALIKE)), '')
+    name, own = _plain(one.name), known[one.group]
+    if one.group in cinder_options.GROUPS:
+        carried_over = cinder_options.GROUPS[one.group]
+        if name in carried_over.renamed:
+            return carried_over.renamed[name]
+        if name in carried_over.stops:
+            return carried_over.stops[name].now
+    others = {other: f'[{group}] {other}' for group in sorted(known, reverse=True)
+              for other in known[group] if group != one.group}
+    for names, cutoff in ((own, _ALIKE), (others, _ALIKE), (own, _SIMILAR)):
+        for found in difflib.get_close_matches(name, sorted(names), 1, cutoff):
+            return found if names is own else others[found]
+    return ''
+
+
+def _names(found: Iterable[cfg.Opt]) -> Iterator[str]:
+    """Yield the names of options, including their deprecated names."""
+    for option in found:
+        yield _plain(option.dest)
+        for former in option.deprecated_opts:
+            if former.name is not None:
+                yield _plain(former.name)
+
+
+def _plain(name: str) -> str:
+    return name.replace('-', '_')
+
+
+def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    yield from conf.config_file or ()
+    for folder in conf.config_dir or ():
+        yield from sorted(map(str, pathlib.Path(folder).glob('*.conf')))
+
+
+def _sections(path: str) -> dict[str, dict[str, list[str]]]:
+    """Return the raw values of each option in a file, by group and name."""
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(path, sections).parse()
+    merged: dict[str, dict[str, list[str]]] = {}
+    for name, values in sections.items():
+        merged.setdefault(_group(name), {}).update(values)
+    return merged
+
+
+def _group(name: str) -> str:
+    """Return the name of a group as oslo.config compares it."""
+    return name if name == _DEFAULT else name.lower()
