@@ -24,6 +24,9 @@ _REF = 'source-name'
 _BYTES = 2 * units.MIB
 """Where there are bytes by which something is known that an operator has put there."""
 _AT_WORK = (_Own.MANAGING, _Own.UNMANAGING)
+# A manager refuses an accepted request with MANAGE_FAILED. The scheduler refuses the request with
+# MANAGE_NO_POOL if the backend goes out of service before a manager has claimed the work.
+_REFUSALS = (messages.MANAGE_NO_POOL.event_id, messages.MANAGE_FAILED.event_id)
 
 
 @dataclasses.dataclass(slots=True)
@@ -185,7 +188,7 @@ class Managing(clients.Played):
         live = {volume.id: volume for volume in facts.volumes if not volume.deleted}
         with self._all.judge.looking() as database, database.reader() as connection:
             informed = {row.resource_id for row in connection.execute(models.messages.select())
-                        if row.event_id == messages.MANAGE_FAILED.event_id}
+                        if row.event_id in _REFUSALS}
         for volume_id in sorted(self._accepted & live.keys()):
             if live[volume_id].own_status == _Own.ERROR_MANAGING and volume_id not in informed:
                 yield (f'P2 what_is_accepted_is_done: volume {volume_id} is not managed, and '
