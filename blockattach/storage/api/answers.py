@@ -13,7 +13,8 @@ NULLABLE_TEXT: schema.Schema = {'type': ['string', 'null']}
 BOOLEAN: schema.Schema = {'type': 'boolean'}
 INTEGER: schema.Schema = {'type': 'integer'}
 NULL: schema.Schema = {'type': 'null'}
-YES_OR_NO: schema.Schema = {'enum': [
+# The type is named because fastjsonschema before 2.22 takes 1 for True.
+YES_OR_NO: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
     True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
     'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
 """The words for yes and no that clients use in requests."""

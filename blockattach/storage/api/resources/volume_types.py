@@ -256,9 +256,9 @@ _KEY = '^[a-zA-Z0-9_:.-]{1,255}$'
 _VALUE: schema.Schema = {'type': 'string', 'maxLength': 255}
 _EXTRA_SPECS = schema.obj(patternProperties={_KEY: _VALUE})
 
-_BOOLEAN: schema.Schema = {'enum': [True, False, 'True', 'TRUE', 'true', '1', 'ON', 'On', 'on',
-                                    'YES', 'Yes', 'yes', 'y', 't', 'False', 'FALSE', 'false',
-                                    '0', 'OFF', 'Off', 'off', 'NO', 'No', 'no', 'n', 'f']}
+_BOOLEAN: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
+    True, False, 'True', 'TRUE', 'true', '1', 'ON', 'On', 'on', 'YES', 'Yes', 'yes', 'y', 't',
+    'False', 'FALSE', 'false', '0', 'OFF', 'Off', 'off', 'NO', 'No', 'no', 'n', 'f']}
 _DESCRIPTION: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 
 _CREATE = schema.wrapped('volume_type', schema.obj({

@@ -16,13 +16,10 @@ from blockattach.storage.domain import snapshots
 from blockattach.storage.policy import snapshots as policies
 
 _TEXT: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
-_BOOLEAN: schema.Schema = {'enum': [
-    True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
-    'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
 _NAMES = {'name': _TEXT, 'display_name': _TEXT, 'description': _TEXT}
 
 CREATE = {BASE: schema.wrapped('snapshot', schema.obj(
-    {**_NAMES, 'volume_id': schema.NULLABLE_UUID, 'force': _BOOLEAN,
+    {**_NAMES, 'volume_id': schema.NULLABLE_UUID, 'force': answers.YES_OR_NO,
      'metadata': schema.nullable(metadata.PAIRS)}, required=['volume_id']))}
 UPDATE = {BASE: schema.wrapped('snapshot', schema.obj(
     {**_NAMES, 'display_description': _TEXT}))}
