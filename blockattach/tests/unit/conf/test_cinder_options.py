@@ -1,12 +1,10 @@
 """The table of Cinder's options, and the handling of a carried-over cinder.conf."""
-import importlib.metadata
 import os
 import pathlib
 import re
 import tempfile
 import unittest
 
-from keystoneauth1 import loading
 from oslo_config import cfg
 
 from blockattach.platform import errors
@@ -15,8 +13,6 @@ from blockattach.storage.conf import cinder_options
 from blockattach.tests.unit.conf import test_unknown_options
 from blockattach.wiring import options
 
-LIBRARIES = ('blockattach', 'castellan.config', 'keystonemiddleware.auth_token', 'oslo.limit',
-             'oslo.log', 'oslo.messaging', 'oslo.policy')
 TARGET = re.compile(r'\[(?P<group>\w+)\] (?P<name>\w+)')
 
 
@@ -36,23 +32,6 @@ class TableTest(unittest.TestCase):
                     (name, stop.now) for name, stop in rows.stops.items() if stop.now)):
                 with self.subTest(group=group, name=name):
                     self.assertIn(tuple(TARGET.fullmatch(target).groups()), known)
-
-    def test_same_options_are_read_here(self):
-        listed = {}
-        for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
-            if entry.name in LIBRARIES:
-                for group, found in entry.load()():
-                    names = listed.setdefault(str(group or 'DEFAULT'), set())
-                    for option in found:
-                        names |= {option.dest, *(former.name.replace('-', '_') for former
-                                                 in option.deprecated_opts if former.name)}
-        listed['service_user'] |= {option.dest for option in loading.get_auth_plugin_conf_options(
-            'v3password')}
-        listed['DEFAULT'] |= {'config_dir', 'config_file', 'config_source'}
-        listed['oslo_limit'] |= {'auth_section', 'auth_type'}
-        for group, rows in cinder_options.GROUPS.items():
-            with self.subTest(group):
-                self.assertEqual(set(), set(rows.same.split()) - listed.get(group, set()))
 
 
 class CarriedOverTest(unittest.TestCase):
