@@ -1,6 +1,6 @@
 """Prints what the kits found of a driver: every behaviour, and whether it keeps what it declares.
 
-    python -m blockattach.conformance my_driver.tests.test_conformance
+    blockattach-conformance my_driver.tests.test_conformance
 
 Each module holds classes made from the kits, as unittest runs them. All of them that concern one
 driver make one table. Ends with 1 if a behaviour failed, or if the capabilities that the driver
@@ -10,12 +10,14 @@ import argparse
 import importlib
 import inspect
 import io
+import os
 import sys
 import types
 import unittest
 from collections.abc import Iterable
 from collections.abc import Sequence
 
+from blockattach import version
 from blockattach.conformance import report
 from blockattach.conformance import scsi
 from blockattach.conformance import store
@@ -31,13 +33,19 @@ KITS: dict[str, tuple[type[report.Reported], ...]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the kits of some modules; the exit code."""
+    """Run the kits of some modules, which may be in the current directory.
+
+    :returns: the exit status
+    """
+    # ``python -m`` does so; the console script has the directory of scripts there.
+    sys.path.insert(0, os.getcwd())
     parser = argparse.ArgumentParser(
-        prog='python -m blockattach.conformance',
+        prog='blockattach-conformance',
         description='Run the conformance kits against a driver and print the results.')
     parser.add_argument('modules', nargs='*', metavar='MODULE',
                         help='module with test classes derived from the kits')
     parser.add_argument('--list', action='store_true', help='list the behaviours and exit')
+    parser.add_argument('--version', action='version', version=version.version_string())
     asked = parser.parse_args(arguments)
     if asked.list:
         _list()

@@ -6,7 +6,7 @@ Printed once a class, when it has run::
     conformance: FileStoreTest: declared: clone; proved: clone
     conformance: FileStoreTest: skipped a device in use is refused: no lsof
 
-``python -m blockattach.conformance MODULE`` prints the whole table of a driver.
+``blockattach-conformance MODULE`` prints the whole table of a driver.
 """
 import collections
 import dataclasses

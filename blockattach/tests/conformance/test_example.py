@@ -69,7 +69,8 @@ class ExampleTest(unittest.TestCase):
                          done.stdout, done.stderr)
 
     def test_it_gets_the_same_report(self):
-        done = self.python('-m', 'blockattach.conformance', TEST)
+        done = self.python(os.path.join(os.path.dirname(sys.executable),
+                                        'blockattach-conformance'), TEST)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         head, counts, declared, *_ = done.stdout.splitlines()
         self.assertEqual('DirectoryStore', head)

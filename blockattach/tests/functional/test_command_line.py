@@ -39,7 +39,7 @@ zpty -d shell
 def names():
     """Of every console script of the service."""
     return [name for group, name, place in test_packaging.entry_points()
-            if group == 'console_scripts' and place.startswith('blockattach.')]
+            if group == 'console_scripts' and place.startswith('blockattach.cmd.')]
 
 
 class CommandLineTestCase(base.StackTestCase):

@@ -26,7 +26,7 @@ for page, name, *_ in runpy.run_path('doc/source/conf.py')['man_pages']:
 def commands():
     """Name and module of each console script of the service."""
     return [(name, place.partition(':')[0]) for group, name, place in test_packaging.entry_points()
-            if group == 'console_scripts' and place.startswith('blockattach.')]
+            if group == 'console_scripts' and place.startswith('blockattach.cmd.')]
 
 
 class CommandsTest(unittest.TestCase):

@@ -39,7 +39,8 @@ class PlantedBugsTest(unittest.TestCase):
 
     def test_one_that_fits_no_more_is_named(self):
         stale = bugs.Bug('stale', 'platform/units.py', 'what nobody wrote', '', '', 'P1')
-        with self.assertRaisesRegex(planting.NotPlanted, '^stale: .* 0 times in platform/units.py'):
+        with self.assertRaisesRegex(planting.NotPlanted,
+                                    '^stale: .* 0 times in platform/units.py'):
             planting.mutated(stale)
 
     def test_one_that_is_no_python_is_named(self):

@@ -7,11 +7,11 @@ import os
 import shutil
 import socket
 
+from blockattach.drivers import base
 from blockattach.platform import disks
 from blockattach.platform import errors
 from blockattach.platform import units
 from blockattach.storage.conf import backend
-from blockattach.storage.drivers import base
 
 
 class DirectoryStore(base.VolumeStore):
