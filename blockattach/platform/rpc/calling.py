@@ -25,7 +25,6 @@ from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import ends
 from blockattach.platform.rpc import serializing
 from blockattach.platform.rpc import serving
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.telemetry import acts
 
 LOG = logging.getLogger(__name__)
@@ -179,7 +178,7 @@ class Client:
         if (direct := self._direct.get(name)) is not None:
             try:
                 return _limited(direct, changed).call(outgoing, name, **arguments)
-            except endpoints.NotReached as error:
+            except ends.NotReached as error:
                 LOG.debug('Sending call through the broker, server not reached%s', fields(
                     method=name, topic=self._server_name(), reason=error))
         self._reach(outgoing.caller)
@@ -207,9 +206,9 @@ class Client:
                       'call_monitor_timeout': listens if left > listens else None}
             try:
                 return self._call(name, serializing.Outgoing(caller, left), limits, arguments)
-            except (oslo_messaging.MessagingTimeout, endpoints.NotReached) as error:
+            except (oslo_messaging.MessagingTimeout, ends.NotReached) as error:
                 now, pause = self._clock.monotonic(), listens
-                if isinstance(error, endpoints.NotReached):
+                if isinstance(error, ends.NotReached):
                     pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS), listens)
                 if now - begun > listens * _WITH_SIGNS:
                     hopeless = now + self._silence

@@ -11,7 +11,12 @@ from kombu import exceptions as kombu_errors
 
 from blockattach.platform import errors
 from blockattach.platform.rpc import contract
-from blockattach.platform.rpc.http import endpoints
+
+
+class NotReached(oslo_messaging.MessageDeliveryFailure):
+    """No server has received the message: no server is known, none accepts it, or it was rejected.
+    Nothing was done, so the caller may try another way.
+    """
 
 
 class Work(enum.StrEnum):
@@ -59,7 +64,7 @@ ENDS = (
     End('not reached', 'over HTTP: the address of the server is not known, the connection fails, '
         'or the server has stopped, has too many connections, or does not accept the key of the '
         'caller',
-        (), (endpoints.NotReached,), errors.ServiceUnreachable, Work.NOT_BEGUN,
+        (), (NotReached,), errors.ServiceUnreachable, Work.NOT_BEGUN,
         'cannot reach %(server)s: %(reason)s',
         then='the call is sent through the broker if a broker is configured; otherwise ' + _SOON),
     End('not taken', 'the broker does not accept the message', ('send_retries',),

@@ -6,9 +6,9 @@ _TESTS = 'blockattach.tests.unit.rpc'
 
 BUGS = (
     Bug('what_may_be_done_goes_the_other_way', 'platform/rpc/calling.py',
-        '            except endpoints.NotReached as error:\n'
+        '            except ends.NotReached as error:\n'
         "                LOG.debug('Sending call",
-        '            except (endpoints.NotReached, oslo_messaging.MessagingTimeout) as error:\n'
+        '            except (ends.NotReached, oslo_messaging.MessagingTimeout) as error:\n'
         "                LOG.debug('Sending call",
         'a call that may have been sent is not sent by the broker as well', 'P6',
         f'{_TESTS}.test_http_calls.DirectTest'),

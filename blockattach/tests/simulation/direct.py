@@ -9,7 +9,7 @@ from typing import Any
 
 import oslo_messaging
 
-from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc import ends
 from blockattach.tests.fixtures import messages
 from blockattach.tests.simulation import baton as batons
 from blockattach.tests.simulation import bus
@@ -66,7 +66,7 @@ class RpcClient(bus.RpcClient):
         baton.wait(self._bus.broker.delay(method))
         self._bus.process.check()
         if not server.listens:
-            raise endpoints.NotReached('it has ended')
+            raise ends.NotReached('it has ended')
         server.take(letter)
 
     def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
@@ -92,7 +92,7 @@ class RpcClient(bus.RpcClient):
         broker = self._bus.broker
         found = broker.reached(letter, self._bus.process.name)
         if not found or broker.faults.happens('stale_address', letter.method):
-            raise endpoints.NotReached('nobody listens there, or somebody else')
+            raise ends.NotReached('nobody listens there, or somebody else')
         return found
 
     def _is_cut(self, letter: bus.Letter) -> bool:
@@ -104,7 +104,7 @@ class RpcClient(bus.RpcClient):
         if not trouble.happens('cut_message', letter.method):
             return False
         if trouble.either():
-            raise endpoints.NotReached('the connection has ended in the middle of the body')
+            raise ends.NotReached('the connection has ended in the middle of the body')
         return True
 
     @staticmethod

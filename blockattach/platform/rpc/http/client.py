@@ -2,7 +2,7 @@
 
 The thread that asks sends and reads by itself, so that the answer wakes it and no other. What
 became of a message is one of three: an answer that is proved; the message was not sent whole, or
-was refused unread, so nothing was done (`endpoints.NotReached`); or the outcome is unknown
+was refused unread, so nothing was done (`ends.NotReached`); or the outcome is unknown
 (`NoAnswer`), and the message is never sent again here.
 """
 import collections
@@ -13,6 +13,7 @@ import threading
 from typing import NamedTuple
 
 from blockattach.platform import clock as clocks
+from blockattach.platform.rpc import ends
 from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import tls
 from blockattach.platform.rpc.http import trust
@@ -153,7 +154,7 @@ class Client:
             if answer.status == 503 and not answer.proof:
                 # A server cannot prove an answer before it has read a request. A process that only
                 # pretends to be the server cannot have caused any work either.
-                raise endpoints.NotReached('the server has too many connections')
+                raise ends.NotReached('the server has too many connections')
             if not trust.is_proved(key, nonce, answer.status, answer.body, answer.proof):
                 raise NoAnswer(f'a reply with status {answer.status} has no valid proof')
             if not answer.closes:
@@ -173,14 +174,14 @@ class Client:
             return _send_all(connection, request.written(proof), limits), proof.nonce
 
         if limits.over:
-            raise endpoints.NotReached('the deadline passed before the request was sent')
+            raise ends.NotReached('the deadline passed before the request was sent')
         if (kept := self._pool.take(endpoint)) is not None:
             with contextlib.suppress(OSError):
                 return send(kept)
         try:
             return send(self._connected(endpoint, limits))
         except OSError as error:
-            raise endpoints.NotReached(
+            raise ends.NotReached(
                 f'{endpoint.authority}: {error.strerror or error}') from error
 
     def _connected(self, endpoint: endpoints.Endpoint, limits: Limits) -> socket.socket:
@@ -233,9 +234,9 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
     if answer.status == (200 if request.kind is wire.Kind.CALL else 202):
         return answer.body
     if answer.status == 421:
-        raise endpoints.NotReached('the server has stopped')
+        raise ends.NotReached('the server has stopped')
     if answer.status == 403:
-        raise endpoints.NotReached(f'the key of this process is not valid for {request.topic}')
+        raise ends.NotReached(f'the key of this process is not valid for {request.topic}')
     raise NoAnswer(f'unexpected status {answer.status}')
 
 

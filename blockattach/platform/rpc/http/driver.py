@@ -24,6 +24,7 @@ from oslo_messaging._drivers import common as exceptions
 
 from blockattach.platform import errors
 from blockattach.platform.log import fields
+from blockattach.platform.rpc import ends
 from blockattach.platform.rpc.http import client as clients
 from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import incoming
@@ -115,7 +116,7 @@ class HttpDriver(base.BaseDriver):
         :raises ConfigurationError: it would leave this host
         """
         if self._closed:
-            raise endpoints.NotReached('the transport is closed')
+            raise ends.NotReached('the transport is closed')
         values = ctxt if isinstance(ctxt, dict) else ctxt.to_dict()
         body = wire.encode({'context': values, 'message': message})
         if target.fanout:
@@ -130,12 +131,12 @@ class HttpDriver(base.BaseDriver):
                     return self._result(self._client.ask(endpoint, target.topic, body, limits))
                 self._client.give(endpoint, target.topic, body)
                 return None
-            except endpoints.NotReached as error:
+            except ends.NotReached as error:
                 reason = f'{_name(target)}: {error}'
             except clients.NoAnswer as error:
                 raise oslo_messaging.MessagingTimeout(
                     f'No reply from {_name(target)}: {error}') from error
-        raise endpoints.NotReached(reason)
+        raise ends.NotReached(reason)
 
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
                           message: dict[str, Any], version: float,
@@ -180,7 +181,7 @@ class HttpDriver(base.BaseDriver):
     def _listening(self) -> servers.Server:
         with self._lock:
             if self._closed:
-                raise endpoints.NotReached('the transport is closed')
+                raise ends.NotReached('the transport is closed')
             if self._url.hosts:
                 raise errors.ConfigurationError(
                     reason='cannot listen on the address of an http:// URL: set [rpc] listen '
@@ -202,7 +203,7 @@ class HttpDriver(base.BaseDriver):
     def _send_copy(self, topic: str, body: bytes, endpoint: endpoints.Endpoint) -> None:
         try:
             self._client.give(endpoint, topic, body)
-        except (endpoints.NotReached, clients.NoAnswer) as error:
+        except (ends.NotReached, clients.NoAnswer) as error:
             LOG.warning('Failed to confirm fanout delivery to a server%s',
                         fields(topic=topic, reason=error))
 

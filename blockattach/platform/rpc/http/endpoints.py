@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from typing import Protocol
 
-import oslo_messaging
-
 from blockattach.platform import clock as clocks
 
 FRESH_SECONDS = 5.0
 """How long what was found for the name of a server is not looked up again."""
-
-
-class NotReached(oslo_messaging.MessageDeliveryFailure):
-    """No server has the message: none is known, none accepts, or it was refused. Nothing is done,
-    so another way may be tried."""
 
 
 class Endpoint(NamedTuple):

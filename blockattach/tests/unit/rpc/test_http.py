@@ -13,6 +13,7 @@ import oslo_messaging
 from oslo_messaging._drivers import base
 
 from blockattach.platform import errors
+from blockattach.platform.rpc import ends
 from blockattach.platform.rpc import transport
 from blockattach.platform.rpc.http import endpoints
 from blockattach.tests.fixtures import polling
@@ -200,7 +201,7 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
         def send() -> None:
             with self.assertRaises(errors.ServiceUnreachable) as caught:
                 self.client('one').echo(self.ctxt, 'credential')
-            self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+            self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
 
         seen = self.captured(send)
         self.assertEqual(b'\x16\x03', seen[:2])
@@ -298,7 +299,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
                 self.clock.advance(self.settings.call_timeout)
             with self.assertRaises(errors.ServiceUnreachable) as caught:
                 call.result(probe.LIMIT)
-        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+        self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
 
     def test_a_fanout_reaches_those_that_are_there(self) -> None:
         gone = http_peers.Peer()

@@ -10,8 +10,8 @@ from typing import Any
 import oslo_messaging
 
 from blockattach.platform import errors
+from blockattach.platform.rpc import ends
 from blockattach.platform.rpc.http import client as clients
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
 from blockattach.tests.fixtures import clock as manual
@@ -98,7 +98,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             peer = self.peer(lambda spoken, status=status: spoken.answer(1, status))
             with self.assertRaises(errors.ServiceUnreachable) as caught:
                 self.client('one').echo(self.ctxt, 1)
-            self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+            self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
             self.assertEqual(1, peer.end())
             self.store.withdraw(self.topic, 'one', peer.endpoint)
 
@@ -107,7 +107,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         peer = self.peer(lambda spoken: spoken.say(wire.answer(503, closes=True)))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one').echo(self.ctxt, 1)
-        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+        self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
         self.assertEqual(1, peer.end())
 
     def test_call_repeated_soon_after_refusal(self) -> None:
@@ -150,7 +150,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         peer = self.peer(lambda spoken: (spoken.socket.recv(1), cut(spoken)))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one').echo(self.ctxt, LARGE)
-        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+        self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
         self.assertEqual(1, peer.end())
 
     def test_a_kept_connection_that_breaks_before_all_was_sent_is_replaced(self) -> None:

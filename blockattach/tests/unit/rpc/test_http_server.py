@@ -7,7 +7,7 @@ import unittest
 from typing import Any
 
 from blockattach.platform import errors
-from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc import ends
 from blockattach.platform.rpc.http import server as servers
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
@@ -206,7 +206,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
             self.assert_said(200, self.connected(self.raw.written()))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one').echo(self.ctxt, 1)
-        self.assertIsInstance(caught.exception.__cause__, endpoints.NotReached)
+        self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
 
 
 class TrustedServerTest(ServerTestCase, unittest.TestCase):
