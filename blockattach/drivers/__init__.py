@@ -1,1 +1,1 @@
-"""What drivers of vendors import."""
+"""Public names for drivers of vendors."""

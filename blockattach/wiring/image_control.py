@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def build(base: dependencies.Dependencies,
           volume_services: volume_rpc.VolumeClients) -> images.ImageControl:
     """What may be asked of volumes that has to do with images."""
+    settings = images_conf.settings(base.conf)
     return images.ImageControl(
-        base.database, _user_images(base),
-        images_conf.settings(base.conf), volume_services, base.control.delete_seconds,
+        base.database, _user_images(base), settings.reserved_namespaces,
+        settings.enable_force_upload, volume_services, base.control.delete_seconds,
         base.telemetry)
 
 

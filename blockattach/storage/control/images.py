@@ -3,6 +3,7 @@ which are answered at once, and go on in the volume's manager.
 """
 import uuid
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -13,8 +14,8 @@ from blockattach.platform import failpoints
 from blockattach.platform import log
 from blockattach.platform.telemetry import acts
 from blockattach.storage import errors
-from blockattach.storage.conf import images as images_conf
 from blockattach.storage.db import storage_db
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_images
 from blockattach.storage.domain import images
 from blockattach.storage.domain import records
@@ -30,15 +31,19 @@ class ImageControl:
     """The caller has been checked already."""
 
     def __init__(self, database: storage_db.Database, glance: 'client.UserImages | None',
-                 settings: images_conf.ImageSettings, volume_services: volume_rpc.VolumeClients,
-                 seconds: float, telemetry: acts.Telemetry) -> None:
+                 reserved_namespaces: Sequence[str], enable_force_upload: bool,
+                 volume_services: volume_rpc.VolumeClients, seconds: float,
+                 telemetry: acts.Telemetry) -> None:
         """
         :param glance: None: there is none
+        :param reserved_namespaces: prefixes of image properties that users may not set
+        :param enable_force_upload: whether a volume in use can be uploaded with ``force``
         :param seconds: how long a manager may take before it is asked again
         """
         self._database = database
         self._glance = glance
-        self._settings = settings
+        self._reserved_namespaces = reserved_namespaces
+        self._enable_force_upload = enable_force_upload
         self._volume_services = volume_services
         self._seconds = seconds
         self._telemetry = telemetry
@@ -83,7 +88,7 @@ class ImageControl:
             disk_format=wanted['disk_format'], container_format=wanted['container_format'])
         with self._telemetry.verb('volumes.upload'):
             begun = volume_images.start_upload(
-                self._database, volume, image, force and self._settings.enable_force_upload,
+                self._database, volume, image, force and self._enable_force_upload,
                 self._seconds, caller.request_id)
             try:
                 failpoints.point('control.images.after_upload')
@@ -99,7 +104,7 @@ class ImageControl:
                     wanted: Mapping[str, Any]) -> images.Image:
         """Create the image of a started upload. Raises the same errors as `upload`."""
         properties = images.properties_of(
-            volume_images.metadata(self._database, volume_id), self._settings.reserved_namespaces)
+            volume_images.metadata(self._database, volume_id), self._reserved_namespaces)
         made = self._asked().create(caller, image_id, {**properties, **wanted})
         try:
             failpoints.point('control.images.after_image')
@@ -113,7 +118,7 @@ class ImageControl:
     def _abandon_upload(self, begun: volume_images.Begun) -> None:
         """End the work of an upload that could not be started."""
         try:
-            volume_images.upload_failed(self._database, begun.claim)
+            work_ends.fail(self._database, begun.claim)
         except (errors.StaleGeneration, errors.VolumeNotFound):
             LOG.debug('Upload of volume to image already ended%s',
                       log.fields(volume_id=begun.claim.resource_id))

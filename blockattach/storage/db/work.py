@@ -153,12 +153,13 @@ def find(connection: sa.Connection, noun: str, resource_id: str,
     return connection.execute(query.with_for_update() if locked else query).one_or_none()
 
 
-def read(connection: sa.Connection, claim: records.Claim) -> sa.Row[Any]:
-    """The row of work whose resource is locked.
+def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) -> sa.Row[Any]:
+    """Return the row of work whose resource is locked.
 
+    :param locked: whether to lock the row as well
     :raises StaleGeneration: there is none, or it is another owner's by now
     """
-    row = find(connection, claim.noun, claim.resource_id)
+    row = find(connection, claim.noun, claim.resource_id, locked)
     if row is None or claim.owner not in (None, row.owner):
         raise _stale(claim)
     return row

@@ -25,7 +25,6 @@ class Placed(NamedTuple):
     :ivar give_back: gives it back where a manager has not taken the volume on, for another pool;
         given the volume, the generation and the seconds until it is looked at again. None: there
         is no other pool; it is handed over once more at its deadline
-    :ivar refuse: no pool will do: the end of the work, given the volume and the generation
     :ivar message: to the user then
     :ivar stay: ends the work on the pool that has the volume, in the place of ``claim``: no
         manager is needed. None: it never stays there
@@ -33,7 +32,6 @@ class Placed(NamedTuple):
 
     claim: Callable[[storage_db.Database, pools.VolumeRequest, pools.Pool], int | None]
     give_back: Callable[[storage_db.Database, str, int, float], int] | None
-    refuse: Callable[[storage_db.Database, str, int], None]
     message: messages.Text
     stay: Callable[[storage_db.Database, str, int], int] | None = None
 
@@ -48,17 +46,17 @@ PLACED: Mapping[str, Placed] = {
     'create': Placed(
         lambda database, request, pool: volumes.claim(
             database, request.volume_id, request.generation, pool.name, pool.service_uuid),
-        volumes.unclaim, volumes.failed, messages.NO_VALID_POOL),
+        volumes.unclaim, messages.NO_VALID_POOL),
     'extend': Placed(
         lambda database, request, pool: extending.claim(
             database, request.volume_id, request.generation, pool.name,
             request.room_gb(pool.name)),
-        None, extending.refused, messages.EXTEND_NO_POOL),
+        None, messages.EXTEND_NO_POOL),
     'manage': Placed(
         lambda database, request, pool: managing.claim(
             database, request.volume_id, request.generation),
-        None, managing.refused, messages.MANAGE_NO_POOL),
-    'migrate': Placed(_claim_move, moving.unclaim, moving.refused, messages.MIGRATE_NO_POOL),
-    'retype': Placed(_claim_move, moving.unclaim, moving.refused, messages.RETYPE_NO_POOL,
+        None, messages.MANAGE_NO_POOL),
+    'migrate': Placed(_claim_move, moving.unclaim, messages.MIGRATE_NO_POOL),
+    'retype': Placed(_claim_move, moving.unclaim, messages.RETYPE_NO_POOL,
                      moving.retyped),
 }

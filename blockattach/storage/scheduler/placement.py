@@ -8,6 +8,7 @@ from blockattach.platform import log
 from blockattach.storage import errors
 from blockattach.storage.db import messages
 from blockattach.storage.db import storage_db
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import placement as domain_placement
 from blockattach.storage.domain import pools
@@ -71,7 +72,7 @@ class Placement:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
                                    volume_id, found['reasons'], found['summary'], verb.message)
-            verb.refuse(self._database, volume_id, generation)
+            work_ends.refuse(self._database, name, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             log.step(LOG, 'Volume changed concurrently, skipping placement', volume_id=volume_id,
                      reason=gone_on)

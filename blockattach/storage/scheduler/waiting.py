@@ -34,7 +34,7 @@ class WaitingVolumes:
             services.silent_managers, database, down_after), _PORTABLE)], owner)
         self._first = True
 
-    @verbs.work('volume.create', deadline='placing_seconds')
+    @verbs.work('volume.create', deadline='placing_seconds', ends=False)
     def create(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Place a volume. It is taken first from a pool whose manager is dead, or has not claimed
         it.
@@ -46,19 +46,19 @@ class WaitingVolumes:
                                          self._placing_seconds, claim.owner, tried=False)
         self._place(caller, volume, generation)
 
-    @verbs.work('volume.extend', deadline='placing_seconds')
+    @verbs.work('volume.extend', deadline='placing_seconds', ends=False)
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Find the room for a volume that shall be larger, or hand it over once more."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
-    @verbs.work('volume.manage', deadline='placing_seconds')
+    @verbs.work('volume.manage', deadline='placing_seconds', ends=False)
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Let the pool of a volume that shall be managed be judged, or hand it over once more."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
-    @verbs.work('volume.migrate', deadline='placing_seconds')
+    @verbs.work('volume.migrate', deadline='placing_seconds', ends=False)
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Find a pool for a volume that shall go elsewhere; it is taken first from one whose
         manager is dead, or has not claimed it.
@@ -68,7 +68,7 @@ class WaitingVolumes:
                                     self._placing_seconds, claim, tried=False)
         self._place(caller, volume, generation)
 
-    @verbs.work('volume.retype', deadline='placing_seconds')
+    @verbs.work('volume.retype', deadline='placing_seconds', ends=False)
     def retype(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """The same for one that shall have another type."""
         self.migrate(caller, claim)

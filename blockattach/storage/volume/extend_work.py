@@ -5,7 +5,6 @@ from blockattach.platform import context
 from blockattach.platform import failpoints
 from blockattach.storage.db.volumes import extending
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.volume import remains
 from blockattach.storage.volume import server_notices
@@ -22,10 +21,7 @@ class ExtendWork:
         self._notices = notices
 
     @verbs.work(
-        'volume.extend', deadline='create_seconds',
-        failed=lambda self, claim, say: extending.failed(self._database, claim, say),
-        message=messages.EXTEND_FAILED, cancel=extending.cancelled,
-        cancel_message=messages.EXTEND_CANCELLED)
+        'volume.extend', deadline='create_seconds')
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Make a volume larger, first on the store, then for its hosts."""
         with self._leases.alone(claim.resource_id):

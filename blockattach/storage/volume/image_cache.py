@@ -118,9 +118,9 @@ class ImageCache:
         return found.progress.get(_KEPT)
 
     def failed(self, claim: records.Claim) -> bool:
-        """A volume cannot be filled: it goes, if it is that of a cached image; False: it stays.
+        """Delete the volume of a cached image that cannot be filled; False: it is another volume.
 
-        :raises StaleGeneration: another process went on with it
+        :raises StaleGeneration: another process has taken the work over
         """
         goes = cached_images.failed(self._database, claim, 0)
         if goes:

@@ -57,19 +57,14 @@ class ImageWork:
         self._cache = cache
         self._reimaged = reimaged
 
-    def _done_and_cached(self, claim: records.Claim,
-                         made: image_cache.Kept | None) -> records.Claim | None:
-        volume_images.downloaded(self._database, claim)
+    def _cache_image(self, claim: records.Claim,
+                     made: image_cache.Kept | None) -> records.Claim | None:
         return None if made is None else self._cache.begin(made)
 
-    def _not_filled(self, claim: records.Claim, say: Callable[..., None]) -> None:
-        if not self._cache.failed(claim):
-            volume_images.download_failed(self._database, claim, say)
-
-    @verbs.work('volume.download', deadline='create_seconds', done=_done_and_cached,
-                failed=_not_filled, message=messages.DOWNLOAD_FAILED,
-                undo=lambda self, made: made.disk.drop(), cancel=volume_images.download_cancelled,
-                cancel_message=messages.DOWNLOAD_CANCELLED)
+    @verbs.work('volume.download', deadline='create_seconds',
+                done=_cache_image,
+                failed=lambda self, claim, say: self._cache.failed(claim),
+                undo=lambda self, made: made.disk.drop())
     def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Fill a new volume."""
         return self._slowly(claim, self._fill, _MESSAGES)
@@ -78,26 +73,17 @@ class ImageWork:
                      made: object) -> None:
         self._reimaged(claim.resource_id, False)
 
-    def _done_and_said(self, claim: records.Claim, made: object) -> None:
-        volume_images.downloaded(self._database, claim)
+    def _notify_server(self, claim: records.Claim, made: object) -> None:
         failpoints.point('volume.images.before_event')
         self._reimaged(claim.resource_id, True)
 
-    @verbs.work('volume.reimage', deadline='create_seconds', done=_done_and_said,
-                failed=lambda self, claim, say: volume_images.download_failed(
-                    self._database, claim, say),
-                message=messages.REIMAGE_FAILED, then=_then_say_so,
-                cancel=volume_images.download_cancelled, cancel_message=messages.REIMAGE_CANCELLED)
+    @verbs.work('volume.reimage', deadline='create_seconds',
+                done=_notify_server, then=_then_say_so)
     def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Give a volume the bytes of another image, and nothing of those that it had."""
         return self._slowly(claim, self._refill, {})
 
-    @verbs.work('volume.upload', deadline='create_seconds',
-                done=lambda self, claim, made: volume_images.uploaded(self._database, claim),
-                failed=lambda self, claim, say: volume_images.upload_failed(
-                    self._database, claim, say),
-                message=messages.UPLOAD_FAILED, cancel=volume_images.upload_cancelled,
-                cancel_message=messages.UPLOAD_CANCELLED)
+    @verbs.work('volume.upload', deadline='create_seconds')
     def upload(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Give an image the bytes of a volume; an image that cannot have them goes."""
         return self._slowly(claim, self._upload, {}, shared=True)

@@ -2,9 +2,7 @@
 from blockattach.platform import context
 from blockattach.platform import failpoints
 from blockattach.storage.db.snapshots import managing as db_managing
-from blockattach.storage.db.snapshots import snapshots as db_snapshots
 from blockattach.storage.db.volumes import stored_names
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.volume import remains
 from blockattach.storage.work import verbs
@@ -19,11 +17,7 @@ class ManageSnapshotWork:
         self._leases = parts.leases
 
     @verbs.work(
-        'snapshot.manage', deadline='create_seconds',
-        done=lambda self, claim, made: db_snapshots.created(self._database, claim),
-        failed=lambda self, claim, say: db_snapshots.create_failed(self._database, claim, say),
-        message=messages.SNAPSHOT_MANAGE_FAILED, cancel=db_snapshots.manage_cancelled,
-        cancel_message=messages.SNAPSHOT_CANCELLED)
+        'snapshot.manage', deadline='create_seconds')
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Give something that lies on the pool the name of a snapshot."""
         with self._leases.alone(claim.resource_id):

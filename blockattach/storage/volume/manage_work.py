@@ -6,10 +6,8 @@ from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.storage.db.volumes import managing as db_managing
 from blockattach.storage.db.volumes import stored_names
-from blockattach.storage.db.volumes import unmanaging
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import managing
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.volume import remains
 from blockattach.storage.work import verbs
@@ -24,11 +22,7 @@ class ManageWork:
         self._leases = parts.leases
 
     @verbs.work(
-        'volume.manage', deadline='create_seconds',
-        done=lambda self, claim, made: db_managing.managed(self._database, claim),
-        failed=lambda self, claim, say: db_managing.failed(self._database, claim, say),
-        message=messages.MANAGE_FAILED, cancel=db_managing.cancelled,
-        cancel_message=messages.MANAGE_CANCELLED)
+        'volume.manage', deadline='create_seconds')
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Give something that lies on the pool the name and the size of a volume."""
         with self._leases.alone(claim.resource_id):
@@ -46,11 +40,7 @@ class ManageWork:
             failpoints.point('volume.managing.after_manage')
 
     @verbs.work(
-        'volume.unmanage', deadline='create_seconds',
-        done=lambda self, claim, made: unmanaging.unmanaged(self._database, claim),
-        failed=lambda self, claim, say: unmanaging.failed(self._database, claim, say),
-        message=messages.UNMANAGE_FAILED, cancel=unmanaging.cancelled,
-        cancel_message=messages.UNMANAGE_CANCELLED)
+        'volume.unmanage', deadline='create_seconds')
     def unmanage(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Let no host reach a volume any more."""
         with self._leases.volume(claim.resource_id) as lease:

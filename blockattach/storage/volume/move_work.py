@@ -10,7 +10,6 @@ from blockattach.storage import errors
 from blockattach.storage.db import work
 from blockattach.storage.db.volumes import moving
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.volume import backends
 from blockattach.storage.volume import copying
@@ -61,19 +60,17 @@ class MoveWork:
             self._remains.remove_if_elsewhere(made)
 
     @verbs.work(
-        'volume.migrate', deadline='create_seconds', failed=_unclaim,
-        message=messages.MIGRATE_FAILED, then=_then_place_again,
-        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
-        cancel=moving.cancelled, cancel_message=messages.MIGRATE_CANCELLED)
+        'volume.migrate', deadline='create_seconds',
+        failed=_unclaim, then=_then_place_again,
+        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume))
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """Take a volume from another backend."""
         return verbs.TakesLong(functools.partial(self._take, claim))
 
     @verbs.work(
-        'volume.retype', deadline='create_seconds', failed=_unclaim,
-        message=messages.RETYPE_FAILED, then=_then_place_again,
-        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume),
-        cancel=moving.cancelled, cancel_message=messages.RETYPE_CANCELLED)
+        'volume.retype', deadline='create_seconds',
+        failed=_unclaim, then=_then_place_again,
+        undo=lambda self, volume: self._remains.remove_if_elsewhere(volume))
     def retype(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
         """The same for the sake of a type that its own backend cannot serve."""
         return verbs.TakesLong(functools.partial(self._take, claim))

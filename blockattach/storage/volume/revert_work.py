@@ -2,10 +2,8 @@
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
-from blockattach.storage.db.snapshots import reverts
 from blockattach.storage.db.snapshots import snapshot_queries
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.volume import remains
 from blockattach.storage.work import verbs
@@ -21,10 +19,7 @@ class RevertWork:
         self._copied = of_volumes.copied
 
     @verbs.work(
-        'volume.revert', deadline='create_seconds',
-        done=lambda self, claim, made: reverts.done(self._database, claim),
-        failed=lambda self, claim, say: reverts.failed(self._database, claim, say),
-        message=messages.REVERT_FAILED, cancel=reverts.cancelled)
+        'volume.revert', deadline='create_seconds')
     def revert(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Give a volume the bytes of its latest snapshot."""
         with self._leases.volume(claim.resource_id) as lease:

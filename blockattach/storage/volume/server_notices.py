@@ -11,6 +11,7 @@ from blockattach.platform import log
 from blockattach.storage.db import messages as db_messages
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import extending
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import messages
@@ -38,7 +39,7 @@ class ServerNotices:
 
     @verbs.work('volume.notify', deadline='create_seconds',
                 done=lambda self, claim, made: work.forget(self._database, claim),
-                cancel=extending.notify_cancelled)
+                cancel=work_ends.forget)
     def notify(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Notify the servers, once for each; the user has a message on those that were not."""
         volume_id = claim.resource_id.partition('@')[0]

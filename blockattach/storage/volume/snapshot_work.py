@@ -8,10 +8,10 @@ from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform import log
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.snapshots import snapshot_queries
 from blockattach.storage.db.snapshots import snapshots as db_snapshots
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.domain import snapshots
 from blockattach.storage.volume import remains
@@ -47,11 +47,7 @@ class SnapshotWork:
 
     @verbs.work(
         'snapshot.create', deadline='create_seconds',
-        done=lambda self, claim, made: db_snapshots.created(self._database, claim),
-        failed=lambda self, claim, say: db_snapshots.create_failed(self._database, claim, say),
-        message=messages.SNAPSHOT_CREATE_FAILED,
-        undo=lambda self, made: self._undo(made),
-        cancel=db_snapshots.create_cancelled, cancel_message=messages.SNAPSHOT_CANCELLED)
+        undo=lambda self, made: self._undo(made))
     def create(self, caller: context.RequestContext, claim: records.Claim) -> Made:
         """Keep a volume's bytes as they are at this moment."""
         with self._leases.alone(claim.resource_id):
@@ -75,10 +71,7 @@ class SnapshotWork:
             return made
 
     @verbs.work(
-        'snapshot.delete', deadline='create_seconds',
-        done=lambda self, claim, made: db_snapshots.deleted(self._database, claim),
-        failed=lambda self, claim, say: db_snapshots.delete_failed(self._database, claim, say),
-        message=messages.SNAPSHOT_DELETE_FAILED, cancel=db_snapshots.delete_cancelled)
+        'snapshot.delete', deadline='create_seconds')
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove a snapshot."""
         with self._leases.alone(claim.resource_id):
@@ -87,7 +80,7 @@ class SnapshotWork:
 
     @verbs.work('snapshot.cleanup', deadline='create_seconds',
                 done=lambda self, claim, made: db_snapshots.cleaned(self._database, claim),
-                cancel=db_snapshots.cleanup_cancelled)
+                cancel=work_ends.forget)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove what may remain of a snapshot that was taken away."""
         snapshot_id = claim.resource_id.partition('@')[0]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes as db_volumes
-from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.rpc import scheduler as scheduler_rpc
 from blockattach.storage.volume import making
@@ -48,9 +48,8 @@ class VolumeWork:
         failed=lambda self, claim, say: db_volumes.unclaim(
             self._database, claim.resource_id, claim.generation, self._schedule_seconds,
             claim.owner, say=say),
-        message=messages.DRIVER_CREATE_FAILED, then=_then_place_again,
-        undo=lambda self, made: self._remains.remove_if_elsewhere(made.volume),
-        cancel=db_volumes.create_cancelled, cancel_message=messages.CREATE_CANCELLED)
+        then=_then_place_again,
+        undo=lambda self, made: self._remains.remove_if_elsewhere(made.volume))
     def create(self, caller: context.RequestContext, claim: records.Claim,
                ) -> volume_queries.AtWork | verbs.TakesLong:
         """Make a volume."""
@@ -82,12 +81,7 @@ class VolumeWork:
         return made
 
     @verbs.work(
-        'volume.delete', deadline='create_seconds',
-        done=lambda self, claim, made: db_volumes.deleted(
-            self._database, claim.resource_id, claim.generation, claim.owner),
-        failed=lambda self, claim, say: db_volumes.delete_failed(
-            self._database, claim.resource_id, claim.generation, claim.owner, say),
-        message=messages.DELETE_FAILED, cancel=db_volumes.delete_cancelled)
+        'volume.delete', deadline='create_seconds')
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove a volume."""
         with self._leases.volume(claim.resource_id) as lease:
@@ -105,7 +99,7 @@ class VolumeWork:
 
     @verbs.work('volume.cleanup', deadline='create_seconds',
                 done=lambda self, claim, made: self._remains.forget(claim),
-                cancel=db_volumes.cleanup_cancelled)
+                cancel=work_ends.forget)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Remove what may remain of a volume on a pool that has lost it."""
         self._remains.clean(claim)

@@ -24,6 +24,7 @@ from blockattach.storage import errors
 from blockattach.storage.db import messages
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.domain import records
 from blockattach.storage.work import runner
 from blockattach.storage.work import verbs
@@ -238,13 +239,13 @@ def cancel(database: storage_db.Database, known: Mapping[str, verbs.Verb],
     """
     found = work.get(database, work_id)
     verb = known.get(found.claim.name)
-    if verb is None or verb.cancel is None:
+    if verb is None or (verb.cancel is None and verb.ends is None):
         raise errors.Conflict(
             reason=f'cannot cancel {found.claim.name}: work of this kind cannot be cancelled')
     if found.owner is not None and found.overdue <= 0:
         raise errors.Conflict(
             reason=f'cannot cancel {found.claim.name}: {found.owner} is running the work')
-    verb.cancel(database, found, messages.of_failure(
+    (verb.cancel or work_ends.cancel)(database, found, messages.of_failure(
         database, found, found.request_id, verb.cancel_message))
     LOG.warning('Work cancelled%s', log.fields(work=found.claim.name,
                                                resource_id=found.resource_id))

@@ -14,6 +14,7 @@ from blockattach.platform.telemetry import acts
 from blockattach.storage.db import messages
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.domain import records
 from blockattach.storage.work import verbs
 
@@ -185,13 +186,15 @@ class Runner:
                 made = getattr(actor, verb.method)(caller, claim) if rest is None else rest()
                 if isinstance(made, verbs.TakesLong):
                     return made
+                if verb.ends is not None and verb.ends.done is not None:
+                    work_ends.finish(self._database, claim)
                 if verb.done is not None:
                     more = verb.done(actor, claim, made)
                 failpoints.point(f'work.{verb.name}.after')
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
         except (errors.BackendRefused, verbs.Failed) as exc:
-            if verb.failed is None:
+            if verb.failed is None and (verb.ends is None or verb.ends.failed is None):
                 raise
             self._fail(caller, claim, exc)
         return more if isinstance(more, records.Claim) else None
@@ -202,10 +205,10 @@ class Runner:
         made = getattr(reason, 'made', None)
         found = work.of_resource(self._database, claim.noun, claim.resource_id)
         text = (reason.message if isinstance(reason, verbs.Failed) else None) or verb.message
+        say = messages.of_failure(self._database, found, caller.request_id, text, reason)
         try:
-            assert verb.failed is not None
-            verb.failed(actor, claim, messages.of_failure(
-                self._database, found, caller.request_id, text, reason))
+            if verb.failed is None or verb.failed(actor, claim, say) is False:
+                work_ends.fail(self._database, claim, say)
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, made, exc)
             return

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work as work_rows
+from blockattach.storage.db import work_verbs
 from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 
@@ -20,8 +21,8 @@ Failure = Callable[[Any, records.Claim, work_rows.Say], object]
 raises StaleGeneration where the claim has been lost.
 """
 Done = Callable[[Any, records.Claim, Any], object]
-"""The same where it is done, given what the method has returned. It may hand the work on: it
-returns the claim of further work on the resource then, which its owner goes on with at once.
+"""Given what has the method, the claim, and what the method has returned. It may return the claim
+of further work on the resource, which the owner continues with at once.
 """
 
 
@@ -63,21 +64,24 @@ class Verb:
     :ivar method: of what has it
     :ivar deadline: the option that says for how many seconds an attempt that does not say how it
         ended, or a process that sends no heartbeats, is left alone
-    :ivar done: after the method; None: the method does it
-    :ivar failed: after `Failed`; None: it is tried again at the deadline
+    :ivar ends: how the work ends; None: not here, or by ``done`` and ``cancel``
+    :ivar done: called when the method has returned and the work has ended, or ends the work
+    :ivar failed: ends the work after `Failed` in place of ``ends``, unless it returns False.
+        Without both, the work is repeated at the deadline
     :ivar message: the message to the user then, with the reason
     :ivar then: called after ``failed`` with what has the method, the caller, the claim and
         ``made``
     :ivar undo: called with what has the method and what the method has returned where the claim
         was lost meanwhile
     :ivar cancel: ends work that no process has, where that is safe; it raises Conflict elsewhere.
-        None: it cannot be cancelled
+        None, and no ``ends``: it cannot be cancelled
     :ivar cancel_message: the message to the user then, written in the same transaction
     """
 
     name: str
     method: str
     deadline: str
+    ends: work_verbs.Verb | None
     done: Done | None = None
     failed: Failure | None = None
     message: messages.Text | None = None
@@ -87,13 +91,18 @@ class Verb:
     cancel_message: messages.Text | None = None
 
 
-def work(name: str, **more: Any) -> Callable[[_Method], _Method]:
+def work(name: str, ends: bool = True, **more: Any) -> Callable[[_Method], _Method]:
     """Declare a method to be an act; ``more`` as `Verb` has it.
 
     The method takes the caller's context and the claim.
+
+    :param ends: False: the method hands the work on, and does not end it
     """
     def declare(method: _Method) -> _Method:
-        setattr(method, _MARK, Verb(name, method.__name__, **more))
+        row = work_verbs.VERBS.get(name) if ends else None
+        texts = {} if row is None else {'message': row.failed_message,
+                                        'cancel_message': row.cancelled_message}
+        setattr(method, _MARK, Verb(name, method.__name__, ends=row, **{**texts, **more}))
         return method
     return declare
 

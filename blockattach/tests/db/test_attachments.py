@@ -6,6 +6,7 @@ from oslo_db import exception as db_exception
 
 from blockattach.storage import errors
 from blockattach.storage.db import models
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.attachments import grants
@@ -218,7 +219,7 @@ class MoveTest(Case):
     def test_a_late_word_about_a_volume_that_is_gone_finds_no_attachment(self):
         row = make.attachment(self.database, state=S.GONE)
         deleting = volumes.start_delete(self.database, make.judged(row.volume_id), 60)
-        volumes.deleted(self.database, row.volume_id, deleting.generation)
+        work_ends.finish(self.database, volumes.deletion(row.volume_id, deleting.generation))
         self.assertRaises(errors.AttachmentNotFound, self.move, row, E.CONNECTED)
 
     def test_connected_stores_the_connection_and_the_time(self):

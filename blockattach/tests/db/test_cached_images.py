@@ -6,6 +6,7 @@ import dataclasses
 from blockattach.storage import errors
 from blockattach.storage.db import models
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.volumes import cached_images
 from blockattach.storage.db.volumes import unmanaging
@@ -44,7 +45,7 @@ class Case(base.DatabaseTestCase):
     def cached(self, of=IMAGE, **more):
         """The id of its volume."""
         claim = self.begin(of, **more)
-        volume_images.downloaded(self.database, claim)
+        work_ends.finish(self.database, claim)
         return claim.resource_id
 
     def being_made(self, of=IMAGE, size_gb=1):
@@ -171,7 +172,7 @@ class RemoveTest(Case):
                 deleting = volumes.start_delete(
                     self.database, make.judged(volume_id, OURS), 60, force)
                 self.assertEqual({}, self.entries())
-                volumes.deleted(self.database, volume_id, deleting.generation)
+                work_ends.finish(self.database, volumes.deletion(volume_id, deleting.generation))
                 self.assertEqual(1, self.room())
 
     def test_it_is_not_left_to_its_backend(self):
@@ -223,4 +224,4 @@ class RaceTest(Case):
         for volume_id in self.entries():
             deleting = volumes.start_delete(
                 self.database, make.judged(volume_id, OURS), 60, force=True)
-            volumes.deleted(self.database, volume_id, deleting.generation)
+            work_ends.finish(self.database, volumes.deletion(volume_id, deleting.generation))

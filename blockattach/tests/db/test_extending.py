@@ -5,6 +5,7 @@ from blockattach.platform import errors
 from blockattach.storage.db import models
 from blockattach.storage.db import quotas
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.volumes import extending
@@ -77,7 +78,7 @@ class PlacedTest(ExtendingCase):
         self.place(volume.id, managers.Managers(self.database, accept))
         self.assertEqual((1, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
         refused = self.extending()
-        extending.refused(self.database, refused.id, refused.generation)
+        work_ends.refuse(self.database, 'extend', refused.id, refused.generation)
         self.assertEqual((2, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
 
     def test_no_room(self):
@@ -134,7 +135,7 @@ class PlacedTest(ExtendingCase):
         self.let_pass(volume.id, 1)
         self.looking(clients).look()
         with self.assertRaises(errors.StaleGeneration):
-            extending.refused(self.database, volume.id, self.now(volume.id).generation)
+            work_ends.refuse(self.database, 'extend', volume.id, self.now(volume.id).generation)
         self.assertEqual((1, before), (len(clients.asked), self.outcome(volume)))
         self.assertEqual(OWNER, work.of_resource(self.database, 'volume', volume.id).owner)
 
@@ -152,8 +153,8 @@ class PlacedTest(ExtendingCase):
         after = self.outcome(volume)
         self.assertFalse(accept(self.database, HOST, volume.id, now.generation))
         for end in (lambda: extending.extended(self.database, held, 60),
-                    lambda: extending.failed(self.database, held),
-                    lambda: extending.refused(self.database, volume.id, now.generation),
+                    lambda: work_ends.fail(self.database, held),
+                    lambda: work_ends.refuse(self.database, 'extend', volume.id, now.generation),
                     lambda: volume_queries.claimed(self.database, held)):
             with self.assertRaises(errors.StaleGeneration):
                 end()
@@ -182,7 +183,7 @@ class EndsTest(ExtendingCase):
 
     def test_each_end_frees_what_was_claimed(self):
         volume, held = self.held()
-        extending.failed(self.database, held)
+        work_ends.fail(self.database, held)
         self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
         volumes.start_delete(self.database, volume, 60)
         volume, held = self.held()
@@ -194,17 +195,17 @@ class EndsTest(ExtendingCase):
     def test_a_forced_deletion_that_is_cancelled_leaves_no_extension_without_work(self):
         volume, _ = self.held()
         volumes.start_delete(self.database, volume, 60, force=True)
-        volumes.delete_cancelled(self.database, work.of_resource(
+        work_ends.cancel(self.database, work.of_resource(
             self.database, 'volume', volume.id))
         self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
 
     def test_cancelled_only_where_no_manager_has_it(self):
         volume, _ = self.held()
         with self.assertRaisesRegex(errors.Conflict, 'has started'):
-            extending.cancelled(self.database, work.of_resource(
+            work_ends.cancel(self.database, work.of_resource(
                 self.database, 'volume', volume.id))
         waits = self.extending()
-        extending.cancelled(self.database, work.of_resource(self.database, 'volume', waits.id))
+        work_ends.cancel(self.database, work.of_resource(self.database, 'volume', waits.id))
         self.assertEqual(('available', 1), self.outcome(waits)[:2])
 
     def test_a_pool_that_reports_anew_counts_what_is_claimed(self):
@@ -258,8 +259,8 @@ class RaceTest(base.DatabaseTestCase):
                 self.database, volume.id, extending.start(
                     self.database, volume, 2, 'available', 60), make.POOL, 1)
             refused, taken = self.at_once(
-                lambda volume=volume, generation=generation: extending.refused(
-                    self.database, volume.id, generation),
+                lambda volume=volume, generation=generation: work_ends.refuse(
+                    self.database, 'extend', volume.id, generation),
                 lambda volume=volume, generation=generation: accept(
                     self.database, HOST, volume.id, generation) or 'late')
             self.assertIn((refused, taken), (('done', 'late'), ('StaleGeneration', True)))
@@ -303,9 +304,9 @@ class LostCommitTest(test_lost_commits.Case):
         generation = step(extending.start, volume, 3, 'available', 60)
         generation = step(extending.claim, volume.id, generation, make.POOL, 2)
         self.assertEqual(('extending', 1, 2), taken())
-        step(extending.refused, volume.id, generation)
+        step(work_ends.refuse, 'extend', volume.id, generation)
         self.assertEqual(('available', 1, 0), taken())
-        for end, outcome in ((extending.failed, ('error_extending', 1, 0)),
+        for end, outcome in ((work_ends.fail, ('error_extending', 1, 0)),
                              (lambda database, held: extending.extended(database, held, 60),
                               ('available', 3, 2))):
             generation = extending.start(self.database, volume, 3,

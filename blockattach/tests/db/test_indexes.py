@@ -14,6 +14,7 @@ from blockattach.storage.db import idempotency as idempotency_keys
 from blockattach.storage.db import messages
 from blockattach.storage.db import quotas
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.attachments import detaches
@@ -88,7 +89,7 @@ def lifecycle_of_an_attachment(db):
 def lifecycle_of_a_volume(db):
     volume = make.volume(db, own_status=volume_lifecycle.OwnStatus.AVAILABLE, on_pool=POOL)
     deleting = volumes.start_delete(db, volume, 60)
-    volumes.deleted(db, volume.id, deleting.generation)
+    work_ends.finish(db, volumes.deletion(volume.id, deleting.generation))
     volume_queries.get_even_deleted(db, volume.id)
 
 

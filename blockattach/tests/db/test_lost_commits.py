@@ -18,6 +18,7 @@ from blockattach.storage.control import repeats
 from blockattach.storage.db import messages
 from blockattach.storage.db import models
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.attachments import detaches
@@ -202,15 +203,17 @@ class VolumeTest(Case):
         self.assertEqual(7, pools.get(self.database, make.POOL, 60).allocated_gb)
         deleting = start_delete()
         self.assertEqual((Own.DELETING, 6), (deleting.own_status, deleting.generation))
-        step(volumes.delete_failed, 6)
+        self.cut(where, lambda: work_ends.fail(self.broken, volumes.deletion(made.id, 6)))
         deleting = start_delete()
-        step(volumes.deleted, deleting.generation)
+        self.cut(where, lambda: work_ends.finish(
+            self.broken, volumes.deletion(made.id, deleting.generation)))
         self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
 
     def test_one_that_no_pool_can_make_fails_once(self):
         def check(where):
             volume = make.volume(self.database, own_status=Own.CREATING)
-            self.cut(where, lambda: volumes.failed(self.broken, volume.id, volume.generation))
+            self.cut(where, lambda: work_ends.refuse(
+                self.broken, 'create', volume.id, volume.generation))
             found = volume_queries.get(self.database, volume.id)
             self.assertEqual((Own.ERROR, 2), (found.own_status, found.generation))
         self.both_ways(check)

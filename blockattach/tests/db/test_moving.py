@@ -4,6 +4,7 @@ import threading
 
 from blockattach.storage import errors
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.types import volume_types
@@ -98,14 +99,14 @@ class StepsTest(MovingCase):
                 generation = self.claim(volume, generation)
                 if taken:
                     accept(self.database, volume.id, verb, generation)
-                    self.assertRaises(errors.StaleGeneration, moving.refused, self.database,
-                                      volume.id, generation)
+                    self.assertRaises(errors.StaleGeneration, work_ends.refuse, self.database,
+                                      verb, volume.id, generation)
                 generation = moving.unclaim(self.database, volume.id, generation, 60)
                 self.assertEqual(before, self.outcome(volume)[1:])
                 found = work.of_resource(self.database, 'volume', volume.id)
                 self.assertEqual((generation, None, [THERE]), (
                     found.generation, found.host, found.progress['tried']))
-                moving.refused(self.database, volume.id, generation)
+                work_ends.refuse(self.database, verb, volume.id, generation)
                 self.assertEqual(('available', *before), self.outcome(volume))
         self.assertEqual([THERE] * 4, self.cleanups())
 
@@ -210,7 +211,7 @@ class LostCommitTest(test_lost_commits.Case):
         self.assertEqual(('migrating', HERE, THERE), now())
         generation = step(moving.unclaim, volume.id, generation, 60)
         self.assertEqual(('migrating', HERE, None), now())
-        step(moving.refused, volume.id, generation)
+        step(work_ends.refuse, 'migrate', volume.id, generation)
         self.assertEqual(('available', HERE, None), now())
         generation = step(moving.retype, volume, moving.Retyping(kind, True), 60)
         step(moving.retyped, volume.id, generation)

@@ -10,6 +10,7 @@ from blockattach.storage.conf import scheduler as scheduler_conf
 from blockattach.storage.db import messages
 from blockattach.storage.db import models
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services
 from blockattach.storage.db.volumes import placing_facts
@@ -186,7 +187,7 @@ class HandOverTest(PlacementCase):
         asked = self.volume()
 
         def gone_meanwhile(database, host, volume_id, generation):
-            volumes.failed(database, volume_id, generation)
+            work_ends.refuse(database, 'create', volume_id, generation)
             return managers.accept(database, host, volume_id, generation)
         clients = managers.Managers(self.database, gone_meanwhile)
         self.place(asked.id, clients)

@@ -5,6 +5,7 @@ from blockattach.platform.db import paging
 from blockattach.storage.db import messages
 from blockattach.storage.db import purging
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.attachments import grants
@@ -144,9 +145,9 @@ class PlanTest(base.DatabaseTestCase):
         def live():
             found = snapshots.create(self.database, snapshots.Draft(
                 self.volume, make.PROJECT, make.USER, None, None, {}, True), 60)
-            snapshots.created(self.database, snapshots.creation(found.id, 1))
+            work_ends.finish(self.database, snapshots.creation(found.id, 1))
             deleting = snapshots.start_delete(self.database, found, 60)
-            snapshots.deleted(self.database, snapshots.deletion(found.id, deleting.generation))
+            work_ends.finish(self.database, snapshots.deletion(found.id, deleting.generation))
 
         self.check({
             'get': lambda: snapshot_queries.get(self.database, made.id),
@@ -158,7 +159,7 @@ class PlanTest(base.DatabaseTestCase):
         def live():
             volume = make.volume(self.database)
             deleting = volumes.start_delete(self.database, volume, 60)
-            volumes.deleted(self.database, volume.id, deleting.generation)
+            work_ends.finish(self.database, volumes.deletion(volume.id, deleting.generation))
 
         self.check({'lifecycle': live})
 
@@ -169,7 +170,7 @@ class PlanTest(base.DatabaseTestCase):
         old = self.fixture.open(manual)
         gone = make.volume(old)
         deleting = volumes.start_delete(old, gone, 60)
-        volumes.deleted(old, gone.id, deleting.generation)
+        work_ends.finish(old, volumes.deletion(gone.id, deleting.generation))
         self.check({'purge': lambda: purging.purge(self.database, datetime.timedelta(days=0))},
                    small='volume_type')
 

@@ -6,6 +6,7 @@ import threading
 from blockattach.platform.db import clock
 from blockattach.storage import errors
 from blockattach.storage.db import models
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services
 from blockattach.storage.db.volumes import volumes
@@ -92,7 +93,7 @@ class ReportTest(PoolCase):
         self.place('h@b#p', 2)
         self.place('h@b#q', 30)
         gone, generation = self.place('h@b#p', 11)
-        volumes.failed(self.db, gone, generation)
+        work_ends.refuse(self.db, 'create', gone, generation)
         with self.db.writer() as connection:
             connection.execute(models.pools.delete())
         self.report(('h@b#p', THICK))
@@ -127,7 +128,7 @@ class ForgetTest(PoolCase):
         self.report()
         self.assertEqual(['h@b#p', 'h@c#p'], self.names())
         self.assertEqual(7, self.get().allocated_gb)
-        volumes.failed(self.db, volume_id, generation)
+        work_ends.refuse(self.db, 'create', volume_id, generation)
         self.report()
         self.assertEqual(['h@c#p'], self.names())
         with self.assertRaisesRegex(errors.PoolNotFound, 'h@b#p'):

@@ -14,6 +14,7 @@ from blockattach.storage.db import idempotency as idempotency_keys
 from blockattach.storage.db import messages
 from blockattach.storage.db import models
 from blockattach.storage.db import purging
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.types import volume_types
@@ -62,7 +63,7 @@ class PurgeTest(base.DatabaseTestCase):
 
     def delete(self, volume):
         deleting = volumes.start_delete(self.db, volume, 60)
-        volumes.deleted(self.db, volume.id, deleting.generation)
+        work_ends.finish(self.db, volumes.deletion(volume.id, deleting.generation))
 
     def later(self, days):
         self.clock.advance(days * 24 * 3600)
@@ -224,7 +225,7 @@ class BesideTest(base.DatabaseTestCase):
             make.move(old, row, lifecycle.Event.RELEASE)
             gone = make.volume(old)
             deleting = volumes.start_delete(old, gone, 60)
-            volumes.deleted(old, gone.id, deleting.generation)
+            work_ends.finish(old, volumes.deletion(gone.id, deleting.generation))
         manual.advance(40 * 24 * 3600)
         operator = self.fixture.open(Dated(manual))
 
@@ -264,7 +265,7 @@ class MeanwhileTest(base.DatabaseTestCase):
         kind = make.volume_type(database)
         volume = make.volume(database, kind=kind)
         deleting = volumes.start_delete(database, volume, 60)
-        volumes.deleted(database, volume.id, deleting.generation)
+        work_ends.finish(database, volumes.deletion(volume.id, deleting.generation))
         manual.advance(40 * 24 * 3600)
         referred = []
 

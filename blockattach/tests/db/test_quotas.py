@@ -9,6 +9,7 @@ from blockattach.storage import errors
 from blockattach.storage.conf import quota as quota_conf
 from blockattach.storage.db import models
 from blockattach.storage.db import quotas
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import moving
@@ -185,7 +186,7 @@ class VolumeQuotaTest(Case):
                      "quota 'volumes'.", self.volume)
         deleting = volumes.start_delete(self.database, made, 60)
         self.assertRaises(errors.QuotaExceeded, self.volume)
-        volumes.deleted(self.database, made.id, deleting.generation)
+        work_ends.finish(self.database, volumes.deletion(made.id, deleting.generation))
         self.volume()
         self.volume(project_id=OTHER)
 
@@ -227,7 +228,7 @@ class VolumeQuotaTest(Case):
         self.assertEqual((1, (1, 0), (1, 0)), (
             shown.limits['volumes_slower'], shown.used['volumes_slower'],
             shown.used['volumes_fast']))
-        volumes.failed(self.database, made.id, made.generation)
+        work_ends.refuse(self.database, 'create', made.id, made.generation)
         volumes.start_delete(self.database, made, 60)
         volume_types.delete(self.database, kind.id)
         with self.database.reader() as connection:
@@ -331,8 +332,8 @@ class CountTest(Case):
     def test_retype_in_progress_is_reserved_for_the_new_type_only(self):
         made, kind = make.volume(self.database, size_gb=2), make.volume_type(self.database)
         before = self.used()
-        moving.retype(self.database, made, moving.Retyping(kind, False), 60)
+        generation = moving.retype(self.database, made, moving.Retyping(kind, False), 60)
         self.assertEqual({**before, f'volumes_{kind.name}': (0, 1),
                           f'gigabytes_{kind.name}': (0, 2)}, self.used())
-        moving.refused(self.database, made.id)
+        work_ends.refuse(self.database, 'retype', made.id, generation)
         self.assertEqual(before, self.used())

@@ -3,6 +3,7 @@ import sqlalchemy as sa
 
 from blockattach.storage import errors
 from blockattach.storage.db import models
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.attachments import grants
 from blockattach.storage.db.volumes import volumes
@@ -138,10 +139,10 @@ class VolumeWalkTest(Invariants):
             lambda: volumes.claim(self.database, volume_id, generation, name, None),
             lambda: volumes.unclaim(self.database, volume_id, generation, 60),
             lambda: volumes.created(self.database, volume_id, generation, False),
-            lambda: volumes.failed(self.database, volume_id, generation),
+            lambda: work_ends.refuse(self.database, 'create', volume_id, generation),
             lambda: volumes.start_delete(self.database, make.judged(volume_id), 60),
-            lambda: volumes.deleted(self.database, volume_id, generation),
-            lambda: volumes.delete_failed(self.database, volume_id, generation)))
+            lambda: work_ends.finish(self.database, volumes.deletion(volume_id, generation)),
+            lambda: work_ends.fail(self.database, volumes.deletion(volume_id, generation))))
         try:
             act()
             return 0

@@ -9,6 +9,7 @@ from blockattach.storage.db import derived
 from blockattach.storage.db import models
 from blockattach.storage.db import purging
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.snapshots import reverts
 from blockattach.storage.db.snapshots import snapshot_queries
 from blockattach.storage.db.snapshots import snapshots
@@ -31,7 +32,7 @@ class SnapshotCase(base.DatabaseTestCase):
     def made(self, volume):
         """A snapshot that is available."""
         found = self.ask(volume)
-        snapshots.created(self.database, snapshots.creation(found.id, found.generation))
+        work_ends.finish(self.database, snapshots.creation(found.id, found.generation))
         return snapshot_queries.get(self.database, found.id)
 
     def status(self, snapshot):
@@ -102,17 +103,19 @@ class OvertakenTest(SnapshotCase):
         old = snapshots.creation(found.id, found.generation)
         work.take(self.database, work.of_resource(self.database, 'snapshot', found.id), 'b', 60)
         with self.assertRaises(errors.StaleGeneration):
-            snapshots.created(self.database, old._replace(owner='a'))
-        snapshots.created(self.database, old._replace(owner='b'))
+            work_ends.finish(self.database, old._replace(owner='a'))
+        work_ends.finish(self.database, old._replace(owner='b'))
         deletion = self.delete(snapshot_queries.get(self.database, found.id))
-        for verb in (snapshots.created, snapshots.create_failed):
+        for end in (work_ends.finish, work_ends.fail):
             with self.assertRaises(errors.StaleGeneration):
-                verb(self.database, old)
+                end(self.database, old)
         self.assertEqual('deleting', self.status(found))
-        snapshots.deleted(self.database, deletion)
-        for verb in (snapshots.deleted, snapshots.delete_failed, snapshots.created):
+        work_ends.finish(self.database, deletion)
+        for end in (work_ends.finish, work_ends.fail):
             with self.assertRaises(errors.StaleGeneration):
-                verb(self.database, deletion)
+                end(self.database, deletion)
+        with self.assertRaises(errors.StaleGeneration):
+            work_ends.finish(self.database, old)
 
     def test_who_has_lost_the_volume_removes_none_of_its_snapshots(self):
         volume = make.volume(self.database)
@@ -138,11 +141,11 @@ class OvertakenTest(SnapshotCase):
         volume = make.volume(past)
         found = snapshots.create(past, snapshots.Draft(
             volume, make.PROJECT, make.USER, None, None, {'k': 'v'}), 60)
-        snapshots.created(past, snapshots.creation(found.id, 1))
+        work_ends.finish(past, snapshots.creation(found.id, 1))
         volumes.start_delete(past, volume, 60, with_snapshots=WITH_SNAPSHOTS)
         claim = work.of_resource(past, 'volume', volume.id).claim
         snapshots.deleted_with(past, claim, found.id)
-        volumes.deleted(past, volume.id, claim.generation)
+        work_ends.finish(past, volumes.deletion(volume.id, claim.generation))
         purged = purging.purge(self.database, datetime.timedelta(days=0))
         self.assertEqual([('snapshots', 1), ('volumes', 1)],
                          [(one.table, one.rows) for one in purged])

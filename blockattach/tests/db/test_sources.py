@@ -4,6 +4,7 @@ from concurrent import futures
 
 from blockattach.storage import errors
 from blockattach.storage.db import models
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import placing_facts
 from blockattach.storage.db.volumes import snapshot_rows
 from blockattach.storage.db.volumes import sources
@@ -123,7 +124,7 @@ class KeptTest(Case):
 
     def test_or_has_failed_or_is_on_its_way_out(self):
         made = self.create(self.of_volume())
-        volumes.failed(self.database, made.id, made.generation)
+        work_ends.refuse(self.database, 'create', made.id, made.generation)
         self.assertFalse(self.is_copied())
         made = self.create(self.of_volume())
         volumes.start_delete(self.database, made, 60, force=True)
@@ -135,7 +136,7 @@ class KeptTest(Case):
         with self.database.reader() as reader:
             self.assertTrue(sources.is_snapshot_copied(reader, snapshot.snapshot_id))
         self.assertFalse(self.is_copied())
-        volumes.failed(self.database, made.id, made.generation)
+        work_ends.refuse(self.database, 'create', made.id, made.generation)
         with self.database.reader() as reader:
             self.assertFalse(sources.is_snapshot_copied(reader, snapshot.snapshot_id))
 

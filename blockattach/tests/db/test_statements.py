@@ -138,8 +138,8 @@ REQUESTS = {
         ('SELECT volumes', 'manager: the volume, locked'),
         ('DELETE work', 'manager: it has ended'),
         ('UPDATE pools', 'manager: its room is free'),
-        ('UPDATE volumes', 'manager: the end'),
         ('DELETE grants', 'manager: the credentials'),
+        ('UPDATE volumes', 'manager: the end'),
         ('UPDATE pools', 'manager: what is free now')]),
 }
 

@@ -2,6 +2,7 @@
 import sqlalchemy as sa
 
 from blockattach.storage import errors
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes
@@ -128,7 +129,7 @@ class LifecycleTest(base.DatabaseTestCase):
 
     def remove(self, volume):
         deleting = volumes.start_delete(self.database, volume, 60)
-        volumes.deleted(self.database, volume.id, deleting.generation)
+        work_ends.finish(self.database, volumes.deletion(volume.id, deleting.generation))
 
 
 @base.on_chosen_databases

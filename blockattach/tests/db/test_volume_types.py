@@ -3,6 +3,7 @@ import threading
 
 from blockattach.platform.db import paging
 from blockattach.storage import errors
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import volume_lifecycle
@@ -25,7 +26,7 @@ class VolumeTypeCase(base.DatabaseTestCase):
                            own_status=volume_lifecycle.OwnStatus.CREATING)
 
     def remove_volume(self, volume):
-        volumes.failed(self.db, volume.id, volume.generation)
+        work_ends.refuse(self.db, 'create', volume.id, volume.generation)
         volumes.start_delete(self.db, volume, 60)
 
 

@@ -3,6 +3,7 @@ import uuid
 
 from blockattach.storage import errors
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.volumes import placing_facts
 from blockattach.storage.db.volumes import volume_queries
@@ -131,7 +132,7 @@ class PlacementTest(Case):
     def test_failed_it_is_in_error_and_its_room_is_free(self):
         volume = self.volume(size_gb=4)
         self.claim(volume)
-        volumes.failed(self.database, volume.id, 2)
+        work_ends.refuse(self.database, 'create', volume.id, 2)
         self.assertEqual(('error', None, 0),
                          (self.again(volume).status, self.again(volume).pool, self.allocated()))
         self.assertRaises(errors.StaleGeneration, self.claim, volume, make.POOL, 3)
@@ -150,7 +151,7 @@ class DeleteTest(Case):
         asked = work.of_resource(self.database, 'volume', volume.id)
         self.assertEqual(volumes.deletion(volume.id, started.generation), asked.claim)
         self.assertEqual((started.host, 'waiting'), (asked.host, asked.state))
-        volumes.deleted(self.database, volume.id, started.generation)
+        work_ends.finish(self.database, volumes.deletion(volume.id, started.generation))
         self.assertEqual(0, self.allocated())
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
@@ -164,33 +165,34 @@ class DeleteTest(Case):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
         self.volume(OWN.AVAILABLE, size_gb=3)
         started = volumes.start_delete(self.database, volume, 60)
-        volumes.deleted(self.database, volume.id, started.generation)
-        self.assertRaises(errors.VolumeNotFound, volumes.deleted, self.database, volume.id,
-                          started.generation)
+        work_ends.finish(self.database, volumes.deletion(volume.id, started.generation))
+        self.assertRaises(errors.VolumeNotFound, work_ends.finish, self.database,
+                          volumes.deletion(volume.id, started.generation))
         self.assertEqual(3, self.allocated())
 
     def test_refused_it_may_be_deleted_again(self):
         volume = self.volume(OWN.ERROR_DELETING, size_gb=4)
         self.assertEqual(('error_deleting', 4), (volume.status, self.allocated()))
         started = volumes.start_delete(self.database, volume, 60)
-        volumes.deleted(self.database, volume.id, started.generation)
+        work_ends.finish(self.database, volumes.deletion(volume.id, started.generation))
         self.assertEqual(0, self.allocated())
 
     def test_a_late_word_changes_nothing(self):
         volume = self.volume(OWN.AVAILABLE)
-        for verb in (volumes.deleted, volumes.delete_failed):
+        for end in (work_ends.finish, work_ends.fail):
             for generation in (volume.generation, volume.generation - 1):
-                self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
-                                  generation)
-        for verb in (volumes.failed, lambda *values: volumes.unclaim(*values, 60)):
-            self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
-                              volume.generation)
+                self.assertRaises(errors.StaleGeneration, end, self.database,
+                                  volumes.deletion(volume.id, generation))
+        self.assertRaises(errors.StaleGeneration, work_ends.refuse, self.database, 'create',
+                          volume.id, volume.generation)
+        self.assertRaises(errors.StaleGeneration, volumes.unclaim, self.database, volume.id,
+                          volume.generation, 60)
         self.assertEqual(volume, self.again(volume))
         # Deleted once more: what is heard of the first time is late, though it is going.
         started = volumes.start_delete(self.database, volume, 60)
-        for verb in (volumes.deleted, volumes.delete_failed):
-            self.assertRaises(errors.StaleGeneration, verb, self.database, volume.id,
-                              started.generation - 1)
+        for end in (work_ends.finish, work_ends.fail):
+            self.assertRaises(errors.StaleGeneration, end, self.database,
+                              volumes.deletion(volume.id, started.generation - 1))
         self.assertEqual(OWN.DELETING, self.again(volume).own_status)
 
     def test_what_is_being_made_or_removed_cannot_be_deleted(self):
@@ -213,5 +215,5 @@ class DeleteTest(Case):
     def test_its_credentials_go_with_it(self):
         row = make.attachment(self.database, state=lifecycle.State.GONE)
         started = volumes.start_delete(self.database, make.judged(row.volume_id), 60)
-        volumes.deleted(self.database, row.volume_id, started.generation)
+        work_ends.finish(self.database, volumes.deletion(row.volume_id, started.generation))
         self.assertIsNone(make.credential(self.database, row.volume_id, row.initiator))

@@ -2,6 +2,7 @@
 as it was, and its users notice nothing."""
 from blockattach.platform import failpoints
 from blockattach.storage import errors
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import sources as source_queries
 from blockattach.storage.db.volumes import volumes
@@ -137,7 +138,7 @@ class FaultTest(CopyCase):
                     failpoints.disarm(f'backend.store.{verb}.after')
                     now = self.world.shown(made)
                     generation = volumes.unclaim(self.world.database, made.id, now.generation, 60)
-                    volumes.failed(self.world.database, made.id, generation)
+                    work_ends.refuse(self.world.database, 'create', made.id, generation)
 
                 self.arm(f'backend.store.{verb}.after', take_away)
                 self.world.settle()
@@ -195,7 +196,7 @@ class BesideTest(CopyCase):
     def test_it_is_given_up(self):
         volume = self.world.shown(self.made)
         generation = volumes.unclaim(self.world.database, volume.id, volume.generation, 60)
-        volumes.failed(self.world.database, volume.id, generation)
+        work_ends.refuse(self.world.database, 'create', volume.id, generation)
         self.held.set()
         self.copying.result(instances.WAIT_SECONDS)
         self.world.settle()

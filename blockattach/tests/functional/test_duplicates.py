@@ -23,6 +23,7 @@ from blockattach.platform.rpc import transport
 from blockattach.storage import errors
 from blockattach.storage.control import endpoint as control_endpoint
 from blockattach.storage.db import models
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachments as attachment_verbs
 from blockattach.storage.db.services import pools as stored_pools
 from blockattach.storage.db.services import services
@@ -176,7 +177,8 @@ class DuplicatesTest(instances.WorldTestCase):
             self.world.database, volume, instances.LEASE_SECONDS)
 
         def delete_again():
-            volume_verbs.delete_failed(self.world.database, volume.id, deleting.generation)
+            work_ends.fail(self.world.database,
+                           volume_verbs.deletion(volume.id, deleting.generation))
             volume_verbs.start_delete(self.world.database, volume, instances.LEASE_SECONDS)
         return Case(
             lambda: self.manager.start_work(self.world.caller, 'volume', 'delete', volume.id,
@@ -193,7 +195,7 @@ class DuplicatesTest(instances.WorldTestCase):
 
     def extend_again(self, volume, generation):
         """It is refused, and asked for once more."""
-        extending.refused(self.world.database, volume.id, generation)
+        work_ends.refuse(self.world.database, 'extend', volume.id, generation)
         extending.start(self.world.database, volume, 2, 'available',
                         instances.LEASE_SECONDS)
 

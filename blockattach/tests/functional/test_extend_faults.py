@@ -86,7 +86,7 @@ class ExtendTest(ExtendCase):
                     self.assert_agree()
 
     def test_a_manager_that_dies_with_a_refusal_has_said_why(self):
-        for point in ('db.extending.failed.before', 'db.extending.failed.after'):
+        for point in ('db.volume.extend.failed.before', 'db.volume.extend.failed.after'):
             with self.subTest(point):
                 volume = self.volume(in_use=False)
                 self.world.store.faults.plan('extend', Fault.REFUSED)

@@ -59,7 +59,7 @@ class MissTest(CacheCase):
 
     def test_a_death_before_the_image_is_being_cached(self):
         """The next volume of the image lets it be cached."""
-        for point in ('volume.images.after_fill', 'db.volume_images.downloaded.after',
+        for point in ('volume.images.after_fill', 'db.volume.download.done.after',
                       'volume.image_cache.before_begin', 'volume.image_cache.after_evict',
                       'db.cached_images.begin.before'):
             with self.subTest(point):
@@ -309,7 +309,7 @@ class EvictTest(CacheCase):
         self.make(images[0])
         for point in ('db.volumes.start_delete.before', 'db.volumes.start_delete.after',
                       'volume.image_cache.after_evict', 'backend.store.delete.before',
-                      'backend.store.delete.after', 'db.volumes.deleted.before'):
+                      'backend.store.delete.after', 'db.volume.delete.done.before'):
             with self.subTest(point):
                 images.append(self.image())
                 self.dies_at(point, lambda: (self.make(images[-1]), self.look_everywhere()))

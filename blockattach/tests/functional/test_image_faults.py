@@ -7,6 +7,7 @@ from blockattach.platform import failpoints
 from blockattach.storage import errors
 from blockattach.storage.db import models
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_images
 from blockattach.storage.db.volumes import volumes
 from blockattach.tests.fixtures import disks
@@ -162,8 +163,8 @@ class CreateTest(ImageCase):
         self.glance.broken = '/file'
         made = self.ask(image)
         self.world.settle()
-        volume_images.download_cancelled(
-            self.world.database, work.of_resource(self.world.database, 'volume', made.id))
+        work_ends.cancel(self.world.database, work.of_resource(
+            self.world.database, 'volume', made.id))
         self.assertEqual('error', self.world.shown(made).status)
         self.assert_agree()
 
@@ -193,7 +194,7 @@ class UploadTest(ImageCase):
                 ('work.volume.upload.before', ['active']),
                 ('volume.images.before_upload', ['active']), ('db.work.note.before', ['active']),
                 ('volume.images.after_upload', ['active']),
-                ('db.volume_images.uploaded.before', ['active'])):
+                ('db.volume.upload.done.before', ['active'])):
             with self.subTest(point):
                 self.glance.images.clear()
                 volume = self.world.volume()

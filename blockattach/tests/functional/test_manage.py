@@ -21,6 +21,7 @@ from blockattach.platform import failpoints
 from blockattach.platform.secrets import key_file
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services
 from blockattach.storage.db.volumes import volume_queries
@@ -299,7 +300,7 @@ class DatabaseTest(RowsTestCase):
         for _ in range(4):
             volume = make.volume(rows)
             deleting = volumes.start_delete(rows, volume, 60)
-            volumes.deleted(rows, volume.id, deleting.generation)
+            work_ends.finish(rows, volumes.deletion(volume.id, deleting.generation))
         self.check(0, 'db', 'purge', '30', '--dry-run')
         self.assertEqual(['TABLE    WOULD BE PURGED', 'volumes  4'], self.said.splitlines())
         days = (clock.Clock().utcnow() - LONG_AGO).days

@@ -4,6 +4,7 @@ from blockattach.platform.db import paging
 from blockattach.storage import errors
 from blockattach.storage.control import managing
 from blockattach.storage.control import places
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.snapshots import snapshots
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import unmanaging
@@ -20,12 +21,12 @@ POINTS = (
     'control.managing.after_manage', 'db.managing.claim.before', 'db.managing.claim.after',
     'scheduler.flows.after_claim', 'work.volume.manage.before', 'db.managing.found.before',
     'db.managing.found.after', 'volume.managing.before_manage', 'backend.store.manage.before',
-    'backend.store.manage.after', 'volume.managing.after_manage', 'db.managing.managed.before',
-    'db.managing.managed.after')
+    'backend.store.manage.after', 'volume.managing.after_manage', 'db.volume.manage.done.before',
+    'db.volume.manage.done.after')
 LEAVING = (
     'control.managing.after_unmanage', 'work.volume.unmanage.before',
     'volume.managing.before_unexport', 'volume.managing.after_unexport',
-    'db.unmanaging.unmanaged.before', 'db.unmanaging.unmanaged.after')
+    'db.volume.unmanage.done.before', 'db.volume.unmanage.done.after')
 OF_SNAPSHOTS = (
     'control.snapshots.after_create', 'work.snapshot.manage.before',
     'volume.managing.before_manage_snapshot', 'backend.store.manage_snapshot.after',
@@ -130,7 +131,7 @@ class ManageTest(test_volume_faults.VolumeCase):
             failpoints.disarm('volume.volumes.after_create')
             rows = self.world.database
             volumes.created(rows, made.id, self.world.shown(made).generation, False)
-            unmanaging.unmanaged(rows, unmanaging.start(rows, made, 60))
+            work_ends.finish(rows, unmanaging.start(rows, made, 60))
 
         self.arm('volume.volumes.after_create', leave)
         self.world.settle()

@@ -6,6 +6,7 @@ from blockattach.platform.db import paging
 from blockattach.storage.db import messages
 from blockattach.storage.db import models
 from blockattach.storage.db import work
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import moving
@@ -172,7 +173,7 @@ class MoveTest(MoveCase):
                 def take_away(volume=volume, point=point):
                     failpoints.disarm(point)
                     now = self.world.shown(volume)
-                    moving.refused(self.world.database, volume.id, moving.unclaim(
+                    work_ends.refuse(self.world.database, 'migrate', volume.id, moving.unclaim(
                         self.world.database, volume.id, now.generation, 60))
                 self.arm(point, take_away)
                 self.move('migrate', volume)
@@ -201,7 +202,7 @@ class MoveTest(MoveCase):
     def test_cancelled_only_while_no_manager_has_it(self):
         volume = self.written()
         moving.migrate(self.world.database, volume, OTHER, True, 60)
-        moving.cancelled(self.world.database, work.of_resource(
+        work_ends.cancel(self.world.database, work.of_resource(
             self.world.database, 'volume', volume.id))
         self.assert_moved('migrate', volume, moved=False)
 

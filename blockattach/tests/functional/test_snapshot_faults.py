@@ -4,10 +4,9 @@ in the end.
 from blockattach.platform import failpoints
 from blockattach.storage import errors
 from blockattach.storage.db import work
-from blockattach.storage.db.snapshots import reverts
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.snapshots import snapshot_queries
 from blockattach.storage.db.snapshots import snapshots
-from blockattach.storage.db.volumes import volumes
 from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import make
 from blockattach.tests.functional import instances
@@ -55,7 +54,7 @@ class CreateTest(SnapshotCase):
                 'control.snapshots.after_create', 'work.snapshot.create.before',
                 'volume.snapshots.before_create', 'backend.store.create_snapshot.before',
                 'backend.store.create_snapshot.after', 'volume.snapshots.after_create',
-                'db.snapshots.created.before', 'db.snapshots.created.after',
+                'db.snapshot.create.done.before', 'db.snapshot.create.done.after',
                 'work.snapshot.create.after'), 1):
             with self.subTest(point):
                 self.dies_at(point, self.ask)
@@ -98,7 +97,7 @@ class CreateTest(SnapshotCase):
 
         def cancel():
             failpoints.disarm('volume.snapshots.before_create')
-            snapshots.create_cancelled(self.world.database, work.of_resource(
+            work_ends.cancel(self.world.database, work.of_resource(
                 self.world.database, 'snapshot', found.id))
         self.arm('volume.snapshots.before_create', cancel)
         self.world.settle()
@@ -141,7 +140,7 @@ class CreateTest(SnapshotCase):
 
         def take_away():
             failpoints.disarm('volume.snapshots.after_create')
-            snapshots.create_cancelled(self.world.database, work.of_resource(
+            work_ends.cancel(self.world.database, work.of_resource(
                 self.world.database, 'snapshot', found.id))
             self.world.store.faults.plan('delete_snapshot', faults.Fault.UNCERTAIN_BEFORE)
         self.arm('volume.snapshots.after_create', take_away)
@@ -158,7 +157,7 @@ class DeleteTest(SnapshotCase):
         for point in ('control.snapshots.after_delete', 'work.snapshot.delete.before',
                       'backend.store.delete_snapshot.before',
                       'backend.store.delete_snapshot.after', 'volume.snapshots.after_delete',
-                      'db.snapshots.deleted.before', 'db.snapshots.deleted.after'):
+                      'db.snapshot.delete.done.before', 'db.snapshot.delete.done.after'):
             with self.subTest(point):
                 found = self.made()
                 self.dies_at(point, lambda found=found: self.delete(found))
@@ -182,7 +181,7 @@ class DeleteTest(SnapshotCase):
         found = self.made()
         self.delete(found)
         waiting = work.of_resource(self.world.database, 'snapshot', found.id)
-        snapshots.delete_cancelled(self.world.database, waiting)
+        work_ends.cancel(self.world.database, waiting)
         self.world.settle()
         self.assertEqual('available', self.status(found))
         self.assert_agree()
@@ -192,7 +191,7 @@ class DeleteTest(SnapshotCase):
         self.world.volume_control.delete(self.world.caller, self.volume, cascade=True)
         waiting = work.of_resource(self.world.database, 'volume', self.volume.id)
         self.assertEqual('deleting', self.status(found))
-        volumes.delete_cancelled(self.world.database, waiting)
+        work_ends.cancel(self.world.database, waiting)
         self.world.settle()
         self.assertEqual(['available', 'available'],
                          [self.status(found), self.world.shown(self.volume).status])
@@ -209,7 +208,7 @@ class RevertTest(SnapshotCase):
         for point in ('control.snapshots.after_revert', 'work.volume.revert.before',
                       'volume.reverts.before_revert', 'backend.store.revert.before',
                       'backend.store.revert.after', 'volume.reverts.after_revert',
-                      'db.reverts.done.before', 'db.reverts.done.after'):
+                      'db.volume.revert.done.before', 'db.volume.revert.done.after'):
             with self.subTest(point):
                 self.dies_at(point, lambda: self.revert(found))
                 self.assertEqual('available', self.world.shown(self.volume).status)
@@ -239,7 +238,7 @@ class RevertTest(SnapshotCase):
 
     def test_cancelled_the_volume_is_as_it_is(self):
         self.revert(self.made())
-        reverts.cancelled(self.world.database, work.of_resource(
+        work_ends.cancel(self.world.database, work.of_resource(
             self.world.database, 'volume', self.volume.id))
         self.world.settle()
         self.assertEqual('available', self.world.shown(self.volume).status)

@@ -4,6 +4,7 @@ from concurrent import futures
 from blockattach.platform import failpoints
 from blockattach.storage import errors
 from blockattach.storage.db import models
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.drivers import faults
@@ -94,7 +95,7 @@ class CreateTest(VolumeCase):
             failpoints.disarm('volume.volumes.before_create')
             now = self.world.shown(made)
             generation = volumes.unclaim(self.world.database, made.id, now.generation, 60)
-            volumes.failed(self.world.database, made.id, generation)
+            work_ends.refuse(self.world.database, 'create', made.id, generation)
 
         self.arm('volume.volumes.before_create', take_away)
         self.world.settle()
@@ -103,7 +104,7 @@ class CreateTest(VolumeCase):
     def take_away(self, made):
         now = self.world.shown(made)
         generation = volumes.unclaim(self.world.database, made.id, now.generation, 60)
-        volumes.failed(self.world.database, made.id, generation)
+        work_ends.refuse(self.world.database, 'create', made.id, generation)
 
     def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
         """What the manager made is removed when it can be (simulation seed 100)."""

@@ -8,8 +8,7 @@ from blockattach.tests.rules import sources
 JUDGED = ('volume_rows.lock_judged', 'snapshot_rows.lock_judged')
 UNJUDGED = ('volume_rows.lock', 'snapshot_rows.lock')
 # Verbs of the service itself, under a claim of work, and repairs by operators.
-OWN = {'snapshots.deleted_with', 'reverts.done', 'reverts.failed', 'reverts.cancelled',
-       'derived.volume_status'}
+OWN = {'snapshots.deleted_with', 'derived.volume_status'}
 # The project of the snapshot's row stands for that of the volume.
 SNAPSHOTS = {name for name, compared in rules.JUDGED_VERBS.items() if compared == rules.SNAPSHOT}
 # `attachments` compares the project of the row that was read, and in its guarded update.

@@ -24,6 +24,10 @@ _GENERAL = {
     'drivers.lvm.*': _IN_MEMORY + 'tests/conformance/test_lvm.py',
     'drivers.tgt.*': _IN_MEMORY + 'tests/faults/test_kills.py',
     'privileged.lio.*': _IN_MEMORY + 'tests/conformance/test_lio.py',
+    'db.*.cancelled.*': 'work cancel: tests/db/test_work.py, tests/functional/test_*_faults.py',
+    'db.snapshot.manage.failed.*': 'tests/api/test_managing.py',
+    'db.volume.reimage.failed.*': 'tests/functional/test_image_faults.py',
+    'db.volume.retype.refused.*': 'tests/db/test_moving.py',
     'db.dry_runs.reserve.*': 'it makes nothing: tests/api/test_history.py',
     'db.history._number.*': 'nothing is watched here: tests/db/test_history.py',
     'db.initiator_names.*': 'an online migration of an earlier release: '

@@ -2,8 +2,6 @@
 import logging
 from typing import NamedTuple
 
-import sqlalchemy as sa
-
 from blockattach.platform import log
 from blockattach.storage import errors
 from blockattach.storage.db import models
@@ -74,49 +72,6 @@ def start(database: storage_db.Database, volume: records.Judged, snapshot_id: st
     return Reverting(volume_id, row.generation + 1, host)
 
 
-@storage_db.retried
-def done(database: storage_db.Database, claim: records.Claim) -> None:
-    """The volume is what it was."""
-    _end(database, claim, _Event.REVERTED)
-    log.step(LOG, 'Volume reverted to snapshot', volume_id=claim.resource_id)
-
-
-@storage_db.retried
-def failed(database: storage_db.Database, claim: records.Claim,
-           say: work.Say = work.silent) -> None:
-    """The backend refused for good."""
-    _end(database, claim, _Event.REVERT_FAILED, say=say)
-    LOG.error('Failed to revert volume to snapshot%s', log.fields(volume_id=claim.resource_id))
-
-
-@storage_db.retried
-def cancelled(database: storage_db.Database, found: records.Work,
-              say: work.Say = work.silent) -> None:
-    """Let a volume be as it is.
-
-    :raises Conflict: the backend may have begun
-    """
-    _end(database, found.claim, _Event.REVERTED, unbegun=True, say=say)
-    LOG.warning('Volume revert to snapshot cancelled%s', log.fields(volume_id=found.resource_id))
-
-
 def reversion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """The act."""
     return records.Claim('volume', volume_id, 'revert', generation, owner)
-
-
-def _end(database: storage_db.Database, claim: records.Claim, event: _Event,
-         unbegun: bool = False, say: work.Say = work.silent) -> None:
-    def stepped(again: sa.Connection) -> bool:
-        return rows.holds(volume_rows.await_others(again, claim.resource_id),
-                          {'generation': claim.generation + 1})
-
-    with database.writer(stepped) as connection:
-        row = volume_rows.lock(connection, claim.resource_id)
-        if row.generation != claim.generation or row.own_status != _Own.REVERTING:
-            raise errors.StaleGeneration(noun='volume', id=row.id, generation=claim.generation)
-        if work.read(connection, claim).attempts and unbegun:
-            raise errors.Conflict(reason='cannot cancel volume.revert: the operation has started')
-        work.end(connection, claim)
-        volume_rows.move(connection, database, row, event)
-        say(connection)

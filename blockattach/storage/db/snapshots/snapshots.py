@@ -104,24 +104,6 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
 
 
 @storage_db.retried
-def created(database: storage_db.Database, claim: records.Claim) -> None:
-    """The backend has made it.
-
-    :raises StaleGeneration: another process went on with it; what was made must be removed
-    """
-    _end(database, claim, _Event.CREATED, progress=snapshots.WHOLE)
-    log.step(LOG, 'Snapshot created', snapshot_id=claim.resource_id)
-
-
-@storage_db.retried
-def create_failed(database: storage_db.Database, claim: records.Claim,
-                  say: work.Say = work.silent) -> None:
-    """The backend could not make it. Its deletion asks the backend nevertheless."""
-    _end(database, claim, _Event.CREATE_FAILED, say=say)
-    LOG.warning('Failed to create snapshot%s', log.fields(snapshot_id=claim.resource_id))
-
-
-@storage_db.retried
 def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
                  force: bool = False, request_id: str | None = None) -> Deleting:
     """Begin a removal.
@@ -149,13 +131,6 @@ def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, le
 
 
 @storage_db.retried
-def deleted(database: storage_db.Database, claim: records.Claim) -> None:
-    """The backend has removed it: the row becomes history."""
-    _end(database, claim, _Event.DELETED)
-    log.step(LOG, 'Snapshot deleted', snapshot_id=claim.resource_id)
-
-
-@storage_db.retried
 def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_id: str) -> None:
     """The backend has removed a snapshot of a volume that is deleted with it.
 
@@ -170,14 +145,6 @@ def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_i
         row = snapshot_rows.lock(connection, snapshot_id)
         snapshot_rows.move(connection, database, row, _Event.DELETED)
     log.step(LOG, 'Snapshot deleted with volume', snapshot_id=snapshot_id)
-
-
-@storage_db.retried
-def delete_failed(database: storage_db.Database, claim: records.Claim,
-                  say: work.Say = work.silent) -> None:
-    """The backend refused for good to remove it."""
-    _end(database, claim, _Event.DELETE_FAILED, say=say)
-    LOG.error('Failed to delete snapshot%s', log.fields(snapshot_id=claim.resource_id))
 
 
 @storage_db.retried
@@ -196,37 +163,6 @@ def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> Non
 
 
 @storage_db.retried
-def create_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """End in error a snapshot that no process makes."""
-    _end(database, found.claim._replace(owner=None), _Event.CREATE_FAILED, say=say)
-    LOG.warning('Snapshot creation cancelled%s', log.fields(snapshot_id=found.resource_id))
-
-
-@storage_db.retried
-def manage_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """End in error a snapshot that no process has begun to take over.
-
-    :raises Conflict: one has
-    """
-    _end(database, found.claim, _Event.CREATE_FAILED, unbegun=True, say=say)
-    LOG.warning('Snapshot manage cancelled%s', log.fields(snapshot_id=found.resource_id))
-
-
-@storage_db.retried
-def delete_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """Let a snapshot be what it was before its removal was asked for.
-
-    :raises Conflict: its removal has begun
-    """
-    _end(database, found.claim, _Event.DELETE_CANCELLED,
-         snapshots.settled(found.progress['was']), unbegun=True, say=say)
-    LOG.warning('Snapshot deletion cancelled%s', log.fields(snapshot_id=found.resource_id))
-
-
-@storage_db.retried
 def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
                   retry_seconds: float) -> None:
     """What was made of a snapshot that was taken away meanwhile is there still."""
@@ -236,14 +172,8 @@ def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
 
 
 def cleaned(database: storage_db.Database, claim: records.Claim) -> None:
-    """Nothing remains of a snapshot."""
+    """End the removal of remains: nothing remains of a snapshot."""
     work.forget(database, claim)
-
-
-def cleanup_cancelled(database: storage_db.Database, found: records.Work,
-                      say: work.Say = work.silent) -> None:
-    """Leave on a pool what may be there of a snapshot."""
-    work.forget(database, found.claim, say)
 
 
 @storage_db.retried
@@ -336,30 +266,6 @@ def deletion(snapshot_id: str, generation: int, owner: str | None = None) -> rec
 def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Claim:
     """The removal of what may remain of a snapshot on its pool."""
     return records.Claim('snapshot', f'{snapshot_id}@{pool}', 'cleanup', 0, owner)
-
-
-def _end(database: storage_db.Database, claim: records.Claim, event: _Event,
-         chosen: _Status | None = None, unbegun: bool = False,
-         say: work.Say = work.silent, **values: Any) -> None:
-    """Record the end of work: only if the claim still holds.
-
-    :param unbegun: only if no process has taken it on yet
-    :raises StaleGeneration: another process went on with it
-    :raises Conflict: one has taken it on
-    """
-    def stepped(again: sa.Connection) -> bool:
-        return snapshot_rows.is_now(again, claim.resource_id, generation=claim.generation + 1)
-
-    with database.writer(stepped) as connection:
-        row = snapshot_rows.await_others(connection, claim.resource_id)
-        if row is None or row.deleted or row.generation != claim.generation:
-            raise errors.StaleGeneration(noun='snapshot', id=claim.resource_id,
-                                         generation=claim.generation)
-        if work.read(connection, claim).attempts and unbegun:
-            raise errors.Conflict(reason=f'cannot cancel {claim.name}: the operation has started')
-        work.end(connection, claim)
-        snapshot_rows.move(connection, database, row, event, chosen, **values)
-        say(connection)
 
 
 def _lock_both(connection: sa.Connection,

@@ -83,25 +83,6 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool: 
 
 
 @storage_db.retried
-def refused(database: storage_db.Database, volume_id: str, generation: int,
-            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
-    """Its pool has no room: it is what it was, with its size.
-
-    :param is_logged: False if the caller logs why the volume is not extended
-    :raises StaleGeneration: a manager has taken it on
-    """
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
-        work.end_unbegun(connection, extension(volume_id, generation))
-        volume_rows.move(connection, database, row, _Event.EXTEND_REFUSED)
-        say(connection)
-    if is_logged:
-        LOG.warning('Failed to extend volume%s', log.fields(
-            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
-
-
-@storage_db.retried
 def extended(database: storage_db.Database, held: records.Claim, notify_seconds: float | None,
              ) -> records.Claim | None:
     """The backend has made it larger: what was claimed is the volume's now.
@@ -126,44 +107,6 @@ def extended(database: storage_db.Database, held: records.Claim, notify_seconds:
                          project_id=row.project_id)
     log.step(LOG, 'Volume extended', volume_id=volume_id, pool=row.pool)
     return notification(volume_id, held.owner) if using else None
-
-
-@storage_db.retried
-def failed(database: storage_db.Database, held: records.Claim,
-           say: work.Say = work.silent) -> None:
-    """The backend refused for good to make it larger; it has its size as before.
-
-    :raises StaleGeneration: another process went on with it
-    """
-    volume_id, generation = held.resource_id, held.generation
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.ERROR_EXTENDING)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
-        work.end(connection, held)
-        volume_rows.move(connection, database, row, _Event.EXTEND_FAILED)
-        say(connection)
-    LOG.error('Failed to extend volume%s', log.fields(volume_id=volume_id, pool=row.pool))
-
-
-def cancelled(database: storage_db.Database, found: records.Work,
-              say: work.Say = work.silent) -> None:
-    """Let a volume keep its size whose backend has not been asked.
-
-    :raises Conflict: it has been
-    """
-    volume = volume_queries.get_bare(database, found.resource_id)
-    try:
-        refused(database, volume.id, volume.generation, say, is_logged=False)
-    except errors.StaleGeneration as exc:
-        raise errors.Conflict(
-            reason='cannot cancel volume.extend: the operation has started') from exc
-    LOG.warning('Volume extend cancelled%s', log.fields(volume_id=volume.id, pool=volume.pool))
-
-
-def notify_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """Leave the servers that use a volume without notice."""
-    work.forget(database, found.claim, say)
 
 
 def servers(database: storage_db.Database, volume_id: str) -> list[str]:

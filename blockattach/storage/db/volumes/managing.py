@@ -7,11 +7,7 @@ claimed on the pool from then on, and as the volume's once it is the volume's.
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import Any
 
-import sqlalchemy as sa
-
-from blockattach.platform import errors
 from blockattach.platform import log
 from blockattach.storage.db import models
 from blockattach.storage.db import quotas
@@ -93,25 +89,6 @@ def claim(database: storage_db.Database, volume_id: str, generation: int) -> int
 
 
 @storage_db.retried
-def refused(database: storage_db.Database, volume_id: str, generation: int,
-            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
-    """Its pool will not do: it is in error, and what lies there is as it was.
-
-    :param is_logged: False if the caller logs why the volume is not managed
-    :raises StaleGeneration: a manager has taken it on
-    """
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.ERROR_MANAGING)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
-        work.end_unbegun(connection, management(volume_id, generation))
-        _leave(connection, database, row)
-        say(connection)
-    if is_logged:
-        LOG.warning('Failed to manage volume%s', log.fields(
-            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
-
-
-@storage_db.retried
 def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> None:
     """Its manager has seen how large it is: from now on that counts on the pool, and in the
     project. A repeat finds it counted.
@@ -133,60 +110,6 @@ def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> N
             **claims.hold(connection, row.pool, size_gb)))
 
 
-@storage_db.retried
-def managed(database: storage_db.Database, held: records.Claim) -> None:
-    """The backend has it as a volume: what was claimed is the volume's now.
-
-    :raises StaleGeneration: another process went on with it
-    """
-    volume_id, generation = held.resource_id, held.generation
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
-        work.end(connection, held)
-        volume_rows.move(connection, database, row, _Event.MANAGED, **claims.NONE,
-                         size_gb=row.claimed_gb, shared_targets=False)
-    log.step(LOG, 'Volume managed', volume_id=volume_id, pool=row.pool)
-
-
-@storage_db.retried
-def failed(database: storage_db.Database, held: records.Claim,
-           say: work.Say = work.silent) -> None:
-    """The backend refused for good: the volume has nothing there, so its deletion asks nothing.
-
-    :raises StaleGeneration: another process went on with it
-    """
-    volume_id, generation = held.resource_id, held.generation
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.ERROR_MANAGING)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
-        work.end(connection, held)
-        _leave(connection, database, row)
-        say(connection)
-    LOG.error('Failed to manage volume%s', log.fields(volume_id=volume_id, pool=row.pool))
-
-
-def cancelled(database: storage_db.Database, found: records.Work,
-              say: work.Say = work.silent) -> None:
-    """End a volume in error that no manager has taken on.
-
-    :raises Conflict: one has
-    """
-    volume = volume_queries.get_bare(database, found.resource_id)
-    try:
-        refused(database, volume.id, volume.generation, say, is_logged=False)
-    except errors.StaleGeneration as exc:
-        raise errors.Conflict(
-            reason='cannot cancel volume.manage: the operation has started') from exc
-    LOG.warning('Volume manage cancelled%s', log.fields(volume_id=volume.id, pool=volume.pool))
-
-
 def management(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """The act of taking it over."""
     return records.Claim('volume', volume_id, 'manage', generation, owner)
-
-
-def _leave(connection: sa.Connection, database: storage_db.Database, row: Any) -> None:
-    """What lies on the pool is not this volume's."""
-    volume_rows.move(connection, database, row, _Event.MANAGE_FAILED, pool=None,
-                     service_uuid=None, **claims.give_back(connection, row))

@@ -159,26 +159,6 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
 
 
 @storage_db.retried
-def refused(database: storage_db.Database, volume_id: str, generation: int | None = None,
-            say: work.Say = work.silent, *, is_logged: bool = True) -> None:
-    """No pool takes it: it is what it was, where it was.
-
-    :param generation: None: whichever it has
-    :param is_logged: False if the caller logs why the volume is not moved
-    :raises StaleGeneration: a manager has taken it on
-    """
-    with database.writer(lambda again: volume_rows.stepped(
-            volume_id, row.generation, own_status=_Own.AVAILABLE)(again)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
-        work.end_unbegun(connection, act(volume_id, _verb(row), row.generation))
-        _end(connection, database, row, **_shown(row, 'error'))
-        say(connection)
-    if is_logged:
-        LOG.warning('Failed to migrate or retype volume%s', log.fields(
-            volume_id=volume_id, pool=row.pool, reason='no valid pool'))
-
-
-@storage_db.retried
 def moved(database: storage_db.Database, held: records.Claim) -> None:
     """Another backend has all its bytes: the volume is there from now on, and has its type. What
     is left where it was is removed as work.
@@ -224,21 +204,6 @@ def retyped(database: storage_db.Database, volume_id: str, generation: int) -> i
     return generation + 1
 
 
-def cancelled(database: storage_db.Database, found: records.Work,
-              say: work.Say = work.silent) -> None:
-    """Leave a volume what and where it is that no backend has begun to take.
-
-    :raises Conflict: one has
-    """
-    try:
-        refused(database, found.resource_id, say=say, is_logged=False)
-    except errors.StaleGeneration as exc:
-        raise errors.Conflict(
-            reason=f'cannot cancel {found.claim.name}: the operation has started') from exc
-    LOG.warning('Volume migration or retype cancelled%s',
-                log.fields(volume_id=found.resource_id, work=found.claim.name))
-
-
 def act(volume_id: str, verb: str, generation: int, owner: str | None = None) -> records.Claim:
     """The act: ``migrate``, or ``retype``."""
     return records.Claim('volume', volume_id, verb, generation, owner)
@@ -264,12 +229,6 @@ def _end(connection: sa.Connection, database: storage_db.Database, row: Any,
          **values: Any) -> None:
     volume_rows.move(connection, database, row, _Event.RETYPED if row.own_status == _Own.RETYPING
                      else _Event.MIGRATED, **values)
-
-
-def _shown(row: Any, status: str) -> dict[str, str]:
-    """What became of a migration; a new type that asked for none says nothing of one."""
-    begun = row.own_status != _Own.RETYPING or row.migration_status in volume_lifecycle.MOVING
-    return {'migration_status': status} if begun else {}
 
 
 def _verb(row: Any) -> str:

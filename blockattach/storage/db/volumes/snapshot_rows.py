@@ -68,6 +68,18 @@ def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any
     return row
 
 
+def lock_at(connection: sa.Connection, snapshot_id: str, generation: int | None) -> sa.Row[Any]:
+    """Lock a live snapshot that has not changed since a generation.
+
+    :param generation: None: any
+    :raises StaleGeneration: another process has changed the snapshot, or it is deleted
+    """
+    row = await_others(connection, snapshot_id)
+    if row is None or row.deleted or generation not in (None, row.generation):
+        raise errors.StaleGeneration(noun='snapshot', id=snapshot_id, generation=generation)
+    return row
+
+
 def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | None:
     """The row, live or not, once the holder of its lock has ended; None: there has never been one.
     """

@@ -5,7 +5,6 @@ import logging
 
 from blockattach.platform import log
 from blockattach.storage import errors
-from blockattach.storage.db import rows
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
 from blockattach.storage.db.volumes import snapshot_rows
@@ -52,56 +51,6 @@ def start(database: storage_db.Database, volume: records.Judged, lease_seconds: 
     return wanted
 
 
-@storage_db.retried
-def unmanaged(database: storage_db.Database, held: records.Claim) -> None:
-    """No host can reach it any more: the row becomes history, and the bytes stay where they are.
-
-    :raises StaleGeneration: another process went on with it
-    """
-    volume_id, generation = held.resource_id, held.generation
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.LEFT)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.UNMANAGING)
-        work.end(connection, held)
-        volume_rows.release(connection, row)
-        volume_rows.remove(connection, database, row, _Event.UNMANAGED)
-    log.step(LOG, 'Volume unmanaged', volume_id=volume_id, pool=row.pool)
-
-
-@storage_db.retried
-def failed(database: storage_db.Database, held: records.Claim,
-           say: work.Say = work.silent) -> None:
-    """The target refused for good to let it go: it is what it was.
-
-    :raises StaleGeneration: another process went on with it
-    """
-    _keep(database, held, say)
-    LOG.error('Failed to unmanage volume%s', log.fields(volume_id=held.resource_id))
-
-
-@storage_db.retried
-def cancelled(database: storage_db.Database, found: records.Work,
-              say: work.Say = work.silent) -> None:
-    """Let a volume be what it was.
-
-    :raises Conflict: its backend may have begun
-    """
-    if found.attempts:
-        raise errors.Conflict(reason='cannot cancel volume.unmanage: the operation has started')
-    _keep(database, found.claim, say)
-
-
 def unmanagement(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
     """The act of leaving it to its backend."""
     return records.Claim('volume', volume_id, 'unmanage', generation, owner)
-
-
-def _keep(database: storage_db.Database, held: records.Claim,
-          say: work.Say = work.silent) -> None:
-    volume_id, generation = held.resource_id, held.generation
-    with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.UNMANAGING)
-        was = rows.from_json(work.read(connection, held).progress)['was']
-        work.end(connection, held)
-        volume_rows.move(connection, database, row, _Event.UNMANAGE_FAILED, _Own(was))
-        say(connection)

@@ -86,26 +86,6 @@ def begin_download(database: storage_db.Database, claim: records.Claim) -> recor
 
 
 @storage_db.retried
-def downloaded(database: storage_db.Database, claim: records.Claim) -> None:
-    """The volume has the bytes of its image: it can be booted from.
-
-    :raises StaleGeneration: another process went on with it
-    """
-    with database.writer(volume_rows.stepped(
-            claim.resource_id, claim.generation, own_status=_Own.AVAILABLE)) as connection:
-        row = volume_rows.lock_at(
-            connection, claim.resource_id, claim.generation, _Own.DOWNLOADING)
-        image = image_of(rows.from_json(work.read(connection, claim).progress))
-        assert image is not None
-        volume_rows.move(connection, database, row, _Event.DOWNLOADED, bootable=True,
-                         shared_targets=False)
-        _keep_metadata(connection, row.id, image)
-        work.end(connection, claim)
-    log.step(LOG, 'Image downloaded to volume', volume_id=claim.resource_id,
-             image_id=image.id)
-
-
-@storage_db.retried
 def cloned(database: storage_db.Database, claim: records.Claim) -> None:
     """The volume was made of the cached volume of its image, and is as if it had been filled.
 
@@ -118,37 +98,10 @@ def cloned(database: storage_db.Database, claim: records.Claim) -> None:
         assert image is not None
         volume_rows.move(connection, database, row, _Event.CREATED, bootable=True,
                          shared_targets=False, source_volid=None)
-        _keep_metadata(connection, row.id, image)
+        keep_metadata(connection, row.id, image)
         work.end(connection, claim)
     log.step(LOG, 'Volume created from cached image', volume_id=claim.resource_id,
              image_id=image.id, source_volid=row.source_volid)
-
-
-@storage_db.retried
-def download_failed(database: storage_db.Database, claim: records.Claim,
-                    say: work.Say = work.silent, *, is_logged: bool = True) -> None:
-    """The volume cannot have the bytes of its image: what it has is not whole.
-
-    :param is_logged: False if the caller logs why the download has ended
-    :raises StaleGeneration: another process went on with it
-    """
-    with database.writer(volume_rows.stepped(
-            claim.resource_id, claim.generation, own_status=_Own.ERROR)) as connection:
-        row = volume_rows.lock_at(
-            connection, claim.resource_id, claim.generation, _Own.DOWNLOADING)
-        work.end(connection, claim)
-        volume_rows.move(connection, database, row, _Event.DOWNLOAD_FAILED)
-        say(connection)
-    if is_logged:
-        LOG.warning('Failed to download image to volume%s',
-                    log.fields(volume_id=claim.resource_id))
-
-
-def download_cancelled(database: storage_db.Database, found: records.Work,
-                       say: work.Say = work.silent) -> None:
-    """Leave a volume as it is, in error."""
-    download_failed(database, found.claim, say, is_logged=False)
-    LOG.warning('Image download to volume cancelled%s', log.fields(volume_id=found.resource_id))
 
 
 @storage_db.retried
@@ -209,41 +162,6 @@ def start_upload(database: storage_db.Database, volume: records.Judged, image: i
                        progress_of(image))
     log.step(LOG, 'Uploading volume to image', volume_id=volume_id, image_id=image.id)
     return begun
-
-
-@storage_db.retried
-def uploaded(database: storage_db.Database, claim: records.Claim,
-             say: work.Say = work.silent, *, is_logged: bool = True) -> None:
-    """The upload has ended, well or not: the volume is what it was.
-
-    :param is_logged: False if the upload failed or was cancelled, which the caller logs
-    :raises StaleGeneration: another process went on with it
-    """
-    with database.writer(volume_rows.stepped(
-            claim.resource_id, claim.generation, own_status=_Own.AVAILABLE)) as connection:
-        row = volume_rows.lock_at(connection, claim.resource_id, claim.generation, _Own.UPLOADING)
-        work.end(connection, claim)
-        volume_rows.move(connection, database, row, _Event.UPLOADED)
-        say(connection)
-    if is_logged:
-        log.step(LOG, 'Volume uploaded to image', volume_id=claim.resource_id)
-
-
-def upload_failed(database: storage_db.Database, claim: records.Claim,
-                  say: work.Say = work.silent) -> None:
-    """Return a volume to its former status after a failed upload.
-
-    :raises StaleGeneration: another process has taken over the upload
-    """
-    uploaded(database, claim, say, is_logged=False)
-    LOG.warning('Failed to upload volume to image%s', log.fields(volume_id=claim.resource_id))
-
-
-def upload_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """Let a volume be what it was; the image that it was to be stays without bytes."""
-    uploaded(database, found.claim, say, is_logged=False)
-    LOG.warning('Volume upload to image cancelled%s', log.fields(volume_id=found.resource_id))
 
 
 def hasten(database: storage_db.Database, begun: Begun) -> None:
@@ -307,7 +225,8 @@ def metadata(database: storage_db.Database, volume_id: str) -> dict[str, str]:
             .where(_metadata.c.volume_id == volume_id))}
 
 
-def _keep_metadata(connection: sa.Connection, volume_id: str, image: images.Image) -> None:
+def keep_metadata(connection: sa.Connection, volume_id: str, image: images.Image) -> None:
+    """Replace the image metadata of a locked volume."""
     connection.execute(_metadata.delete().where(_metadata.c.volume_id == volume_id))
     connection.execute(_metadata.insert(), [
         {'volume_id': volume_id, 'key': key, 'value': value}

@@ -176,7 +176,7 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
 
 def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
-         **values: Any) -> None:
+         **values: Any) -> volume_lifecycle.OwnStatus:
     """Let an event happen to a volume itself: its own status moves as the lifecycle says, its
     generation is raised, and its words are derived.
 
@@ -184,6 +184,7 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any,
     what has become of it.
 
     :param chosen: as `volume_lifecycle.next_status`
+    :returns: the new own status
     :raises InvalidVolume: the volume is not where that can happen
     """
     own_status = volume_lifecycle.next_status(row.own_status, event, chosen)
@@ -194,6 +195,7 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any,
     rows.advance(connection, _volumes, row, **{
         'own_status': own_status.value, **derived._asdict(),
         'updated_at': database.clock.utcnow(), **values})
+    return own_status
 
 
 def update(connection: sa.Connection, row: Any, **values: Any) -> None:
@@ -217,8 +219,13 @@ def claim(connection: sa.Connection, row: Any) -> None:
 def remove(connection: sa.Connection, database: storage_db.Database, row: Any,
            event: volume_lifecycle.Event) -> None:
     """Let a volume become history, and its credentials go."""
-    move(connection, database, row, event, deleted=True, deleted_at=database.clock.utcnow())
+    move(connection, database, row, event, **bury(connection, database, row))
+
+
+def bury(connection: sa.Connection, database: storage_db.Database, row: Any) -> dict[str, Any]:
+    """Delete the credentials of a locked volume, and return the columns of a deleted volume."""
     _NO_GRANTS.change(connection, volume_id=row.id)
+    return {'deleted': True, 'deleted_at': database.clock.utcnow()}
 
 
 def release(connection: sa.Connection, row: Any) -> None:

@@ -200,25 +200,6 @@ def created(database: storage_db.Database, volume_id: str, generation: int,
 
 
 @storage_db.retried
-def failed(database: storage_db.Database, volume_id: str, generation: int,
-           say: work.Say = work.silent, *, is_logged: bool = True) -> None:
-    """No pool could make it: it ends in error, its room is given back.
-
-    :param is_logged: False if the caller logs why the volume is not created
-    """
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.ERROR)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
-        volume_rows.release(connection, row)
-        volume_rows.move(connection, database, row, _Event.CREATE_FAILED, pool=None,
-                         service_uuid=None)
-        work.end(connection, creation(volume_id, generation))
-        say(connection)
-    if is_logged:
-        LOG.warning('Failed to create volume%s', log.fields(volume_id=volume_id))
-
-
-@storage_db.retried
 def start_delete(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
                  force: bool = False, request_id: str | None = None,
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
@@ -266,80 +247,6 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
     else:
         log.step(LOG, 'Deleting volume', volume_id=volume_id, pool=row.pool)
     return Deleting(volume_id, row.generation + 1, own_status, host)
-
-
-@storage_db.retried
-def deleted(database: storage_db.Database, volume_id: str, generation: int,
-            owner: str | None = None) -> None:
-    """The backend has removed it: the row becomes history, its room is free. ``owner``: as
-    `unclaim`.
-    """
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.GONE)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
-        work.end(connection, deletion(volume_id, generation, owner))
-        volume_rows.release(connection, row)
-        volume_rows.remove(connection, database, row, _Event.DELETED)
-    log.step(LOG, 'Volume deleted', volume_id=volume_id, pool=row.pool)
-
-
-@storage_db.retried
-def delete_failed(database: storage_db.Database, volume_id: str, generation: int,
-                  owner: str | None = None, say: work.Say = work.silent) -> None:
-    """The backend refused for good to remove it. ``owner``: as `unclaim`."""
-    with database.writer(volume_rows.stepped(
-            volume_id, generation, own_status=_Own.ERROR_DELETING)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
-        work.end(connection, deletion(volume_id, generation, owner))
-        # Not asked for with a lock where there are none: MariaDB would lock the gap.
-        if snapshot_rows.dependants(connection, volume_id).has_snapshots:
-            snapshot_rows.cannot_delete_with(connection, database, volume_id)
-        volume_rows.move(connection, database, row, _Event.DELETE_FAILED)
-        say(connection)
-    LOG.error('Failed to delete volume%s', log.fields(volume_id=volume_id, pool=row.pool))
-
-
-def create_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """End a volume in error that waits for a pool.
-
-    :raises Conflict: a backend may have begun it
-    """
-    if found.host is not None:
-        raise errors.Conflict(
-            reason=f'cannot cancel volume.create: the operation has started on {found.host}')
-    volume = volume_queries.get_bare(database, found.resource_id)
-    failed(database, volume.id, volume.generation, say, is_logged=False)
-    LOG.warning('Volume creation cancelled%s', log.fields(volume_id=volume.id))
-
-
-@storage_db.retried
-def delete_cancelled(database: storage_db.Database, found: records.Work,
-                     say: work.Say = work.silent) -> None:
-    """Let a volume be what it was before its removal was asked for.
-
-    :raises Conflict: its removal has begun
-    """
-    volume_id, generation = found.resource_id, found.generation
-    with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
-        row = volume_rows.lock_at(connection, volume_id, generation, _Own.DELETING)
-        now = work.read(connection, found.claim)
-        if now.attempts:
-            raise errors.Conflict(reason='cannot cancel volume.delete: the operation has started')
-        work.end(connection, found.claim)
-        progress = rows.from_json(now.progress)
-        if progress.get('snapshots'):
-            snapshot_rows.keep(connection, database, volume_id, progress['snapshots'])
-        volume_rows.move(connection, database, row, _Event.DELETE_CANCELLED,
-                         _Own(progress['was']))
-        say(connection)
-    LOG.warning('Volume deletion cancelled%s', log.fields(volume_id=volume_id))
-
-
-def cleanup_cancelled(database: storage_db.Database, found: records.Work,
-                      say: work.Say = work.silent) -> None:
-    """Leave on a pool what may be there of a volume."""
-    work.forget(database, found.claim, say)
 
 
 def hasten_delete(database: storage_db.Database, deleting: Deleting) -> None:

@@ -118,9 +118,10 @@ NOUN = operations.Noun(
     ),
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status = 'extending'",
              "SELECT COUNT(*) FROM work WHERE verb = 'notify'"),
-    passed=('db.extending.', 'backend.store.extend.', 'backend.target.resize.'),
+    passed=('db.extending.', 'db.volume.extend.', 'backend.store.extend.',
+            'backend.target.resize.'),
     # Where a backend refuses, and where a server uses what is extended.
-    rare=('db.extending.failed.', 'volume.notices.'),
+    rare=('db.volume.extend.failed.', 'volume.notices.'),
     unreached={
         'work.volume.notify.*': 'where a manager has died: '
                                 'tests/functional/test_extend_faults.py',

@@ -334,12 +334,11 @@ NOUN = operations.Noun(
     clear=_clear,
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('managing', 'unmanaging')",),
     passed=('control.managing.', 'volume.managing.', 'db.managing.', 'db.unmanaging.',
+            'db.volume.manage.', 'db.volume.unmanage.', 'db.snapshot.manage.',
             'backend.store.manage', 'rpc.volume.list_manageable.'),
     unreached={
-        'db.managing.refused.*': 'where a pool cannot be used any more: '
-                                 'tests/functional/test_manage_faults.py',
-        'db.*managing.cancelled.*': 'work cancel: tests/functional/test_manage_faults.py',
-        'db.snapshots.manage_cancelled.*': 'the same',
+        'db.volume.manage.refused.*': 'where a pool cannot be used any more: '
+                                      'tests/functional/test_manage_faults.py',
     },
     seeds=((51, 400), (75, 400), (1000, 200)),
     needs=(snapshots.NOUN.name,),

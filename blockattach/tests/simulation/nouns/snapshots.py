@@ -248,10 +248,6 @@ NOUN = operations.Noun(
             'db.reverts.start.', 'backend.store.create_snapshot.',
             'backend.store.delete_snapshot.', 'backend.store.revert.'),
     unreached={
-        'db.snapshots.create_cancelled.*': 'work cancel: '
-                                           'tests/functional/test_snapshot_faults.py',
-        'db.snapshots.delete_cancelled.*': 'the same',
-        'db.reverts.cancelled.*': 'the same',
         'db.snapshots.leave_remains.*': 'what cannot be removed at once: '
                                         'tests/functional/test_snapshot_faults.py',
         'work.snapshot.cleanup.*': 'the same',

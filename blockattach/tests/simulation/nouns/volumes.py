@@ -265,7 +265,6 @@ NOUN = operations.Noun(
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting', "
              "'reverting')",),
     unreached={
-        'db.volumes.delete_cancelled.*': 'work cancel: tests/db/test_work.py',
         'db.volumes.leave_remains.*': 'what cannot be removed at once: '
                                       'tests/functional/test_volume_faults.py',
     },

@@ -15,6 +15,7 @@ from blockattach.platform.http import keystone
 from blockattach.platform.rpc import transport
 from blockattach.storage import errors
 from blockattach.storage.conf import backend as backend_conf
+from blockattach.storage.db import work_ends
 from blockattach.storage.db.attachments import attachments as attachment_verbs
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import attachment_lifecycle as lifecycle
@@ -172,7 +173,7 @@ class NotificationsTest(WiringTestCase):
         moved = attachment_verbs.move(base.database, leaving.volume_id, leaving.id,
                                  lifecycle.Event.DISCONNECTED)
         deleting = volumes.start_delete(base.database, make.judged(leaving.volume_id), LIMIT)
-        volumes.deleted(base.database, leaving.volume_id, deleting.generation)
+        work_ends.finish(base.database, volumes.deletion(leaving.volume_id, deleting.generation))
         base.attachment_notifications.moved(context.admin_context(), moved.old, moved.new)
         publisher, event_type, payload = self.heard().get(timeout=LIMIT)
         self.assertEqual(('volume.storage-1@file', 'volume.detach.end', []),
