@@ -5,7 +5,7 @@ from blockattach.storage.conf import glance as glance_conf
 from blockattach.storage.conf import images as images_conf
 from blockattach.storage.conf import service_user
 from blockattach.storage.control import images
-from blockattach.storage.rpc import volume as volume_rpc
+from blockattach.storage.control import volume_parts
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 
 
 def build(base: dependencies.Dependencies,
-          volume_services: volume_rpc.VolumeClients) -> images.ImageControl:
-    """What may be asked of volumes that has to do with images."""
-    settings = images_conf.settings(base.conf)
-    return images.ImageControl(
-        base.database, _user_images(base), settings.reserved_namespaces,
-        settings.enable_force_upload, volume_services, base.control.delete_seconds,
-        base.telemetry)
+          parts: volume_parts.VolumeParts) -> images.ImageControl:
+    """Return the operations on volumes that concern images."""
+    return images.ImageControl(parts, _user_images(base), images_conf.settings(base.conf))
 
 
 def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':

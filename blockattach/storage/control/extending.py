@@ -3,15 +3,14 @@ from oslo_log import log as oslo_log
 
 from blockattach.platform import context
 from blockattach.platform import failpoints
-from blockattach.platform import log
 from blockattach.storage import errors
+from blockattach.storage.control import handoff
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db.services import pools as stored_pools
 from blockattach.storage.db.volumes import extending
 from blockattach.storage.db.volumes import placing_facts
 from blockattach.storage.domain import records
 from blockattach.storage.domain import volume_lifecycle
-from blockattach.storage.objects import placement
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -46,12 +45,8 @@ class ExtendControl:
             extending.start(database, volume, new_size, IN_USE if in_use else AVAILABLE,
                             self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.extending.after_extend')
-            try:
-                self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
-                    placing_facts.request(database, volume.id)))
-            except errors.BlockattachError as exc:
-                LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
-                            log.fields(volume_id=volume.id, reason=exc))
+            handoff.place(self._parts, caller, volume.id,
+                          lambda: placing_facts.request(database, volume.id))
 
     def _check_online(self, volume: records.Volume) -> None:
         """

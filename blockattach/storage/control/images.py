@@ -3,7 +3,6 @@ which are answered at once, and go on in the volume's manager.
 """
 import uuid
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -12,14 +11,14 @@ from oslo_log import log as oslo_log
 from blockattach.platform import context
 from blockattach.platform import failpoints
 from blockattach.platform import log
-from blockattach.platform.telemetry import acts
 from blockattach.storage import errors
-from blockattach.storage.db import storage_db
+from blockattach.storage.conf import images as images_conf
+from blockattach.storage.control import handoff
+from blockattach.storage.control import volume_parts
 from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_images
 from blockattach.storage.domain import images
 from blockattach.storage.domain import records
-from blockattach.storage.rpc import volume as volume_rpc
 
 if TYPE_CHECKING:
     from blockattach.storage.images import client
@@ -30,23 +29,15 @@ LOG = oslo_log.getLogger(__name__)
 class ImageControl:
     """The caller has been checked already."""
 
-    def __init__(self, database: storage_db.Database, glance: 'client.UserImages | None',
-                 reserved_namespaces: Sequence[str], enable_force_upload: bool,
-                 volume_services: volume_rpc.VolumeClients, seconds: float,
-                 telemetry: acts.Telemetry) -> None:
+    def __init__(self, parts: volume_parts.VolumeParts, glance: 'client.UserImages | None',
+                 settings: images_conf.ImageSettings) -> None:
         """
         :param glance: None: there is none
-        :param reserved_namespaces: prefixes of image properties that users may not set
-        :param enable_force_upload: whether a volume in use can be uploaded with ``force``
-        :param seconds: how long a manager may take before it is asked again
         """
-        self._database = database
+        self._parts = parts
         self._glance = glance
-        self._reserved_namespaces = reserved_namespaces
-        self._enable_force_upload = enable_force_upload
-        self._volume_services = volume_services
-        self._seconds = seconds
-        self._telemetry = telemetry
+        self._settings = settings
+
 
     def find(self, caller: context.RequestContext, ref: str) -> images.Image:
         """The image that a client names: by its id, its address or its name.
@@ -84,12 +75,12 @@ class ImageControl:
         """
         self._asked()
         image = images.Image(
-            id=self._database.new_id(), status='queued', name=wanted['name'],
+            id=self._parts.database.new_id(), status='queued', name=wanted['name'],
             disk_format=wanted['disk_format'], container_format=wanted['container_format'])
-        with self._telemetry.verb('volumes.upload'):
+        with self._parts.telemetry.verb('volumes.upload'):
             begun = volume_images.start_upload(
-                self._database, volume, image, force and self._enable_force_upload,
-                self._seconds, caller.request_id)
+                self._parts.database, volume, image, force and self._settings.enable_force_upload,
+                self._parts.settings.delete_seconds, caller.request_id)
             try:
                 failpoints.point('control.images.after_upload')
                 made = self._make_image(caller, volume.id, image.id, wanted)
@@ -97,18 +88,19 @@ class ImageControl:
                 # No process would resume the work, so the volume would be unusable for long.
                 self._abandon_upload(begun)
                 raise
-            self._start(caller, begun)
+            handoff.start_work(self._parts, caller, begun.claim, begun.host)
         return made
 
     def _make_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
                     wanted: Mapping[str, Any]) -> images.Image:
         """Create the image of a started upload. Raises the same errors as `upload`."""
         properties = images.properties_of(
-            volume_images.metadata(self._database, volume_id), self._reserved_namespaces)
+            volume_images.metadata(self._parts.database, volume_id),
+            self._settings.reserved_namespaces)
         made = self._asked().create(caller, image_id, {**properties, **wanted})
         try:
             failpoints.point('control.images.after_image')
-            if not volume_images.is_uploaded_as(self._database, volume_id, image_id):
+            if not volume_images.is_uploaded_as(self._parts.database, volume_id, image_id):
                 raise errors.GlanceUnavailable(reason=f'image {image_id} was not created in time')
         except Exception:
             self._delete_image(caller, volume_id, image_id)
@@ -118,7 +110,7 @@ class ImageControl:
     def _abandon_upload(self, begun: volume_images.Begun) -> None:
         """End the work of an upload that could not be started."""
         try:
-            work_ends.fail(self._database, begun.claim)
+            work_ends.fail(self._parts.database, begun.claim)
         except (errors.StaleGeneration, errors.VolumeNotFound):
             LOG.debug('Upload of volume to image already ended%s',
                       log.fields(volume_id=begun.claim.resource_id))
@@ -146,21 +138,12 @@ class ImageControl:
         """
         image = self._asked().show(caller, image_id)
         images.check_fits(image, volume.size_gb)
-        with self._telemetry.verb('volumes.reimage'):
+        with self._parts.telemetry.verb('volumes.reimage'):
             begun = volume_images.start_reimage(
-                self._database, volume, image, reserved, self._seconds, caller.request_id)
+                self._parts.database, volume, image, reserved,
+                self._parts.settings.delete_seconds, caller.request_id)
             failpoints.point('control.images.after_reimage')
-            self._start(caller, begun)
-
-    def _start(self, caller: context.RequestContext, begun: volume_images.Begun) -> None:
-        claim = begun.claim
-        try:
-            self._volume_services.on(begun.host).start_work(
-                caller, claim.noun, claim.verb, claim.resource_id, claim.generation)
-        except errors.ServiceUnreachable as exc:
-            LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
-                volume_id=claim.resource_id, reason=exc))
-            volume_images.hasten(self._database, begun)
+            handoff.start_work(self._parts, caller, begun.claim, begun.host)
 
     def _asked(self) -> 'client.UserImages':
         if self._glance is None:

@@ -7,7 +7,7 @@ from oslo_log import log as oslo_log
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
-from blockattach.platform import log
+from blockattach.storage.control import handoff
 from blockattach.storage.control import manage_lists
 from blockattach.storage.control import places
 from blockattach.storage.control import volume_parts
@@ -15,7 +15,6 @@ from blockattach.storage.db.volumes import managing as db_managing
 from blockattach.storage.db.volumes import unmanaging
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import records
-from blockattach.storage.objects import placement
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -63,12 +62,8 @@ class ManageControl:
                 reference=wish.reference, request_id=caller.request_id),
                 self._parts.settings.schedule_seconds)
             failpoints.point('control.managing.after_manage')
-            try:
-                self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
-                    pools.request_of(made, wish.kind.extra_specs, 'manage')))
-            except errors.ServiceUnreachable as exc:
-                LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
-                            log.fields(volume_id=made.id, reason=exc))
+            handoff.place(self._parts, caller, made.id, lambda: pools.request_of(
+                made, wish.kind.extra_specs, 'manage'))
         return made
 
     def check(self, volume: records.Volume) -> None:
@@ -91,4 +86,4 @@ class ManageControl:
                 caller.request_id)
             failpoints.point('control.managing.after_unmanage')
             if wanted is not None:
-                self._parts.start_work(caller, wanted, volume.host)
+                handoff.start_work(self._parts, caller, wanted, volume.host)

@@ -4,7 +4,7 @@ from oslo_log import log as oslo_log
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
-from blockattach.platform import log
+from blockattach.storage.control import handoff
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db.services import pools as stored_pools
 from blockattach.storage.db.services import services
@@ -12,7 +12,6 @@ from blockattach.storage.db.volumes import moving
 from blockattach.storage.db.volumes import placing_facts
 from blockattach.storage.domain import binaries
 from blockattach.storage.domain import records
-from blockattach.storage.objects import placement
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -47,7 +46,8 @@ class MoveControl:
             moving.migrate(self._parts.database, volume, destination, lock,
                            self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.moving.after_migrate')
-            self._place(caller, volume.id)
+            handoff.place(self._parts, caller, volume.id,
+                          lambda: placing_facts.request(self._parts.database, volume.id))
 
     def retype(self, caller: context.RequestContext, volume: records.Volume,
                wanted: moving.Retyping) -> None:
@@ -62,15 +62,8 @@ class MoveControl:
             moving.retype(self._parts.database, volume, wanted,
                           self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.moving.after_retype')
-            self._place(caller, volume.id)
-
-    def _place(self, caller: context.RequestContext, volume_id: str) -> None:
-        try:
-            self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
-                placing_facts.request(self._parts.database, volume_id)))
-        except errors.BlockattachError as exc:
-            LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
-                        log.fields(volume_id=volume_id, reason=exc))
+            handoff.place(self._parts, caller, volume.id,
+                          lambda: placing_facts.request(self._parts.database, volume.id))
 
     def _destination(self, named: str) -> str:
         """The same as its pools are named.

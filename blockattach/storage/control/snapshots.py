@@ -6,6 +6,7 @@ import functools
 from blockattach.platform import context
 from blockattach.platform import failpoints
 from blockattach.platform import idempotency
+from blockattach.storage.control import handoff
 from blockattach.storage.control import repeats
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db.snapshots import reverts
@@ -42,7 +43,7 @@ class SnapshotControl:
                                 self._parts.settings.schedule_seconds, within)
         failpoints.point('control.snapshots.after_create')
         claim = snapshots.creation if draft.reference is None else snapshots.management
-        self._parts.start_work(caller, claim(made.id, made.generation), made.host)
+        handoff.start_work(self._parts, caller, claim(made.id, made.generation), made.host)
         return made
 
     def delete(self, caller: context.RequestContext, snapshot: domain.Snapshot,
@@ -57,8 +58,9 @@ class SnapshotControl:
                 self._parts.database, snapshot, self._parts.settings.delete_seconds, force,
                 caller.request_id)
             failpoints.point('control.snapshots.after_delete')
-            self._parts.start_work(
-                caller, snapshots.deletion(deleting.id, deleting.generation), deleting.host)
+            handoff.start_work(
+                self._parts, caller, snapshots.deletion(deleting.id, deleting.generation),
+                deleting.host)
 
     def revert(self, caller: context.RequestContext, volume: records.Volume,
                snapshot_id: str | None) -> None:
@@ -71,5 +73,6 @@ class SnapshotControl:
                 self._parts.database, volume, snapshot_id, self._parts.settings.delete_seconds,
                 caller.request_id)
             failpoints.point('control.snapshots.after_revert')
-            self._parts.start_work(
-                caller, reverts.reversion(reverting.id, reverting.generation), reverting.host)
+            handoff.start_work(
+                self._parts, caller, reverts.reversion(reverting.id, reverting.generation),
+                reverting.host)

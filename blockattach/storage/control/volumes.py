@@ -9,7 +9,7 @@ from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform import idempotency
-from blockattach.platform import log
+from blockattach.storage.control import handoff
 from blockattach.storage.control import repeats
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db.volumes import volumes
@@ -74,12 +74,8 @@ class VolumeControl:
             # Before the scheduler is called: its notifications come later.
             self._parts.check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
-        try:
-            self._parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(
-                pools.request_of(made, draft.kind.extra_specs)))
-        except errors.ServiceUnreachable as exc:
-            LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
-                        log.fields(volume_id=made.id, reason=exc))
+        handoff.place(self._parts, caller, made.id,
+                      lambda: pools.request_of(made, draft.kind.extra_specs))
         return made
 
     def judge_pools(self, caller: context.RequestContext, kind: records.VolumeType, size_gb: int,
@@ -116,13 +112,7 @@ class VolumeControl:
                 caller.request_id, volumes.WithSnapshots(
                     cascade, None if caller.is_admin else volume.project_id))
             failpoints.point('control.volumes.after_delete')
-            if deleting.host is None:
-                return
-            try:
-                self._parts.volume_services.on(deleting.host).start_work(
-                    caller, 'volume', 'delete', deleting.id, deleting.generation)
-            except errors.ServiceUnreachable as exc:
-                LOG.warning('Failed to call the volume service, will retry soon%s',
-                            log.fields(volume_id=deleting.id, reason=exc))
-                # Not at its deadline, which is far, but at the manager's next look.
-                volumes.hasten_delete(self._parts.database, deleting)
+            if deleting.host is not None:
+                handoff.start_work(
+                    self._parts, caller, volumes.deletion(deleting.id, deleting.generation),
+                    deleting.host)

@@ -164,11 +164,6 @@ def start_upload(database: storage_db.Database, volume: records.Judged, image: i
     return begun
 
 
-def hasten(database: storage_db.Database, begun: Begun) -> None:
-    """No message was sent: the manager finds it when it looks next, not at its deadline."""
-    work.hasten(database, begun.claim)
-
-
 def note_percent(database: storage_db.Database, claim: records.Claim, percent: int) -> None:
     """Remember how far the work is.
 

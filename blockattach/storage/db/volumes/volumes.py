@@ -249,11 +249,6 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
     return Deleting(volume_id, row.generation + 1, own_status, host)
 
 
-def hasten_delete(database: storage_db.Database, deleting: Deleting) -> None:
-    """No message was sent: the manager finds it when it looks next, not at its deadline."""
-    work.hasten(database, deletion(deleting.id, deleting.generation))
-
-
 @storage_db.retried
 def leave_remains(database: storage_db.Database, volume: records.Volume,
                   retry_seconds: float) -> None:

@@ -241,7 +241,6 @@ NOUN = operations.Noun(
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('downloading', 'uploading')",),
     passed=('control.images.', 'volume.images.', 'images.', 'db.volume_images.',
             'db.volume.download.', 'db.volume.reimage.', 'db.volume.upload.'),
-    rare=('db.volume_images.hasten.',),
     seeds=((41, 400), (43, 300), (44, 300)),
     in_memory='images come from a Glance in memory: tests/functional/test_image_faults.py',
 )

@@ -1,0 +1,47 @@
+"""Handing work that is written down to the process that does it.
+
+A message that cannot be sent loses nothing: the work is a row, and its process finds it.
+"""
+from collections.abc import Callable
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import context
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.storage.control import volume_parts
+from blockattach.storage.db import work
+from blockattach.storage.domain import pools
+from blockattach.storage.domain import records
+from blockattach.storage.objects import placement
+
+LOG = oslo_log.getLogger(__name__)
+
+
+def start_work(parts: volume_parts.VolumeParts, caller: context.RequestContext,
+               claim: records.Claim, host: str | None) -> None:
+    """Ask the manager of a backend to do work. If the call fails, the manager finds the work soon.
+
+    :param host: ``host@backend`` of the pool that has the volume
+    """
+    assert host is not None
+    try:
+        parts.volume_services.on(host).start_work(
+            caller, claim.noun, claim.verb, claim.resource_id, claim.generation)
+    except errors.ServiceUnreachable as exc:
+        LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
+            work=claim.name, resource_id=claim.resource_id, reason=exc))
+        work.hasten(parts.database, claim)
+
+
+def place(parts: volume_parts.VolumeParts, caller: context.RequestContext, volume_id: str,
+          read: Callable[[], pools.VolumeRequest]) -> None:
+    """Ask the scheduler for a pool. If the call fails, a scheduler finds the work at the deadline.
+
+    :param read: returns what the volume needs; it may raise because others have changed the volume
+    """
+    try:
+        parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(read()))
+    except errors.BlockattachError as exc:
+        LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
+                    log.fields(volume_id=volume_id, reason=exc))
