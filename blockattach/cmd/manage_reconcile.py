@@ -9,7 +9,7 @@ from blockattach.platform import errors
 from blockattach.platform.conf import locations
 from blockattach.storage.volume import repair
 from blockattach.wiring import one_shot as wiring
-from blockattach.wiring import volume
+from blockattach.wiring import tgt_daemon
 
 SOME_REMAIN = 3
 
@@ -55,5 +55,5 @@ def stop_target(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
     """
-    pid = volume.stop_tgtd(conf, conf.noun.force)
+    pid = tgt_daemon.stop(conf, conf.noun.force)
     print('No tgtd is running.' if pid is None else f'tgtd (process {pid}) stopped.')

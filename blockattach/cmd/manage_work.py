@@ -7,7 +7,7 @@ from oslo_config import cfg
 from blockattach.cmd import manage_db
 from blockattach.platform import errors
 from blockattach.storage.db import work
-from blockattach.storage.volume import actors
+from blockattach.storage.volume import handlers
 from blockattach.storage.work import recover
 from blockattach.storage.work import verbs
 from blockattach.wiring import dependencies
@@ -32,7 +32,8 @@ def cancel(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: there is none, or it cannot be cancelled
     """
-    known = {name: verb for actor in actors.ACTORS for name, verb in verbs.declared(actor).items()}
+    known = {name: verb for handler in handlers.HANDLERS
+             for name, verb in verbs.declared(handler).items()}
     try:
         found = recover.cancel(dependencies.open_database(conf), known, conf.noun.work_id)
     except (errors.NotFound, errors.Conflict) as exc:

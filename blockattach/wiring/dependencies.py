@@ -85,6 +85,12 @@ class Dependencies:
         """The telemetry of this process."""
         return self.observation.telemetry
 
+    @property
+    def settle_seconds(self) -> float:
+        """Seconds in which callers resend what was lost with an earlier process."""
+        return (2 * rpc_conf.settings(self.conf).repeat_interval
+                if self.probe.needed or self.site is not None else 0)
+
     def close(self) -> None:
         """Close connections; the services have stopped."""
         self.notifier.close()

@@ -12,10 +12,9 @@ from blockattach.storage.conf import images as images_conf
 from blockattach.storage.conf import nova as nova_conf
 from blockattach.storage.conf import volume as volume_conf
 from blockattach.storage.db.attachments import attachment_queries
-from blockattach.storage.domain import image_cache as rules
+from blockattach.storage.domain import image_cache
 from blockattach.storage.drivers import base as driver_base
 from blockattach.storage.drivers import loading
-from blockattach.storage.volume import image_cache
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def cache_settings(base: dependencies.Dependencies,
                 f'image_volume_cache_enabled of backend {loaded.name} requires a {option} for '
                 f'cached images')
     return image_cache.Settings(
-        str(whose.cache_project_id), str(whose.cache_user_id), rules.Bounds(
+        str(whose.cache_project_id), str(whose.cache_user_id), image_cache.Bounds(
             chosen.image_volume_cache_max_size_gb, chosen.image_volume_cache_max_count),
         volume_conf.settings(base.conf).create_seconds)
 

@@ -15,8 +15,8 @@ from blockattach.storage.db.attachments import leases
 from blockattach.storage.drivers import loading
 from blockattach.storage.volume import checker
 from blockattach.storage.volume import repair
+from blockattach.wiring import backend
 from blockattach.wiring import dependencies
-from blockattach.wiring import volume
 
 _IN_MEMORY = 'fake'
 
@@ -58,7 +58,7 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
             # A unique service name, so that no lease counts as one of an earlier instance.
             instance = base.database.new_id()
             name = f'{command}.{instance[:8]}@{loaded.name}'
-            built = volume.build_backend(
+            built = backend.build_backend(
                 base, loaded, host, leases.owner_of(name, instance), shared=True)
             ending.callback(built.repairer.stop)
             built.recovery.remember(shared=True)
@@ -80,7 +80,7 @@ def _load(conf: cfg.ConfigOpts,
           names: Iterable[str]) -> tuple[dict[str, loading.Backend], list[str]]:
     """The backends by host whose targets can be read from here, and the hosts of the others."""
     core, service = core_conf.settings(conf), service_conf.settings(conf)
-    found = {service.address(name): volume.load_backend(conf, core, service, name)
+    found = {service.address(name): backend.load_backend(conf, core, service, name)
              for name in names}
     unseen = [host for host, loaded in found.items() if loaded.settings.target == _IN_MEMORY]
     return {host: found[host] for host in found if host not in unseen}, unseen

@@ -28,6 +28,22 @@ class Bounds:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the cache on one backend.
+
+    :ivar project_id: of the volumes of cached images
+    :ivar user_id: of these volumes
+    :ivar bounds: how many volumes there may be
+    :ivar seconds: for which a process that fills a volume may send no heartbeat
+    """
+
+    project_id: str
+    user_id: str
+    bounds: Bounds
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
     """A cached image.
 

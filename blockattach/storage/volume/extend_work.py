@@ -6,19 +6,19 @@ from blockattach.platform import failpoints
 from blockattach.storage.db.volumes import extending
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import records
-from blockattach.storage.volume import remains
 from blockattach.storage.volume import server_notices
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 
 class ExtendWork:
     """The act that follows a request for a larger volume."""
 
-    def __init__(self, parts: remains.Remains, notices: server_notices.ServerNotices) -> None:
-        self._database = parts.database
-        self._backend = parts.backend
-        self._leases = parts.leases
-        self._notices = notices
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
+        self._notices = server_notices.ServerNotices(context)
 
     @verbs.work(
         'volume.extend', deadline='create_seconds')

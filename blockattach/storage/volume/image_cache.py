@@ -20,27 +20,16 @@ from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import image_cache
 from blockattach.storage.domain import records
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 if TYPE_CHECKING:
     from blockattach.storage.images import moving
-    from blockattach.storage.volume import remains
 
 LOG = oslo_log.getLogger(__name__)
 
 _KEPT = 'kept'
 """What the progress of the work on the volume of a cached image calls where its bytes are."""
-
-
-class Settings(NamedTuple):
-    """Whose the volumes are, how many there may be, and for how many seconds a process that fills
-    one may send no heartbeat.
-    """
-
-    project_id: str
-    user_id: str
-    bounds: image_cache.Bounds
-    seconds: float
 
 
 class Kept(NamedTuple):
@@ -53,13 +42,10 @@ class Kept(NamedTuple):
 class ImageCache:
     """Of one backend."""
 
-    def __init__(self, parts: 'remains.Remains', settings: Settings | None) -> None:
-        """
-        :param settings: None: it keeps none
-        """
-        self._database = parts.database
-        self._backend = parts.backend
-        self._settings = settings
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._settings = context.image_cache
 
     def clone(self, found: volume_queries.AtWork,
               copied: Callable[[int], None]) -> volume_queries.AtWork:

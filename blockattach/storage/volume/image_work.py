@@ -16,7 +16,7 @@ from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
 from blockattach.storage.volume import image_cache
-from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 if TYPE_CHECKING:
@@ -41,21 +41,14 @@ _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
 class ImageWork:
     """The acts on the volumes of one backend that have to do with images."""
 
-    def __init__(self, remains: remains.Remains,
-                 mover: 'moving.ImageMover | None', cache: image_cache.ImageCache,
-                 reimaged: Callable[[str, bool], None]) -> None:
-        """
-        :param mover: None: there is no Glance
-        :param reimaged: lets the server of a volume know that it has the bytes of another image,
-            or not
-        """
-        self._database = remains.database
-        self._backend = remains.backend
-        self._leases = remains.leases
-        self._copied = remains.copied
-        self._mover = mover
-        self._cache = cache
-        self._reimaged = reimaged
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
+        self._copied = context.copied
+        self._mover = context.mover
+        self._cache = image_cache.ImageCache(context)
+        self._reimaged = context.reimaged
 
     def _cache_image(self, claim: records.Claim,
                      made: image_cache.Kept | None) -> records.Claim | None:

@@ -6,17 +6,17 @@ from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import records
 from blockattach.storage.volume import image_cache
-from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 
 
 class Maker:
     """On the pools of one backend."""
 
-    def __init__(self, parts: remains.Remains, cache: image_cache.ImageCache) -> None:
-        self._database = parts.database
-        self._backend = parts.backend
-        self._copied = parts.copied
-        self._cache = cache
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._copied = context.copied
+        self._cache = image_cache.ImageCache(context)
 
     def takes_long(self, found: volume_queries.AtWork) -> bool:
         """Whether data may have to be copied, for minutes or hours."""

@@ -4,17 +4,17 @@ from blockattach.platform import failpoints
 from blockattach.storage.db.snapshots import managing as db_managing
 from blockattach.storage.db.volumes import stored_names
 from blockattach.storage.domain import records
-from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 
 class ManageSnapshotWork:
     """The act on a snapshot that was made elsewhere. It removes no bytes."""
 
-    def __init__(self, parts: remains.Remains) -> None:
-        self._database = parts.database
-        self._backend = parts.backend
-        self._leases = parts.leases
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
 
     @verbs.work(
         'snapshot.manage', deadline='create_seconds')

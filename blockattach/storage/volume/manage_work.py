@@ -9,17 +9,17 @@ from blockattach.storage.db.volumes import stored_names
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import managing
 from blockattach.storage.domain import records
-from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 
 class ManageWork:
     """The acts on volumes whose bytes were made elsewhere. None of them removes bytes."""
 
-    def __init__(self, parts: remains.Remains) -> None:
-        self._database = parts.database
-        self._backend = parts.backend
-        self._leases = parts.leases
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
 
     @verbs.work(
         'volume.manage', deadline='create_seconds')

@@ -1,8 +1,5 @@
 """Take volumes from other backends of the same process: migrations, and types that need one."""
-import dataclasses
 import functools
-from collections.abc import Callable
-from collections.abc import Mapping
 
 from blockattach.platform import context
 from blockattach.platform import failpoints
@@ -14,24 +11,11 @@ from blockattach.storage.domain import records
 from blockattach.storage.volume import backends
 from blockattach.storage.volume import copying
 from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 _UNSAID = (errors.VolumeNotFound, errors.DatabaseUnavailable, verbs.Left)
 """What says nothing of the copy: others go on with it, or this process does later."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Others:
-    """What a backend takes volumes from, and who finds another one where it cannot.
-
-    :ivar backends: of this process, by ``host@backend``
-    :ivar place_again: asks a scheduler for another pool (`blockattach.storage.volume.placing`)
-    :ivar schedule_seconds: how long that may take before it is asked again
-    """
-
-    backends: Mapping[str, backends.KeptBackend]
-    place_again: Callable[[context.RequestContext, records.Claim], None]
-    schedule_seconds: float
 
 
 class MoveWork:
@@ -41,20 +25,20 @@ class MoveWork:
     here: it is whole whenever this is interrupted. Each attempt begins anew.
     """
 
-    def __init__(self, parts: remains.Remains, others: Others) -> None:
-        self._database = parts.database
-        self._backend = parts.backend
-        self._leases = parts.leases
-        self._remains = parts
-        self._others = others
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._context = context
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
+        self._remains = remains.Remains(context)
 
     def _unclaim(self, claim: records.Claim, say: work.Say) -> None:
         moving.unclaim(self._database, claim.resource_id, claim.generation,
-                       self._others.schedule_seconds, claim, say=say)
+                       self._context.schedule_seconds, claim, say=say)
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
                           made: records.Volume | None) -> None:
-        self._others.place_again(caller, claim)
+        self._context.place_again(caller, claim)
         # Not before it waits for another pool: until then others may go on with it here.
         if made is not None:
             self._remains.remove_if_elsewhere(made)
@@ -92,7 +76,7 @@ class MoveWork:
         failpoints.point('volume.moving.after_move')
 
     def _copy(self, claim: records.Claim, found: volume_queries.AtWork) -> None:
-        source = self._others.backends.get(found.volume.host or '')
+        source = self._context.backends.get(found.volume.host or '')
         if source is None:
             raise errors.BackendRefused(
                 reason=f'the process does not serve source backend {found.volume.host}')
@@ -108,5 +92,5 @@ class MoveWork:
         self._backend.create(found.there)
         failpoints.point('volume.moving.before_copy')
         copying.copy_volume(source, found.volume, self._backend, found.there,
-                            self._remains.copied(claim))
+                            self._context.copied(claim))
         failpoints.point('volume.moving.after_copy')

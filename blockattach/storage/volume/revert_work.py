@@ -5,18 +5,18 @@ from blockattach.platform import failpoints
 from blockattach.storage.db.snapshots import snapshot_queries
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import records
-from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 
 class RevertWork:
     """The act on the volumes of one backend."""
 
-    def __init__(self, of_volumes: remains.Remains) -> None:
-        self._database = of_volumes.database
-        self._backend = of_volumes.backend
-        self._leases = of_volumes.leases
-        self._copied = of_volumes.copied
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
+        self._copied = context.copied
 
     @verbs.work(
         'volume.revert', deadline='create_seconds')

@@ -1,7 +1,4 @@
 """Notify the servers that use a volume of its new size. It is larger whether they hear or not."""
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
 
 from oslo_log import log as oslo_log
 
@@ -9,33 +6,26 @@ from blockattach.platform import context
 from blockattach.platform import failpoints
 from blockattach.platform import log
 from blockattach.storage.db import messages as db_messages
-from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
 from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import extending
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import messages
 from blockattach.storage.domain import records
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 LOG = oslo_log.getLogger(__name__)
 
-Notify = Callable[[Sequence[str], str], Mapping[str, str]]
-"""Notifies servers of a volume, by their ids: why not, by those that were not."""
 
 
 class ServerNotices:
     """Work of its own, so that a notification that a dead process owes is made by the next one."""
 
-    def __init__(self, database: storage_db.Database, notify: Notify | None,
-                 seconds: float) -> None:
-        """
-        :param notify: None: no server uses the volumes of this service
-        :param seconds: how long a notification is left alone whose process is silent
-        """
-        self._database = database
-        self._notify = notify
-        self.seconds = None if notify is None else seconds
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._notify = context.notify
+        self.seconds = None if context.notify is None else context.notice_seconds
 
     @verbs.work('volume.notify', deadline='create_seconds',
                 done=lambda self, claim, made: work.forget(self._database, claim),

@@ -14,7 +14,7 @@ from blockattach.storage.db.snapshots import snapshots as db_snapshots
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import records
 from blockattach.storage.domain import snapshots
-from blockattach.storage.volume import remains
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 LOG = oslo_log.getLogger(__name__)
@@ -35,15 +35,12 @@ class SnapshotWork:
     Threads of this process exclude each other from a snapshot, and its volume is used meanwhile.
     """
 
-    def __init__(self, of_volumes: remains.Remains, retry_seconds: float) -> None:
-        """
-        :param retry_seconds: when to try again what cannot be removed
-        """
-        self._retry_seconds = retry_seconds
-        self._database = of_volumes.database
-        self._backend = of_volumes.backend
-        self._leases = of_volumes.leases
-        self._pace = of_volumes.pace
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._retry_seconds = context.retry_seconds
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
+        self._pace = context.pace
 
     @verbs.work(
         'snapshot.create', deadline='create_seconds',

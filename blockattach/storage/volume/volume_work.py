@@ -1,6 +1,5 @@
 """Make and remove volumes on one backend: the acts that go on after the answer."""
 import functools
-from collections.abc import Callable
 
 from blockattach.platform import context
 from blockattach.platform import errors
@@ -9,36 +8,29 @@ from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes as db_volumes
 from blockattach.storage.domain import records
-from blockattach.storage.rpc import scheduler as scheduler_rpc
 from blockattach.storage.volume import making
-from blockattach.storage.volume import placing
 from blockattach.storage.volume import remains
+from blockattach.storage.volume import snapshot_work
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 
 class VolumeWork:
     """The acts on the volumes of one backend."""
 
-    def __init__(self, remains: remains.Remains, maker: making.Maker,
-                 scheduler: scheduler_rpc.SchedulerInterface, schedule_seconds: float,
-                 delete_snapshots: Callable[[records.Claim, records.Volume], None]) -> None:
-        """
-        :param scheduler: finds another pool for a volume that cannot be made here
-        :param schedule_seconds: how long it may take before it is asked again
-        :param delete_snapshots: removes what has to go before a volume that is removed
-        """
-        self._delete_snapshots = delete_snapshots
-        self._database = remains.database
-        self._backend = remains.backend
-        self._leases = remains.leases
-        self._remains = remains
-        self._maker = maker
-        self._scheduler = scheduler
-        self._schedule_seconds = schedule_seconds
+    def __init__(self, context: work_context.WorkContext) -> None:
+        self._database = context.database
+        self._backend = context.backend
+        self._leases = context.leases
+        self._remains = remains.Remains(context)
+        self._maker = making.Maker(context)
+        self._place_again = context.place_again
+        self._schedule_seconds = context.schedule_seconds
+        self._delete_snapshots = snapshot_work.SnapshotWork(context).delete_of
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
                           made: volume_queries.AtWork) -> None:
-        placing.place_again(self._database, self._scheduler, caller, claim)
+        self._place_again(caller, claim)
         # Not before it waits for another pool: until then others may go on with it here.
         self._remains.remove_if_elsewhere(made.volume)
 

@@ -15,13 +15,11 @@ from blockattach.storage.db import work as db_work
 from blockattach.storage.db.services import pools
 from blockattach.storage.domain import records
 from blockattach.storage.drivers import faults
-from blockattach.storage.volume import image_cache
-from blockattach.storage.volume import making
 from blockattach.storage.volume import pacing
-from blockattach.storage.volume import remains
 from blockattach.storage.volume import service
 from blockattach.storage.volume import stats
 from blockattach.storage.volume import volume_work
+from blockattach.storage.volume import work_context
 from blockattach.storage.work import runner
 from blockattach.storage.work import verbs
 from blockattach.tests.fixtures import exhaustive
@@ -105,12 +103,10 @@ class Acts(volume_work.VolumeWork):
 
     def __init__(self, world):
         manager = world.instance.manager
-        parts = remains.Remains(
+        super().__init__(work_context.WorkContext(
             world.database, manager.backend, manager.leases,
-            pacing.Pace(0, world.database.clock), instances.LEASE_SECONDS)
-        super().__init__(
-            parts, making.Maker(parts, image_cache.ImageCache(parts, None)), world.schedulers,
-            instances.LEASE_SECONDS, lambda claim, volume: None)
+            pacing.Pace(0, world.database.clock), instances.LEASE_SECONDS, world.schedulers,
+            instances.LEASE_SECONDS))
         self.acts = {}
 
     @verbs.work('thing.test', deadline='create_seconds')

@@ -1,0 +1,81 @@
+"""Administration of the tgtd under the state directory, which several backends may share."""
+from collections.abc import Iterable
+
+from oslo_config import cfg
+from oslo_log import log as oslo_log
+
+from blockattach.platform import errors
+from blockattach.platform import log
+from blockattach.platform.conf import core as core_conf
+from blockattach.platform.conf import locations
+from blockattach.storage.drivers.targets import tgtd
+from blockattach.wiring import dependencies
+
+LOG = oslo_log.getLogger(__name__)
+
+
+def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
+    """The backends of the tgtd under the state directory must have the same portals: each closes
+    other ones.
+
+    :raises ConfigurationError: two of them differ
+    """
+    first, *others = _users(conf, backends) or ['']
+    for name in others:
+        for option in ('target_ip_address', 'target_secondary_ip_addresses', 'target_port'):
+            if conf[name][option] != conf[first][option]:
+                raise locations.refusal(
+                    conf, name, option, f'the value must be the same as in backend {first}, which '
+                    'uses the same tgtd. To use another tgtd, set tgt_socket')
+
+
+def warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
+    """Log that a tgtd still runs that none of these backends uses: its exports stay until it is
+    ended, and nobody revokes them.
+    """
+    if _users(base.conf, backends):
+        return
+    pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
+    if pid is not None:
+        LOG.warning('Found orphaned tgtd, stop with blockattach-manage target stop%s',
+                    log.fields(pid=pid, path=base.core.state_path))
+
+
+def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
+    """End the tgtd under the state directory; which process it was, None: there was none.
+
+    :param force: also while hosts are logged in, or if it does not answer
+    :raises ConfigurationError: it is left running
+    """
+    with locations.named(conf, 'DEFAULT', 'state_path'):
+        found = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
+        try:
+            pid = found.pid()
+        except OSError as exc:
+            raise errors.ConfigurationError(
+                reason=f'cannot find tgtd: {exc.strerror}: {exc.filename}') from exc
+        if pid is None:
+            return None
+        if not force:
+            _refuse_in_use(found, pid)
+        found.stop()
+        if found.pid() == pid:
+            raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
+    return pid
+
+
+def _users(conf: cfg.ConfigOpts, backends: Iterable[str]) -> list[str]:
+    return [name for name in backends
+            if conf[name].target == 'tgt' and not conf[name].tgt_socket]
+
+
+def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
+    sessions = found.sessions()
+    if sessions is None:
+        raise errors.ConfigurationError(
+            reason=f'cannot list the sessions of tgtd (process {pid}): no response. To stop tgtd '
+                   f'anyway, use --force')
+    if sessions:
+        raise errors.ConfigurationError(
+            reason=f'cannot stop tgtd (process {pid}): hosts are logged in, sessions: '
+                   f'{sessions}. To stop tgtd anyway, use --force')
