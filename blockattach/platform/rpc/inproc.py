@@ -13,21 +13,19 @@ import dataclasses
 import logging
 import queue
 import threading
-import weakref
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging._drivers import base
-from oslo_messaging._drivers import common as wire
 from oslo_serialization import jsonutils
 
 from blockattach.platform import clock
-from blockattach.platform import errors
 from blockattach.platform.log import fields
+from blockattach.platform.rpc import oslo_drivers
 
 LOG = logging.getLogger(__name__)
 
@@ -176,7 +174,7 @@ class Broker:
                     readers.remove(reader)
 
 
-class InprocIncomingMessage(base.RpcIncomingMessage):
+class InprocIncomingMessage(oslo_drivers.Message):
     """A message as its server sees it, read anew from bytes."""
 
     def __init__(self, broker: Broker, letter: Letter) -> None:
@@ -186,19 +184,14 @@ class InprocIncomingMessage(base.RpcIncomingMessage):
         self._broker = broker
         self._letter = letter
 
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Answer the caller, if there is one; it gets an error for what cannot be sent."""
-        call = self._letter.call
-        if call is None:
-            return
-        try:
-            body = _answer_body(reply, failure)
-        except (TypeError, ValueError) as cause:
-            LOG.error('Failed to serialize the reply of a call%s',
-                      fields(method=self.message.get('method')))
-            error = errors.BackendUncertain(reason=f'cannot serialize the reply: {cause}')
-            body = _answer_body(None, (type(error), error, None))
-        call.answer(body)
+    def waits(self) -> bool:
+        """See `oslo_drivers.Message`."""
+        return self._letter.call is not None
+
+    def answer(self, content: Mapping[str, Any]) -> None:
+        """See `oslo_drivers.Message`."""
+        assert self._letter.call is not None
+        self._letter.call.answer(jsonutils.dump_as_bytes(content))
 
     def heartbeat(self) -> None:
         """Send the caller a heartbeat."""
@@ -210,7 +203,7 @@ class InprocIncomingMessage(base.RpcIncomingMessage):
         self._broker.post(self._letter, first=True)
 
 
-class InprocListener(base.Listener):
+class InprocListener(oslo_drivers.Listener):
     """One server's ear. Messages are pushed by their senders; a batch is never waited for."""
 
     def __init__(self, broker: Broker, addresses: tuple[Address, ...], batch_size: int) -> None:
@@ -219,7 +212,8 @@ class InprocListener(base.Listener):
         self._addresses = addresses
         self._lock = threading.Lock()
 
-    def start(self, on_incoming_callback: Callable[[list[base.IncomingMessage]], None]) -> None:
+    def start(self, on_incoming_callback: Callable[[list[oslo_drivers.IncomingMessage]], None],
+              ) -> None:
         """Listen; what was kept comes first, in its order."""
         # Senders that find this reader wait at the lock until the kept messages have gone before.
         with self._lock:
@@ -279,7 +273,7 @@ class Registry:
 _REGISTRY = Registry()
 
 
-class InprocDriver(base.BaseDriver):
+class InprocDriver(oslo_drivers.Driver):
     """The driver behind ``inproc://``; see the module."""
 
     def __init__(self, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL,
@@ -289,9 +283,7 @@ class InprocDriver(base.BaseDriver):
         hosts = ','.join(host.hostname or '' for host in url.hosts)
         self._name = f'{hosts}/{url.virtual_host or ""}'
         self._clock = clock.Clock()
-        self._lock = threading.Lock()
         self._broker: Broker | None = _REGISTRY.join(self._name)
-        self._listeners: weakref.WeakSet[InprocListener] = weakref.WeakSet()
 
     def require_features(self, requeue: bool = False) -> None:
         """Everything that can be asked for is there."""
@@ -323,7 +315,7 @@ class InprocDriver(base.BaseDriver):
             broker.withdraw(letter)
             raise oslo_messaging.MessagingTimeout(
                 f'Timed out waiting for a reply from {name}') from None
-        return self._result(answer)
+        return self.result(jsonutils.loads(answer))
 
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
                           message: dict[str, Any], version: float,
@@ -332,7 +324,7 @@ class InprocDriver(base.BaseDriver):
         self._joined().publish(self._address(target, target.topic), _message_body(ctxt, message))
 
     def listen(self, target: oslo_messaging.Target, batch_size: int,
-               batch_timeout: float | None) -> base.Listener:
+               batch_timeout: float | None) -> oslo_drivers.Listener:
         """A listener for a topic, for one server of it, and for what goes to all of them."""
         return self._listener((self._address(target, target.topic),
                                self._address(target, f'{target.topic}.{target.server}'),
@@ -340,7 +332,8 @@ class InprocDriver(base.BaseDriver):
 
     def listen_for_notifications(
             self, targets_and_priorities: list[tuple[oslo_messaging.Target, str]],
-            pool: str | None, batch_size: int, batch_timeout: float | None) -> base.Listener:
+            pool: str | None, batch_size: int,
+            batch_timeout: float | None) -> oslo_drivers.Listener:
         """A listener for notifications; listeners of one pool share them, each pool gets all."""
         return self._listener(
             tuple(self._address(target, f'{target.topic}.{priority}', pool)
@@ -352,8 +345,7 @@ class InprocDriver(base.BaseDriver):
             broker, self._broker = self._broker, None
         if broker is None:
             return
-        for listener in tuple(self._listeners):
-            listener.stop()
+        self.stop_listeners()
         _REGISTRY.leave(self._name)
 
     def _listener(self, addresses: tuple[Address, ...], batch_size: int) -> InprocListener:
@@ -371,19 +363,6 @@ class InprocDriver(base.BaseDriver):
                  pool: str | None = None) -> Address:
         return Address(target.exchange or self._default_exchange or '', name, pool)
 
-    def _result(self, body: bytes) -> Any:
-        answer = jsonutils.loads(body)
-        if answer['failure'] is not None:
-            raise wire.deserialize_remote_exception(answer['failure'],
-                                                    self._allowed_remote_exmods)
-        return answer['result']
-
 
 def _message_body(ctxt: Any, message: dict[str, Any]) -> bytes:
-    values = ctxt if isinstance(ctxt, dict) else ctxt.to_dict()
-    return jsonutils.dump_as_bytes({'context': values, 'message': message})
-
-
-def _answer_body(result: Any, failure: Any) -> bytes:
-    error = wire.serialize_remote_exception(failure) if failure else None
-    return jsonutils.dump_as_bytes({'result': result, 'failure': error})
+    return jsonutils.dump_as_bytes(oslo_drivers.message_content(ctxt, message))

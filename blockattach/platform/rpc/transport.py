@@ -20,8 +20,6 @@ from collections.abc import Sequence
 import oslo_messaging
 from oslo_config import cfg
 from oslo_messaging import opts as messaging_opts
-from oslo_messaging._metrics import client as messaging_metrics
-from oslo_messaging._tracing import client as messaging_tracing
 
 from blockattach.platform import clock as clocks
 from blockattach.platform import context
@@ -29,6 +27,7 @@ from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
+from blockattach.platform.rpc import oslo_drivers
 from blockattach.platform.rpc import pinning
 from blockattach.platform.rpc import rabbit
 from blockattach.platform.rpc import serializing
@@ -54,8 +53,8 @@ def register_options(conf: cfg.ConfigOpts) -> None:
     """Make known what oslo.messaging reads: parts of it are registered on the global CONF only."""
     for group, options in messaging_opts.list_opts():
         conf.register_opts(options, group=group)
-    conf.register_opts(messaging_metrics.oslo_messaging_metrics, group='oslo_messaging_metrics')
-    conf.register_opts(messaging_tracing.oslo_messaging_tracing, group='oslo_messaging_tracing')
+    for group, options in oslo_drivers.PRIVATE_OPTIONS.items():
+        conf.register_opts(options, group=group)
     conf.set_default('control_exchange', EXCHANGE)
     rabbit.set_defaults(conf)
 

@@ -45,7 +45,7 @@ class ImageCache:
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
         self._backend = context.backend
-        self._settings = context.image_cache
+        self._settings = context.cache
 
     def clone(self, found: volume_queries.AtWork,
               copied: Callable[[int], None]) -> volume_queries.AtWork:

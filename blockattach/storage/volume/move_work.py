@@ -76,7 +76,7 @@ class MoveWork:
         failpoints.point('volume.moving.after_move')
 
     def _copy(self, claim: records.Claim, found: volume_queries.AtWork) -> None:
-        source = self._context.backends.get(found.volume.host or '')
+        source = self._context.served.get(found.volume.host or '')
         if source is None:
             raise errors.BackendRefused(
                 reason=f'the process does not serve source backend {found.volume.host}')

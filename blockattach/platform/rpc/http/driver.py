@@ -12,19 +12,17 @@ import functools
 import logging
 import threading
 import uuid
-import weakref
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging._drivers import base
-from oslo_messaging._drivers import common as exceptions
 
 from blockattach.platform import errors
 from blockattach.platform.log import fields
 from blockattach.platform.rpc import ends
+from blockattach.platform.rpc import oslo_drivers
 from blockattach.platform.rpc.http import client as clients
 from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import incoming
@@ -38,7 +36,7 @@ LOG = logging.getLogger(__name__)
 _COPIES_AT_ONCE = 16
 
 
-class HttpListener(base.Listener):
+class HttpListener(oslo_drivers.Listener):
     """One server's ear; each start is a new instance."""
 
     def __init__(self, store: endpoints.EndpointStore, server: servers.Server, topic: str,
@@ -51,7 +49,8 @@ class HttpListener(base.Listener):
         self._lock = threading.Lock()
         self._endpoint = server.address._replace(instance=uuid.uuid4().hex)
 
-    def start(self, on_incoming_callback: Callable[[list[base.IncomingMessage]], None]) -> None:
+    def start(self, on_incoming_callback: Callable[[list[oslo_drivers.IncomingMessage]], None],
+              ) -> None:
         """Listen, and say where."""
         with self._lock:
             super().start(on_incoming_callback)
@@ -84,7 +83,7 @@ class HttpListener(base.Listener):
         return True
 
 
-class HttpDriver(base.BaseDriver):
+class HttpDriver(oslo_drivers.Driver):
     """See the module.
 
     :cvar without_broker: nothing has to be there before a message is sent, but its server
@@ -99,10 +98,8 @@ class HttpDriver(base.BaseDriver):
         self._site = sites.REGISTRY.join(str(url))
         self._lookup = endpoints.Lookup(self._site.store, self._site.clock)
         self._client = clients.Client(self._site.keys, self._site.clock)
-        self._lock = threading.Lock()
         self._closed = False
         self._server: servers.Server | None = None
-        self._listeners: weakref.WeakSet[HttpListener] = weakref.WeakSet()
 
     def send(self, target: oslo_messaging.Target, ctxt: dict[str, Any], message: dict[str, Any],
              wait_for_reply: bool | None = None, timeout: float | None = None,
@@ -117,8 +114,7 @@ class HttpDriver(base.BaseDriver):
         """
         if self._closed:
             raise ends.NotReached('the transport is closed')
-        values = ctxt if isinstance(ctxt, dict) else ctxt.to_dict()
-        body = wire.encode({'context': values, 'message': message})
+        body = wire.encode(oslo_drivers.message_content(ctxt, message))
         if target.fanout:
             self._send_to_all(target, body)
             return None
@@ -147,7 +143,7 @@ class HttpDriver(base.BaseDriver):
         raise _no_notifications()
 
     def listen(self, target: oslo_messaging.Target, batch_size: int,
-               batch_timeout: float | None) -> base.Listener:
+               batch_timeout: float | None) -> oslo_drivers.Listener:
         """A listener for one server of a topic.
 
         :raises ConfigurationError: the address is taken, or not one of this host
@@ -158,7 +154,8 @@ class HttpDriver(base.BaseDriver):
 
     def listen_for_notifications(
             self, targets_and_priorities: list[tuple[oslo_messaging.Target, str]],
-            pool: str | None, batch_size: int, batch_timeout: float | None) -> base.Listener:
+            pool: str | None, batch_size: int,
+            batch_timeout: float | None) -> oslo_drivers.Listener:
         """
         :raises TransportDriverError: always
         """
@@ -171,8 +168,7 @@ class HttpDriver(base.BaseDriver):
             if self._closed:
                 return
             self._closed = True
-        for listener in tuple(self._listeners):
-            listener.stop()
+        self.stop_listeners()
         if self._server is not None:
             self._server.stop()
         self._client.close()
@@ -212,18 +208,15 @@ class HttpDriver(base.BaseDriver):
             answer = wire.decode(body, ('result', 'failure'))
         except wire.Malformed as error:
             raise clients.NoAnswer(str(error)) from error
-        if answer['failure'] is not None:
-            raise exceptions.deserialize_remote_exception(answer['failure'],
-                                                          self._allowed_remote_exmods)
-        return answer['result']
+        return self.result(answer)
 
 
 def _name(target: oslo_messaging.Target) -> str:
     return f'{target.topic}.{target.server}' if target.server else str(target.topic)
 
 
-def _no_notifications() -> base.TransportDriverError:
-    return base.TransportDriverError(
+def _no_notifications() -> oslo_drivers.TransportDriverError:
+    return oslo_drivers.TransportDriverError(
         'http:// does not support notifications: set [oslo_messaging_notifications] transport_url '
         'to the URL of a broker, or driver to log or noop')
 

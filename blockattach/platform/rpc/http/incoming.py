@@ -2,13 +2,11 @@
 import logging
 import socket
 import threading
+from collections.abc import Mapping
 from typing import Any
 
-from oslo_messaging._drivers import base
-from oslo_messaging._drivers import common as exceptions
-
-from blockattach.platform import errors
 from blockattach.platform.log import fields
+from blockattach.platform.rpc import oslo_drivers
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
 
@@ -68,7 +66,7 @@ class Reply:
             self.done.set()
 
 
-class HttpIncomingMessage(base.RpcIncomingMessage):
+class HttpIncomingMessage(oslo_drivers.Message):
     """What oslo.messaging's server works on.
 
     :ivar thread_waits: the thread that brings it has nothing else to do until it is answered
@@ -86,18 +84,14 @@ class HttpIncomingMessage(base.RpcIncomingMessage):
         self.thread_waits = request.kind is wire.Kind.CALL
         self._reply = reply if self.thread_waits else None
 
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Answer the caller, if it waits; it gets an error for what cannot be sent."""
-        if self._reply is None:
-            return
-        try:
-            body = _body(reply, failure)
-        except (TypeError, ValueError) as cause:
-            LOG.error('Failed to serialize the reply of a call%s',
-                      fields(method=self.message.get('method')))
-            error = errors.BackendUncertain(reason=f'cannot serialize the reply: {cause}')
-            body = _body(None, (type(error), error, None))
-        self._reply.end(200, body)
+    def waits(self) -> bool:
+        """See `oslo_drivers.Message`."""
+        return self._reply is not None
+
+    def answer(self, content: Mapping[str, Any]) -> None:
+        """See `oslo_drivers.Message`."""
+        assert self._reply is not None
+        self._reply.end(200, wire.encode(dict(content)))
 
     def heartbeat(self) -> None:
         """Send the caller a heartbeat."""
@@ -109,8 +103,3 @@ class HttpIncomingMessage(base.RpcIncomingMessage):
         `require_features` refuses it."""
         if self._reply is not None:
             self._reply.abandon()
-
-
-def _body(result: Any, failure: Any) -> bytes:
-    error = exceptions.serialize_remote_exception(failure) if failure else None
-    return wire.encode({'result': result, 'failure': error})

@@ -37,7 +37,7 @@ class MakerTest(unittest.TestCase):
 
     def test_what_may_take_long(self):
         maker = making.Maker(types.SimpleNamespace(
-            database=None, backend=None, copied=None, image_cache=None))
+            database=None, backend=None, copied=None, cache=None))
         for source_volid, snapshot_id, expected in (
                 (None, None, False), ('v', None, True), (None, 's', True)):
             found = types.SimpleNamespace(progress={}, volume=types.SimpleNamespace(

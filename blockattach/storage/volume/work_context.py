@@ -1,0 +1,72 @@
+"""The environment of work on one backend, built by the wiring and shared by all handlers."""
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from blockattach.platform import context
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.volumes import placing_facts
+from blockattach.storage.domain import image_cache
+from blockattach.storage.domain import records
+from blockattach.storage.objects import placement
+from blockattach.storage.rpc import scheduler as scheduler_rpc
+from blockattach.storage.volume import backends
+from blockattach.storage.volume import lease
+from blockattach.storage.volume import pacing
+
+if TYPE_CHECKING:
+    from blockattach.storage.images import moving
+
+Notify = Callable[[Sequence[str], str], Mapping[str, str]]
+"""Notifies servers of the new size of a volume, and returns the reasons of failures by server."""
+
+
+def _no_event(volume_id: str, done: bool) -> None:
+    """Send no event: no server uses the volumes of this service."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkContext:
+    """What handlers use. Handlers keep no state of their own.
+
+    :ivar retry_seconds: after which failed removals are repeated
+    :ivar scheduler: selects another pool for a volume that cannot be created or moved here
+    :ivar schedule_seconds: after which the scheduler is asked again
+    :ivar served: all backends of this process by ``host@backend``; volumes move between them
+    :ivar cache: None: no images are cached
+    :ivar mover: None: Glance is not configured
+    :ivar reimaged: tells the server of a volume whether the volume has another image now
+    :ivar notify: None: no server uses the volumes of this service
+    :ivar notice_seconds: for which a process that notifies servers may send no heartbeat
+    """
+
+    database: storage_db.Database
+    backend: backends.KeptBackend
+    leases: lease.Leases
+    pace: pacing.Pace
+    retry_seconds: float
+    scheduler: scheduler_rpc.SchedulerInterface
+    schedule_seconds: float
+    served: Mapping[str, backends.KeptBackend] = dataclasses.field(default_factory=dict)
+    cache: image_cache.Settings | None = None
+    mover: 'moving.ImageMover | None' = None
+    reimaged: Callable[[str, bool], None] = _no_event
+    notify: Notify | None = None
+    notice_seconds: float = 0.0
+
+    def copied(self, claim: records.Claim) -> Callable[[int], None]:
+        """Return the callback of a copy for work on a volume, which ends the copy when the work
+        is lost; see `blockattach.storage.drivers.base.Copied`.
+        """
+        return self.pace.of_claim(self.database, claim)
+
+    def place_again(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Ask the scheduler for another pool, unless a scheduler has gone on already.
+
+        :param claim: of the work that could not be done here
+        """
+        request = placing_facts.request(self.database, claim.resource_id)
+        if request.generation == claim.generation + 1:
+            self.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(request))

@@ -1,0 +1,75 @@
+"""Notifications to Nova, and expiry of attachments whose servers Nova does not have."""
+from typing import TYPE_CHECKING
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import periodic
+from blockattach.storage.conf import attachments as attachments_conf
+from blockattach.storage.conf import nova as nova_conf
+from blockattach.storage.domain import attachment_lifecycle
+from blockattach.storage.domain import expiry_rule
+from blockattach.storage.volume import expiry
+from blockattach.storage.volume import manager as managers
+from blockattach.storage.volume import work_context
+from blockattach.wiring import dependencies
+
+if TYPE_CHECKING:
+    from blockattach.storage.nova import client as nova_client
+
+LOG = oslo_log.getLogger(__name__)
+
+_NO_NOVA = 'access to Nova is not configured'
+_NO_ACCOUNT = 'no Nova user is configured'
+# One that has waited for long enough waits for at most a tenth more, and for at most a minute.
+_PART = 10
+_SHORTEST, _LONGEST = 1.0, 60.0
+_State = attachment_lifecycle.State
+
+
+def build_expiry(base: dependencies.Dependencies,
+                 manager: managers.VolumeManager) -> list[periodic.Periodic]:
+    """Expiry of reservations, where the operator has set limits."""
+    settings = attachments_conf.settings(base.conf)
+    limits = {state: float(seconds) for state, seconds in (
+        (_State.RESERVED, settings.reserve_timeout),
+        (_State.CONNECTED, settings.complete_timeout)) if seconds}
+    seconds = [*limits.values(), *filter(None, [settings.detach_timeout])]
+    if not seconds:
+        return []
+    nova = nova_conf.settings(base.conf)
+    nobody = nova.detach_rule == 'off' and not nova.configured
+    servers = _servers(nova)
+    expirer = expiry.Expirer(
+        base.database, manager, limits, None if servers is None else servers.look, base.telemetry,
+        nova=expiry_rule.Nova.NONE if nobody else expiry_rule.Nova.UNKNOWN,
+        detach_seconds=settings.detach_timeout)
+    return [periodic.Periodic(
+        f'expire-{manager.host}', expirer.look,
+        min(max(min(seconds) / _PART, _SHORTEST), _LONGEST),
+        base.clock, base.threads.begin)]
+
+
+def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None:
+    """How servers are notified; None where the operator says that there are none."""
+    if not settings.configured:
+        if settings.detach_rule == 'off':
+            return None
+        return lambda servers, volume_id: dict.fromkeys(servers, _NO_NOVA)
+    if not settings.knows_hosts:
+        return lambda servers, volume_id: dict.fromkeys(servers, _NO_ACCOUNT)
+    from blockattach.storage.nova import client as nova_client
+
+    return nova_client.ServerEvents(settings).volume_extended
+
+
+def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
+    """Loaded only where there is one to ask: keystoneauth is large."""
+    if not settings.configured:
+        return None
+    if not settings.knows_hosts:
+        LOG.warning('Cannot ask Nova about servers, reservations with a server do not expire: '
+                    '[nova] username is not set')
+        return None
+    from blockattach.storage.nova import client as nova_client
+
+    return nova_client.Servers(settings)
