@@ -60,7 +60,7 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 
     def test_an_answer_that_is_no_plain_data_is_an_error_at_once(self) -> None:
         self.serve(probe.ProbeEndpoint())
-        with (self.assertLogs('blockattach.platform.rpc.http', 'ERROR'),
+        with (self.assertLogs('blockattach.platform.rpc.oslo_drivers', 'ERROR'),
               self.assertRaises(errors.BackendUncertain)):
             self.client('one').echo(self.ctxt, 'no data')
 
