@@ -36,7 +36,8 @@ BUGS = (
         "            failpoints.point('volume.managing.after_unexport')\n",
         "            failpoints.point('volume.managing.after_unexport')\n"
         '            self._backend.delete(volume)\n',
-        'the bytes of a volume that is left to its backend stay there', 'P4'),
+        'the bytes of a volume that is left to its backend stay there', 'P4',
+        'blockattach.tests.api.test_managing.UnmanageTest'),
     Bug('managed_without_its_bytes', 'storage/volume/manage_work.py',
         '            self._backend.manage(found.reference,\n'
         '                                 dataclasses.replace(found.volume, size_gb=size_gb))\n',
@@ -56,7 +57,8 @@ BUGS = (
         "    done=Ending(_Event.UNMANAGED, 'Volume unmanaged', _bury),\n",
         "    done=Ending(_Event.UNMANAGED, 'Volume unmanaged', lambda ended: volume_rows.bury(\n"
         '        ended.connection, ended.database, ended.row)),\n',
-        'a volume that is left to its backend counts on no pool', 'P6'),
+        'a volume that is left to its backend counts on no pool', 'P6',
+        'blockattach.tests.api.test_managing.UnmanageTest'),
     Bug('managing_never_ends', 'storage/domain/volume_lifecycle.py',
         '    Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.AVAILABLE),\n',
         '    Move(OwnStatus.MANAGING, Event.MANAGED, OwnStatus.MANAGING),\n',
