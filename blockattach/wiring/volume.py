@@ -116,12 +116,11 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
         images.sweep(base, name)
         kept.recovery.remember(_others_live(base, name, host))
 
-    made = service.VolumeService(
+    parts = service.Parts(
         host, kept.manager.backend, kept.runner, base.bus.server(kept.manager, host), reporter,
-        prepare=prepare, recover=kept.recovery.look, reconcile=_comparing(kept, reporter),
-        leave=taking.leave, heartbeat=beat, repairer=repairer, settings=settings,
-        report_seconds=base.service.report_interval, clock=base.clock, waiting=base.threads,
-        more=nova.build_expiry(base, kept.manager), ends_target=ends_target)
+        repairer, prepare, kept.recovery.look, _comparing(kept, reporter), taking.leave, beat,
+        base.clock, base.threads, nova.build_expiry(base, kept.manager))
+    made = service.VolumeService(parts, settings, base.service.report_interval, ends_target)
     _show(base, loaded, reporter, kept.manager, kept.runner)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)

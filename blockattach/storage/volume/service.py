@@ -1,5 +1,6 @@
 """One backend's service: start, serve, stop. It serves first and verifies in the background."""
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
 
@@ -24,53 +25,68 @@ _WATCH_SECONDS = 1.0
 _WIPE_SECONDS = 1.0
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service consists of, and the functions that it calls.
+
+    :ivar prepare: called before the service accepts messages
+    :ivar recover: continues interrupted work, which may take long
+    :ivar reconcile: compares the target with the rows, and waits for nothing else
+    :ivar leave: releases what this process instance has not finished
+    :ivar more: further periodic tasks
+    """
+
+    host: str
+    backend: backends.KeptBackend
+    runner: runner.Runner
+    server: serving.Server
+    reporter: stats.PoolReporter
+    repairer: recover.Repairer
+    prepare: Callable[[], None]
+    recover: Callable[[], object]
+    reconcile: Callable[[], object]
+    leave: Callable[[], None]
+    heartbeat: Callable[[], object]
+    clock: clock.Clock
+    waiting: threads.Threads = dataclasses.field(default_factory=threads.Threads)
+    more: Sequence[periodic.Periodic] = ()
+
+
 class VolumeService:
     """Everything that runs for one backend, in the order in which it starts."""
 
-    def __init__(self, host: str, backend: backends.KeptBackend, runner: runner.Runner,
-                 server: serving.Server, reporter: stats.PoolReporter,
-                 prepare: Callable[[], None], recover: Callable[[], object],
-                 reconcile: Callable[[], object], leave: Callable[[], None],
-                 heartbeat: Callable[[], object],
-                 repairer: recover.Repairer, settings: volume_conf.VolumeSettings,
-                 report_seconds: float, clock: clock.Clock,
-                 waiting: threads.Threads | None = None,
-                 more: Sequence[periodic.Periodic] = (), *,
+    def __init__(self, parts: Parts, settings: volume_conf.VolumeSettings, report_seconds: float,
                  ends_target: bool) -> None:
         """
-        :param recover: goes on with what was interrupted, which may take long
-        :param reconcile: compares the target with the rows, and waits for nothing else
-        :param leave: releases what this process instance has not ended
-        :param more: what else comes round
-        :param ends_target: a target in a process of its own ends with the service; else it goes
-            on with its sessions
+        :param report_seconds: between two heartbeats
+        :param ends_target: whether a target in a process of its own ends with the service;
+            otherwise it continues with its sessions
         """
-        begin = (waiting or threads.Threads()).begin
-        self._host = host
-        self._recovering = periodic.Periodic(f'recover-{host}', recover,
-                                             settings.reconcile_seconds, clock, begin)
-        self._reconciling = periodic.Periodic(f'reconcile-{host}', reconcile,
-                                              settings.reconcile_seconds, clock, begin)
-        self._beating = periodic.Periodic(f'heartbeat-{host}', heartbeat, report_seconds, clock,
-                                          begin)
-        self._reporting = periodic.Periodic(f'report-{host}', reporter.report,
-                                            settings.stats_seconds, clock, begin)
-        tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *more]
-        target = targets.TargetProcess(backend.target, host, self._reconciling.poke,
+        self._host = parts.host
+        backend, reporter = parts.backend, parts.reporter
+
+        def task(name: str, act: Callable[[], object], seconds: float) -> periodic.Periodic:
+            return periodic.Periodic(f'{name}-{parts.host}', act, seconds, parts.clock,
+                                     parts.waiting.begin)
+
+        self._recovering = task('recover', parts.recover, settings.reconcile_seconds)
+        self._reconciling = task('reconcile', parts.reconcile, settings.reconcile_seconds)
+        self._beating = task('heartbeat', parts.heartbeat, report_seconds)
+        self._reporting = task('report', reporter.report, settings.stats_seconds)
+        tasks = [self._beating, self._reporting, self._recovering, self._reconciling, *parts.more]
+        target = targets.TargetProcess(backend.target, parts.host, self._reconciling.poke,
                                        ends_target, reporter.target_is)
         if target.there:
-            tasks.append(periodic.Periodic(f'watch-{host}', target.watch, _WATCH_SECONDS, clock,
-                                           begin))
+            tasks.append(task('watch', target.watch, _WATCH_SECONDS))
         if isinstance(backend.store, base.Wipe):
-            tasks.append(periodic.Periodic(f'wipe-{host}', backend.store.wipe, _WIPE_SECONDS,
-                                           clock, begin))
+            tasks.append(task('wipe', backend.store.wipe, _WIPE_SECONDS))
         self._beginning: list[Callable[[], object]] = [
-            backend.store.check, backend.target.check, target.start, prepare, server.start,
-            reporter.report, heartbeat, reporter.announce, *(task.start for task in tasks),
-            target.adopt]
+            backend.store.check, backend.target.check, target.start, parts.prepare,
+            parts.server.start, reporter.report, parts.heartbeat, reporter.announce,
+            *(one.start for one in tasks), target.adopt]
         self._ending: list[Callable[[], object]] = [
-            server.stop, *(task.stop for task in reversed(tasks)), runner.stop, repairer.stop,
-            leave, target.stop]
+            parts.server.stop, *(one.stop for one in reversed(tasks)), parts.runner.stop,
+            parts.repairer.stop, parts.leave, target.stop]
 
     def start(self) -> None:
         """Serve. A start that fails leaves running only what it found running.

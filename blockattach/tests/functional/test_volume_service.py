@@ -133,13 +133,11 @@ class ServiceCase(instances.WorldTestCase):
             world.instance.manager.leases.owner, lambda option: instances.LEASE_SECONDS,
             waiting.Threads().executor('volume-worker', threads), self.reporter.report)
         nothing = functools.partial(len, ())
-        made = service.VolumeService(
+        parts = service.Parts(
             instances.HOST, world.backend, self.runner, self.listener, self.reporter,
-            prepare=acts.get('prepare', nothing), recover=acts.get('recover', nothing),
-            reconcile=acts.get('reconcile', nothing), leave=acts.get('leave', nothing),
-            heartbeat=acts.get('heartbeat', nothing), repairer=world.instance.repairer,
-            settings=volume_conf.VolumeSettings(), report_seconds=60, clock=clocks.Clock(),
-            ends_target=ends_target)
+            world.instance.repairer, *(acts.get(name, nothing) for name in (
+                'prepare', 'recover', 'reconcile', 'leave', 'heartbeat')), clocks.Clock())
+        made = service.VolumeService(parts, volume_conf.VolumeSettings(), 60, ends_target)
         self.addCleanup(made.stop)
         return made
 
