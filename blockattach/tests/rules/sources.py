@@ -92,11 +92,14 @@ def product() -> Iterator[Module]:
 
 
 def load_tool(name: str) -> types.ModuleType:
-    """A script of ``tools/`` as a module. It finds those beside it, as it does when it is run."""
-    folder = str(ROOT / 'tools')
-    if folder not in sys.path:
-        sys.path.append(folder)
-    spec = importlib.util.spec_from_file_location(f'tool_{name}', ROOT / 'tools' / f'{name}.py')
+    """Return a script of ``tools`` or ``tools/docs`` as a module.
+
+    The script finds the modules beside it, as it does when it is run.
+    """
+    folders = [ROOT / 'tools', ROOT / 'tools' / 'docs']
+    sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
+    [path] = [path for folder in folders if (path := folder / f'{name}.py').exists()]
+    spec = importlib.util.spec_from_file_location(f'tool_{name}', path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -46,8 +46,8 @@ class PackagingTest(unittest.TestCase):
                               for option in opts if not option.help])
 
     def test_generated_documents_are_fresh(self):
-        """If this fails: tox -e gen (or python tools/generate.py), and commit what it wrote."""
-        done = subprocess.run([sys.executable, 'tools/generate.py', '--check'], cwd=sources.ROOT,
+        """If this fails: tox -e gen (or python tools/docs), and commit what it wrote."""
+        done = subprocess.run([sys.executable, 'tools/docs', '--check'], cwd=sources.ROOT,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=False)
         self.assertEqual('', done.stdout)

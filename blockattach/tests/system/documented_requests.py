@@ -186,7 +186,7 @@ class Requests:
 
     def __init__(self, openapi, api, things):
         """
-        :param openapi: ``tools/print_openapi.py``
+        :param openapi: ``tools/docs/print_openapi.py``
         """
         self._api = api
         self.things = things

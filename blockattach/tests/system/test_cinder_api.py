@@ -8,7 +8,7 @@ from blockattach.tests.rules import sources
 from blockattach.tests.system import cinder_peer
 
 PYTHON = cinder_peer.VENV / 'bin' / 'python'
-TABLE = sources.ROOT / 'tools' / 'cinder_api.json'
+TABLE = sources.ROOT / 'tools' / 'docs' / 'cinder_api.json'
 
 
 class CinderApiTest(unittest.TestCase):
@@ -18,6 +18,6 @@ class CinderApiTest(unittest.TestCase):
             self.assertNotEqual('true', os.environ.get('CI'), 'Cinder is not in .venv-cinder')
             raise unittest.SkipTest('Cinder is not in .venv-cinder')
         printed = subprocess.run(
-            [PYTHON, sources.ROOT / 'tools' / 'cinder_api.py'], check=True, text=True,
+            [PYTHON, sources.ROOT / 'tools' / 'docs' / 'cinder_api.py'], check=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=240).stdout
         self.assertEqual(json.loads(TABLE.read_text(encoding='utf-8')), json.loads(printed))

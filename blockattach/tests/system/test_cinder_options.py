@@ -18,7 +18,7 @@ class CinderOptionsTest(base.StackTestCase):
         python = cinder_peer.VENV / 'bin' / 'python'
         self.outside_program(python.exists(), 'Cinder in .venv-cinder')
         done = subprocess.run(
-            [str(python), str(sources.ROOT / 'tools' / 'print_cinder_options.py')],
+            [str(python), str(sources.ROOT / 'tools' / 'docs' / 'print_cinder_options.py')],
             capture_output=True, text=True, timeout=SECONDS, check=False)
         self.assertEqual(0, done.returncode, done.stderr)
         listed = json.loads(done.stdout)

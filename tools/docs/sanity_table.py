@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write doc/source/user/sanity.txt: services beside each other, sentence by sentence.
 
-    tools/sanity_table.py blockattach=FILE cinder=FILE
+    tools/docs/sanity_table.py blockattach=FILE cinder=FILE
 
 FILE is what ``blockattach-sanity --differences --json FILE`` has written; a column for each.
 """
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / 'doc/source/user/sanity.txt'
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / 'doc/source/user/sanity.txt'
 WORDS = {'passed': 'yes', 'failed': 'NO', 'differs': 'no', 'skipped': '-'}
 LEGEND = 'yes: conforms. no: guaranteed by blockattach only. NO: does not conform. -: not run.'
 

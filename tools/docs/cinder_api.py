@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Print Cinder's API as data: first microversion and bounds of the body of each request.
 
-    .venv-cinder/bin/python tools/cinder_api.py >tools/cinder_api.json
+    .venv-cinder/bin/python tools/docs/cinder_api.py >tools/docs/cinder_api.json
 
 Run by the interpreter of ``.venv-cinder``. Of blockattach, only the module ``bounds`` in the same
 folder is imported.

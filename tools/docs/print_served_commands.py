@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run every volume command of stock clients against blockattach-all: which are served?
 
-    tools/print_served_commands.py [COMMAND...]     all of them, or those that begin so
+    tools/docs/print_served_commands.py [COMMAND...]     all of them, or those that begin so
 
 Each runs on objects of its own, with arguments that it needs. A request to a path, method or
 action that the API does not have means that the command is not served. The table goes to
@@ -21,8 +21,8 @@ import uuid
 from typing import Any
 from typing import NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / 'tools')]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / 'tools'), str(ROOT / 'tools' / 'docs')]
 
 from blockattach.storage.api.resources import not_offered  # noqa: E402
 from blockattach.testing import stack  # noqa: E402
@@ -270,7 +270,7 @@ def table(found: dict[str, str]) -> str:
     versions = ', '.join(f'{name} {importlib.metadata.version(name)}'
                          for name in CLIENTS.values())
     count = sum(how == 'yes' for how in found.values())
-    lines = ['.. Written by tools/print_served_commands.py', '',
+    lines = ['.. Written by tools/docs/print_served_commands.py', '',
              f'Tested with {versions}: {count} of {len(found)} commands are supported.', '',
              '.. list-table::', '   :header-rows: 1', '   :widths: 60 40', '',
              '   * - command', '     - supported']

@@ -1,7 +1,7 @@
 """Renders the reference of an API: a page for each group of its operations.
 
 What an operation takes and answers is rendered from its part of the OpenAPI document; its versions
-and its rule from the row behind that; its example was played (tools/api_player.py).
+and its rule from the row behind that; its example was played (tools/docs/api_player.py).
 """
 import argparse
 import functools

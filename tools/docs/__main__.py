@@ -32,7 +32,7 @@ import print_rpc
 import print_served
 import print_telemetry
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Options that belong to a library: their text follows its version, not our code.
 LIBRARY_SECTIONS = ('database',)

@@ -14,7 +14,7 @@ from blockattach.storage.api.resources import not_offered
 
 FOLDER = 'doc/source/user/api'
 EXAMPLES = 'doc/source/user/api_examples.json'
-_DOCUMENTS = pathlib.Path(__file__).parents[1] / 'doc/source'
+_DOCUMENTS = pathlib.Path(__file__).parents[2] / 'doc/source'
 _ACTIONS = 'volume_actions'
 _NOT_OFFERED = 'not_offered'
 Group = api_reference.Group
