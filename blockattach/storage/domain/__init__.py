@@ -1,1 +1,1 @@
-"""Pure rules: values in, values out. No oslo, no database, no clock."""
+"""Domain rules: pure functions and records without oslo, database or clock."""

@@ -1,8 +1,8 @@
-"""The lifecycle of an attachment: every state, every event, and the one table of moves.
+"""Attachment lifecycle: states, events and the transition table.
 
-The only place where these are named. The only mover is `move` of `db.attachments.attachments`: it
-asks `next_state`, and changes the row and its volume's status together, if both are as it read
-them.
+This is the only module that names them. The only writer is `move` of `db.attachments.attachments`.
+It calls `next_state`, and updates the attachment row and the volume status together, provided that
+both are unchanged since they were read.
 """
 import enum
 from typing import NamedTuple
@@ -12,62 +12,62 @@ from blockattach.storage.domain import messages
 
 
 class State(enum.StrEnum):
-    """What is true of an attachment while it is in a state."""
+    """State of an attachment."""
 
     RESERVED = 'reserved'
-    """The volume is reserved for it; the backend grants nothing on its account."""
+    """Volume reserved for the attachment. The backend has not been asked to grant access."""
     CONNECTING = 'connecting'
-    """The connector is stored; the backend was or will be called (owner, deadline)."""
+    """Connector stored; the call to the backend is pending or in progress (owner, deadline)."""
     CONNECTED = 'connected'
-    """The target grants the initiator access; the connection is stored; the consumer works."""
+    """Access granted by the target, connection stored; the consumer has not completed yet."""
     ATTACHED = 'attached'
-    """The consumer has completed it."""
+    """Attachment completed by the consumer."""
     DISCONNECTING = 'disconnecting'
-    """It is being detached; the backend was or will be called (owner, deadline)."""
+    """Detach requested; the call to the backend is pending or in progress (owner, deadline)."""
     ERROR_ATTACHING = 'error_attaching'
-    """The backend refused finally to connect it; the reason is stored."""
+    """Connect permanently refused by the backend; the reason is stored."""
     ERROR_DETACHING = 'error_detaching'
-    """The backend refused finally to disconnect it; the reason is stored."""
+    """Disconnect permanently refused by the backend; the reason is stored."""
     GONE = 'gone'
-    """Removed; the row is kept as history."""
+    """Attachment deleted; the row is kept as history."""
 
 
 class Event(enum.StrEnum):
-    """What can happen to an attachment."""
+    """Event that moves an attachment from one state to another."""
 
     CONNECT = 'connect'
-    """There is a connector: the backend shall grant it access."""
+    """Connector provided; the backend must grant access."""
     CONNECTED = 'connected'
-    """The backend has granted it access."""
+    """Access granted by the backend."""
     COMPLETE = 'complete'
-    """The consumer has finished its own part."""
+    """Attachment completed by the consumer."""
     ATTACH = 'attach'
-    """The legacy os-attach: the consumer has finished, and is named only now."""
+    """Legacy os-attach: the consumer has finished, and names the server or host only now."""
     DISCONNECT = 'disconnect'
-    """It shall end, and the backend must be called."""
+    """Detach that requires a call to the backend."""
     DISCONNECTED = 'disconnected'
-    """The backend has revoked its access."""
+    """Access revoked by the backend."""
     RELEASE = 'release'
-    """It shall go, and the backend knows nothing of it (no connector)."""
+    """Detach of an attachment that has no access at the backend (no connector)."""
     REFUSED = 'refused'
-    """The backend refused finally: nothing happened, the intent is undone."""
+    """Permanent refusal by the backend, without side effects. The request is undone."""
     FAILED = 'failed'
-    """An earlier try ended nobody knows how, and the last one was refused finally."""
+    """Permanent refusal by the backend after an earlier attempt with an unknown result."""
 
 
 CREATE = 'create'
-"""What the history says of an attachment that is new, which is no move."""
+"""Event recorded in the history when an attachment is created. Creation is not a transition."""
 
 
 class Writer(enum.StrEnum):
-    """Which part of the service makes a move."""
+    """Part of the service that performs a transition."""
 
     CONTROL = 'control'
     VOLUME = 'volume'
 
 
 class Notification(enum.StrEnum):
-    """Notifications about attachments."""
+    """Event type of a notification about an attachment."""
 
     ATTACH_START = 'volume.attach.start'
     ATTACH_END = 'volume.attach.end'
@@ -78,7 +78,7 @@ class Notification(enum.StrEnum):
 
 
 class Row(NamedTuple):
-    """One legal move. ``target`` None means: back to the state the row remembers."""
+    """Allowed transition. ``target`` None means the state that the attachment row remembers."""
 
     source: State
     event: Event
@@ -96,39 +96,40 @@ TRANSITIONS = (
     # Clients complete without a connector (an offloaded server) and complete twice.
     Row(State.RESERVED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
     Row(State.ATTACHED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
-    # os-attach takes over what os-reserve held, and what os-initialize_connection connected.
+    # os-attach adopts the reservation of os-reserve or the connection of
+    # os-initialize_connection.
     Row(State.RESERVED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
     Row(State.CONNECTED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
-    # A connector may come again, also while the first is being worked on.
+    # A connector may be sent again, even while the first one is being connected.
     Row(State.CONNECTED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.ATTACHED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.CONNECTING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.ERROR_ATTACHING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
-    # Refused: back to the former state. A row that began as connecting has none and is deleted.
+    # A refusal restores the former state. A row created as connecting has none and is deleted.
     Row(State.CONNECTING, Event.REFUSED, None, Writer.VOLUME),
     Row(State.DISCONNECTING, Event.REFUSED, None, Writer.VOLUME),
-    # It may be detached at any time, also once more.
+    # An attachment may be detached at any time, and repeatedly.
     Row(State.CONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.CONNECTED, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.DISCONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.ERROR_ATTACHING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.ERROR_DETACHING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
-    # Nothing to undo on the backend.
+    # Without access at the backend there is nothing to revoke.
     Row(State.RESERVED, Event.RELEASE, State.GONE, Writer.CONTROL),
     Row(State.ATTACHED, Event.RELEASE, State.GONE, Writer.CONTROL),
-    # Refused where nobody waits for the answer any more: see `refusal`.
+    # Refusal when no caller waits for the answer any more, see `refusal`.
     Row(State.CONNECTING, Event.FAILED, State.ERROR_ATTACHING, Writer.VOLUME),
     Row(State.DISCONNECTING, Event.FAILED, State.ERROR_DETACHING, Writer.VOLUME),
 )
 
 TRANSITIONAL = frozenset({State.CONNECTING, State.DISCONNECTING})
-"""The service itself is at work: such a row has an owner and a deadline."""
+"""States in which the service is working; the row has an owner and a deadline."""
 
 ATTACHING = frozenset({State.CONNECTING, State.CONNECTED})
-"""It has a connector, and its consumer has not completed it yet."""
+"""States with a connector in which the consumer has not completed the attachment yet."""
 
 GRANTED = frozenset({State.CONNECTING, State.CONNECTED, State.ATTACHED})
-"""A row in one of these needs a grant for its initiator, if it has one."""
+"""States in which the initiator of the attachment, if any, needs a grant."""
 
 LIVE = tuple(state for state in State if state is not State.GONE)
 
@@ -141,10 +142,13 @@ RANKS = {
     State.ERROR_ATTACHING: 5,
     State.ERROR_DETACHING: 5,
 }
-"""The lowest rank among a volume's rows decides its status; a deleted row has none."""
+"""Rank of each state; a deleted attachment has none.
+
+The lowest rank among the attachments of a volume determines the volume status.
+"""
 
 HELD_RANK = RANKS[State.CONNECTING]
-"""A row that os-reserve holds for nobody yet shows its volume as attaching, as clients expect."""
+"""Rank of a legacy reservation (os-reserve). Clients expect its volume to be attaching."""
 
 WIRE_STATUS = {
     State.RESERVED: 'reserved',
@@ -156,34 +160,36 @@ WIRE_STATUS = {
     State.ERROR_DETACHING: 'error_detaching',
     State.GONE: 'detached',
 }
-"""What the Block Storage API calls each state (``attach_status``)."""
+"""Name of each state in the Block Storage API (``attach_status``)."""
 
 _MOVES = {(row.source, row.event): row for row in TRANSITIONS}
 
 
 def rank_of(state: State, legacy_reservation: bool) -> int | None:
-    """What a row weighs in its volume's status; None once gone.
+    """Return the rank of an attachment in the volume status, or None if it is deleted.
 
-    :param legacy_reservation: made by a legacy action and not adopted by os-attach yet
+    :param legacy_reservation: created by a legacy action and not adopted by os-attach yet
     """
     return HELD_RANK if legacy_reservation and state is State.RESERVED else RANKS.get(state)
 
 
 def states_on_wire(status: str) -> tuple[State, ...]:
-    """The live states that the API shows as ``status``; none for an unknown one."""
+    """Return the live states that the API shows as ``status``, empty for an unknown status."""
     return tuple(state for state in LIVE if WIRE_STATUS[state] == status)
 
 
 def allowed_events(state: State) -> tuple[Event, ...]:
-    """The events that may happen in a state, in the table's order."""
+    """Return the events allowed in a state, in the order of the transition table."""
     return tuple(row.event for row in TRANSITIONS if row.source is state)
 
 
 def next_state(state: State, event: Event, came_from: State | None = None) -> State:
-    """Where an event leads.
+    """Return the state that an event leads to.
 
-    :param came_from: the state that the row remembers; None for a row that began as connecting
-    :raises InvalidTransition: the table has no such move
+    :param came_from: state that the row remembers; None for a row that began as connecting
+    :returns: the target of the transition. If the table has no target, ``came_from``, or
+        `State.GONE` if that is None
+    :raises InvalidTransition: if the table has no such transition
     """
     row = _MOVES.get((state, event))
     if row is None:
@@ -196,10 +202,12 @@ def next_state(state: State, event: Event, came_from: State | None = None) -> St
 
 
 def remembered(state: State, target: State, came_from: State | None) -> State | None:
-    """Which state a row remembers on entering ``target``: where a refusal takes it back to.
+    """Return the state that a row remembers on entering ``target``, to restore after a refusal.
 
-    A row that is entered again while the service works on it keeps what it remembered. One that is
-    detached while connecting cannot go back to connecting, as no work would be under way.
+    A row that enters the same transitional state again keeps the state that it remembers. An
+    attachment that is detached while connecting remembers error_detaching, since returning to
+    connecting would leave it without work in progress. The result is None if ``target`` is not
+    transitional.
     """
     if target not in TRANSITIONAL:
         return None
@@ -209,19 +217,19 @@ def remembered(state: State, target: State, came_from: State | None) -> State | 
 
 
 def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
-    """The event for a row whose work the backend refuses finally.
+    """Return the event that follows a permanent refusal by the backend.
 
     ==============  =======================  ==============================================
-    waits           the row                  the refusal
+    waiting         attachment               effect of the refusal
     ==============  =======================  ==============================================
-    the caller      any                      undoes the intent: nothing happened
-    nobody          connecting, in use by    undoes the intent: its use goes on as before
-                    its host before
-    nobody          any other                fails: an earlier try may have done its part
+    caller          any                      REFUSED: the request is undone, nothing happened
+    nobody          connecting, in use by    REFUSED: the request is undone, the earlier use
+                    its host before          continues
+    nobody          any other                FAILED: an earlier attempt may have had an effect
     ==============  =======================  ==============================================
 
-    :param came_from: the state that the row remembers
-    :param awaited: a caller waits for the answer; else it has timed out or ended
+    :param came_from: state that the row remembers
+    :param awaited: True if a caller waits for the answer; False if it has timed out or ended
     """
     if awaited or (state is State.CONNECTING and came_from in GRANTED):
         return Event.REFUSED
@@ -230,13 +238,13 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
 
 FAILURES = {State.CONNECTING: messages.ATTACH_FAILED,
             State.DISCONNECTING: messages.DETACH_FAILED}
-"""The message to the user about a row whose work the backend refuses finally."""
+"""User message for each state in which the backend may refuse permanently."""
 
 
 def notifications_of(before: State | None, after: State) -> tuple[Notification, ...]:
-    """The notifications of a move: each start has one end, in success or in error.
+    """Return the notifications of a transition. Each start has one end, in success or in error.
 
-    :param before: None: the row was not visible
+    :param before: None if the attachment was not visible
     """
     found = []
     if before in ATTACHING and after not in ATTACHING:

@@ -1,4 +1,4 @@
-"""Names of the services as clients read them: Tempest, Horizon and operators know the peer's."""
+"""Service binary names shown to clients. Tempest, Horizon and operators know those of Cinder."""
 
 API = 'cinder-api'
 VOLUME = 'cinder-volume'

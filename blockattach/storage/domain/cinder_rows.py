@@ -53,19 +53,20 @@ def _one_of(values: Collection[str | None], value: Any) -> Any:
 
 
 def _optional(reader: Reader, value: Any, empty: Any = None) -> Any:
-    """Convert a value that may be NULL, or ``empty`` instead of NULL."""
+    """Convert a value that may be NULL, or ``empty`` in place of NULL."""
     return None if value is None or value == empty else reader(value)
 
 
 def _id(value: Any) -> str:
-    """Return a valid id. Names on backends are derived from ids."""
+    """Return a valid id in lower case, because names on backends are derived from ids."""
     if not isinstance(value, str) or not _is_uuid(value) or str(uuid.UUID(value)) != value:
         raise ValueError('not a UUID in lower case')
     return value
 
 
 def _server_id(value: Any) -> str:
-    """Return a valid UUID. Clients send server ids in any case, with or without dashes."""
+    """Return a valid UUID as stored. Clients send server ids in any case, with or without dashes.
+    """
     if not isinstance(value, str) or not _is_uuid(value):
         raise ValueError('not a UUID')
     return value
@@ -255,7 +256,10 @@ def _is_uuid(value: str) -> bool:
 
 
 def _check_characters(value: str) -> None:
-    """:raises ValueError: the text cannot be stored"""
+    """Check that a text can be stored.
+
+    :raises ValueError: if the text contains NUL or is not valid UTF-8
+    """
     if '\0' in value:
         raise ValueError('contains a NUL character')
     if not value.isascii() and any('\ud800' <= one <= '\udfff' for one in value):
@@ -263,7 +267,10 @@ def _check_characters(value: str) -> None:
 
 
 def _check_levels(value: Any) -> None:
-    """:raises ValueError: the value is nested too deeply, or cannot be stored"""
+    """Check the depth and the contents of parsed JSON.
+
+    :raises ValueError: if the value is nested too deeply or cannot be stored
+    """
     level = [value]
     for _ in range(_MOST_LEVELS):
         inner: list[Any] = []

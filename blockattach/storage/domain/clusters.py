@@ -1,17 +1,17 @@
-"""Clusters: the services that keep one backend together, seen as one."""
+"""Clusters: groups of services that serve the same backend."""
 import dataclasses
 import datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """What its members say of it. ``name`` is ``cluster@backend``.
+    """Cluster as reported by its members. ``name`` is ``cluster@backend``.
 
-    :ivar num_hosts: its members
-    :ivar num_down_hosts: those of them that send no heartbeats
-    :ivar num_disabled: those of them that are out of use
-    :ivar num_frozen: those of them that are frozen; one is enough
-    :ivar reason: why one of them is out of use
+    :ivar num_hosts: number of members
+    :ivar num_down_hosts: number of members that send no heartbeats
+    :ivar num_disabled: number of disabled members
+    :ivar num_frozen: number of frozen members; one of them freezes the cluster
+    :ivar reason: disabled reason of one of the members
     """
 
     name: str
@@ -27,15 +27,18 @@ class Cluster:
 
     @property
     def is_up(self) -> bool:
-        """Whether it serves: one member is enough."""
+        """Return True if at least one member is up."""
         return self.num_down_hosts < self.num_hosts
 
     @property
     def frozen(self) -> bool:
-        """Whether its volumes stay as they are."""
+        """Return True if at least one member is frozen."""
         return self.num_frozen > 0
 
     @property
     def disabled(self) -> bool:
-        """Whether it gets no volumes: no member is in use, or it is frozen."""
+        """Return True if the cluster gets no new volumes.
+
+        This is the case if every member is disabled or the cluster is frozen.
+        """
         return self.num_disabled == self.num_hosts or self.frozen

@@ -1,6 +1,7 @@
-"""Initiators, modes, credentials, grants and connections; and connectors: what a host may say of
-itself. Names that are stored, shown to others or given to a target have a grammar. Anything else
-in a connector is the host's own business, and only bounded.
+"""Initiators, access modes, credentials, grants, connections and connectors.
+
+Connector values that are stored, shown to others or passed to a target have a grammar. All other
+connector values are only limited in size.
 """
 import dataclasses
 import enum
@@ -17,24 +18,24 @@ from blockattach.storage import errors
 
 
 class AccessMode(enum.StrEnum):
-    """What an attachment may do."""
+    """Access mode of an attachment."""
 
     RW = 'rw'
     RO = 'ro'
 
 
 Pair = tuple[str, str]
-"""A volume's id and an initiator."""
+"""Volume id and initiator name."""
 
 MASKED = '***'
-"""Shown instead of a secret."""
+"""Text shown in place of a secret."""
 
 MOST_KEYS = 64
 LONGEST_KEY = 64
 LONGEST_NAME = 255
 LONGEST_TEXT = 4096
 LARGEST = 16384
-"""Bytes of JSON, of the whole."""
+"""Maximum size of a connector as JSON text."""
 
 _ALPHABET = string.ascii_letters + string.digits
 # CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
@@ -43,11 +44,11 @@ _USERNAME_LENGTH = 20
 _PASSWORD_LENGTH = 16
 
 NO_INITIATOR = 'fake'
-"""What Nova's fake driver sends instead of a name: no host logs in by it."""
+"""Initiator name sent by Nova's fake driver. No host logs in with it."""
 
 _DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*)?'
-# RFC 7143, 4.2.7, of the characters that initiators use in fact: targets take no others, and split
-# their commands at some of them.
+# RFC 7143, 4.2.7, restricted to the characters that initiators use. Targets accept no others, and
+# split their commands at some of them.
 _NODE_NAME = re.compile(
     rf'(?=.{{1,223}}\Z)(iqn\.{_DATED}|eui\.[0-9a-f]{{16}}|naa\.([0-9a-f]{{16}}){{1,2}})',
     re.ASCII | re.IGNORECASE)
@@ -60,12 +61,12 @@ _GRAMMARS = {'nqn': _NQN, 'wwpns': _WWN, 'wwnns': _WWN}
 _NAMES = ('host', 'mountpoint', 'initiator')
 _MODES = (None, '', 'rw', 'ro')
 
-# A connector is whatever a host says of itself: what may be a secret is known by its name only.
+# A connector may have any keys, so secrets can only be recognized by the name of their key.
 _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECASE)
 
 
 def masked(connector: Any) -> Any:
-    """The connector without what may be a secret: so it is stored and shown."""
+    """Return the connector with values that may be secrets masked, for storage and display."""
     if isinstance(connector, Mapping):
         return {key: MASKED if _SECRET.search(key) else masked(value)
                 for key, value in connector.items()}
@@ -102,13 +103,13 @@ def spellings(initiator: str,
 
 
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
-    """The mode of a grant that several attachments of one initiator share."""
+    """Return the mode of a grant that several attachments of one initiator share."""
     return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credential:
-    """What the initiator must prove (CHAP). Never printed."""
+    """CHAP credential of an initiator. The password is excluded from the representation."""
 
     username: str
     password: str = dataclasses.field(repr=False)
@@ -129,7 +130,7 @@ def _random(length: int) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Export:
-    """A volume as a target offers it. ``device`` is a path on the storage host."""
+    """Volume as exported by a target. ``device`` is a path on the storage host."""
 
     volume_id: str
     name: str
@@ -139,16 +140,17 @@ class Export:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """The access of one initiator to one volume.
+    """Access of one initiator to one volume.
 
-    ``alias`` is empty for the volume's first initiator and distinguishes later ones on backends
-    that need one target per initiator; it does not change while the grant exists. ``adopted``: its
-    target was made by another service, for all initiators of the volume, who share a credential:
-    it has no alias, and is kept as it is, with its sessions.
-
-    ``initiator`` is in lower case, except in rows of an earlier release before the online
-    migration. ``spellings`` are the other forms that its hosts have sent: a target that compares
-    names byte by byte must admit these too.
+    :ivar initiator: name in lower case, except in rows of an earlier release before the online
+        migration
+    :ivar alias: empty for the first initiator of the volume. Distinguishes later ones on backends
+        that need one target per initiator. Does not change while the grant exists.
+    :ivar adopted: True if the target was created by another service for all initiators of the
+        volume, which share one credential. Such a grant has no alias, and is kept with its
+        sessions.
+    :ivar spellings: other spellings of the name that its hosts have sent. A target that compares
+        names byte by byte must admit these too.
     """
 
     volume_id: str
@@ -161,13 +163,13 @@ class Grant:
 
     @property
     def admitted(self) -> tuple[str, ...]:
-        """All names with which the hosts may log in, the canonical one first."""
+        """All names that the hosts may log in with, starting with the canonical name."""
         return canonical_name(self.initiator), *sorted(self.spellings)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlockSizes:
-    """Bytes that a host addresses at once, and that the device writes at once."""
+    """Logical and physical block size of a device, in bytes."""
 
     logical: int
     physical: int
@@ -175,10 +177,10 @@ class BlockSizes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """How a grant is reached: where, under which name and number. No credential.
+    """Address of a grant at the target: portals, target name and LUN, without the credential.
 
-    The rest is what the core adds for the consumer: whether it may discard, the block sizes where
-    it must know them, the limits that it keeps to.
+    The other fields are added by the core for the consumer: whether discard is allowed, the block
+    sizes if the consumer needs them, and the QoS limits.
     """
 
     driver_volume_type: str
@@ -190,7 +192,7 @@ class Connection:
     limits: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys that the Block Storage API uses for iSCSI."""
+        """Return the connection info in the keys that the Block Storage API uses for iSCSI."""
         info: dict[str, Any] = {
             'driver_volume_type': self.driver_volume_type,
             'target_discovered': False,
@@ -214,14 +216,15 @@ class Connection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActualGrant:
-    """A grant as it is at the target, for comparison with the desired state.
+    """Grant as reported by the target, for comparison with the desired state.
 
-    Not ``intact`` is one that was made in part or tampered with (no credential required, several
-    initiators on one target, ...): it is either granted again or revoked. ``account`` is the name
-    of its credential, None where the target does not report it. ``shared``: others are granted by
-    the same target, with the same credential. ``initiator`` is in lower case, and ``sessions``
-    includes the sessions of its other forms. ``spellings`` are these other forms, None if the
-    target compares names without case.
+    :ivar sessions: number of sessions, including those under other spellings of the name
+    :ivar intact: False if the grant is partial or was modified (no credential required, several
+        initiators on one target, ...). Such a grant is either granted again or revoked.
+    :ivar account: user name of the credential; None if the target does not report it
+    :ivar shared: True if the target grants other initiators access with the same credential
+    :ivar initiator: name in lower case
+    :ivar spellings: other spellings of the name; None if the target ignores case
     """
 
     volume_id: str
@@ -264,15 +267,15 @@ def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
             and actual.account in (None, wanted.credential.username))
 
 
-# Of the characters that targets take: they split their commands at some others. What a name must
-# be besides is asked where one comes in (`check_connector`).
+# Only characters that targets accept, because targets split their commands at some others. The
+# full grammar is checked when a connector is received (`check_connector`).
 _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 
 
 def initiator_of(connector: Mapping[str, Any]) -> str:
-    """Return the name under which the consumer's host logs in, in its canonical form.
+    """Return the canonical name that the consumer's host logs in with.
 
-    :raises ConnectorUnusable: the connector has none, or one that no node can have
+    :raises ConnectorUnusable: if the initiator is missing or is not a valid node name
     """
     initiator = connector.get('initiator')
     if not isinstance(initiator, str) or not _INITIATOR.fullmatch(initiator):
@@ -281,10 +284,10 @@ def initiator_of(connector: Mapping[str, Any]) -> str:
 
 
 def check_connector(connector: Mapping[str, Any]) -> None:
-    """Return if a connector is within bounds.
+    """Check that a connector is within its limits.
 
-    :raises InvalidInput: it is not; the text says which one
-    :raises ConnectorUnusable: the initiator or the host of the connector is empty
+    :raises InvalidInput: if a limit or a grammar is violated; the text says which
+    :raises ConnectorUnusable: if the initiator or the host of the connector is empty
     """
     if len(connector) > MOST_KEYS:
         raise _wrong(f'more than {MOST_KEYS} keys')
@@ -304,7 +307,7 @@ def check_connector(connector: Mapping[str, Any]) -> None:
 
 
 def is_initiator(name: object) -> bool:
-    """Whether an iSCSI node can have this name: iqn, eui or naa; or Nova's fake one."""
+    """Return True if the name is an iSCSI node name (iqn, eui or naa) or Nova's fake one."""
     return isinstance(name, str) and (_NODE_NAME.fullmatch(name) is not None
                                       or name == NO_INITIATOR)
 
@@ -342,7 +345,7 @@ def _check_names(connector: Mapping[str, Any]) -> None:
 
 
 def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:
-    """Each value with the key that it stands under, at any depth."""
+    """Yield each value with the key that it is stored under, at any depth."""
     yield key, value
     if isinstance(value, Mapping):
         for name, inner in value.items():

@@ -1,4 +1,4 @@
-"""Rules as tables: the first row whose condition holds decides."""
+"""Decision tables: the first row whose condition holds decides."""
 from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Generic
@@ -10,7 +10,7 @@ Outcome = TypeVar('Outcome')
 
 
 class Row(NamedTuple, Generic[Facts, Outcome]):
-    """One row of a table over ``Facts``. Rows of one number belong together."""
+    """Row of a decision table over ``Facts``. Rows with the same number belong together."""
 
     number: int
     condition: Callable[[Facts], bool]
@@ -18,5 +18,5 @@ class Row(NamedTuple, Generic[Facts, Outcome]):
 
 
 def decide(table: Iterable[Row[Facts, Outcome]], facts: Facts) -> Row[Facts, Outcome]:
-    """The row that decides. A table ends with a row that always holds."""
+    """Return the first row whose condition holds. The last row of a table must always hold."""
     return next(row for row in table if row.condition(facts))

@@ -1,9 +1,9 @@
-"""Whether the access of a server that may still use it may be ended or moved: CVE-2023-2088.
+"""Detach rule against CVE-2023-2088: when the access of a server may be ended or moved.
 
-An attachment that is ended without Nova leaves a device on the server's host, which may later
-reach another project's volume. So every caller but a service, administrators included, has to
-detach in Nova while the server has the volume. The rows and their numbers are those of Cinder's
-rule (Launchpad 2004555).
+Detaching without Nova leaves a device on the server's host, and that device may later refer to
+another project's volume. Every caller except a service, administrators included, must therefore
+detach through Nova while the server uses the volume. The rows and their numbers are those of
+Cinder's rule (Launchpad 2004555).
 """
 import dataclasses
 import enum
@@ -17,7 +17,7 @@ from blockattach.storage.domain import records
 
 
 class Asked(enum.StrEnum):
-    """When a verb is held to the rule."""
+    """Condition under which the rule applies to a verb."""
 
     ALWAYS = 'always'
     WHERE_MOVED = 'where another initiator replaces the connected one'
@@ -26,7 +26,7 @@ class Asked(enum.StrEnum):
 
 
 class Verb(enum.StrEnum):
-    """Each verb that ends, moves or takes over a row, as the API has it."""
+    """API request that ends, moves or takes over an attachment."""
 
     DELETE = 'DELETE /attachments/{id}'
     FORCED_DELETE = 'DELETE /attachments/{id}?force=true'
@@ -48,25 +48,25 @@ ASKED: Mapping[Verb, Asked] = {
     Verb.DETACH: Asked.ALWAYS,
     Verb.FORCE_DETACH: Asked.ALWAYS,
     Verb.TERMINATE: Asked.ALWAYS,
-    # Of each attachment, before the first one goes.
+    # Checked for each attachment before the first one is deleted.
     Verb.RESET: Asked.ALWAYS,
-    # It connects what no initiator has, and answers again what this one has.
+    # Connects an attachment without initiator, or repeats the answer to the connected initiator.
     Verb.INITIALIZE: Asked.NEVER,
-    # It takes over a legacy reservation, which has no server, and connects its host.
+    # Adopts a legacy reservation, which has no server, and connects its host.
     Verb.ATTACH: Asked.NEVER,
-    # What is held has no server.
+    # A legacy reservation has no server.
     Verb.UNRESERVE: Asked.NEVER,
 }
 
 
 class Outcome(enum.StrEnum):
-    """What becomes of the request."""
+    """Outcome of a request."""
 
     ALLOWED = 'allowed'
     ASK_NOVA = 'ask Nova'
-    """The row depends on Nova: decide again with its answer."""
+    """Nova must be asked; the rule is evaluated again with its answer."""
     NOT_NAMED = 'not named'
-    """It is not known which attachment is meant."""
+    """The attachment cannot be determined from the request."""
     MISMATCHED = 'mismatched'
     """The attachment belongs to another volume."""
     IN_USE = 'in use'
@@ -74,23 +74,24 @@ class Outcome(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What Nova says: by which attachment the server uses the volume; None: it does not."""
+    """Nova's answer: the attachment by which the server uses the volume, or None if it does not.
+    """
 
     attachment_id: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of the rule.
+    """Input of the rule.
 
-    :ivar by_service: a service token with an accepted role came along
-    :ivar volume_id: the volume that the request is about
-    :ivar given_id: the attachment that the request names, if it does
-    :ivar count: how many live attachments the volume has
-    :ivar record: the attachment that is meant (see `meant`), if there is one
-    :ivar answer: Nova's answer, if it was asked
-    :ivar verb: what is asked for
-    :ivar initiator: the one that gets the access, where the verb moves it
+    :ivar by_service: True if the request has a service token with an accepted role
+    :ivar volume_id: volume of the request
+    :ivar given_id: attachment named by the request; None if it names none
+    :ivar count: number of live attachments of the volume
+    :ivar record: attachment that the request refers to (see `meant`); None if there is none
+    :ivar answer: Nova's answer; None if Nova was not asked
+    :ivar verb: requested action
+    :ivar initiator: initiator that receives the access if the verb moves it
     """
 
     by_service: bool
@@ -108,8 +109,8 @@ def _meant(facts: Facts) -> records.Attachment:
     return facts.record
 
 
-# Row 3 is `meant`: of a volume's only attachment nobody needs to say the id. Row 10 is an error of
-# what asks Nova: without its answer nothing is allowed but what is asked `WHERE_KNOWN`.
+# Row 3 is `meant`: the id is optional if a volume has one attachment. Row 10 is an error of the
+# caller that asks Nova: without an answer only `WHERE_KNOWN` verbs are allowed.
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     decisions.Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
@@ -129,12 +130,16 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(9, lambda facts: True, Outcome.IN_USE),
 )
 decide = functools.partial(decisions.decide, TABLE)
-"""The row of the table that decides about facts."""
+"""Return the row of the table that decides on the given facts."""
 
 
 def meant(rows: Sequence[records.Attachment],
           given_id: str | None) -> records.Attachment | None:
-    """Which of a volume's attachments is meant: the named one, or the only one (row 3)."""
+    """Return the attachment that is named, or the only one of the volume (row 3).
+
+    :returns: None if the named attachment is not among ``rows``, or if none is named and the
+        volume does not have exactly one
+    """
     if given_id is None:
         return rows[0] if len(rows) == 1 else None
     return next((row for row in rows if row.id == given_id), None)

@@ -1,10 +1,11 @@
-"""Expiry of reservations: the rule by which an attachment without a consumer is ended.
+"""Expiry of reservations: the rule that ends attachments without a consumer.
 
-Two states wait for a consumer, not for the service: reserved (for a connector) and connected (for
-completion). The rule decides on those that have waited for longer than the operator allows. A
-server of Nova's may take its time for good reasons: it is being built or moved, or it is shelved
-and holds its volumes by reservations for months. So Nova is asked first, and where it cannot be
-asked, what names a server stays. What names none stays as long as a host is logged in by it.
+Attachments in two states wait for a consumer: reserved (for a connector) and connected (for
+completion). The rule applies to attachments that have waited longer than the operator allows. A
+Nova server may have a reason to wait: it is being built or moved, or it is shelved and keeps its
+volumes reserved for months. Nova is therefore asked first, and if Nova cannot be asked, an
+attachment that names a server is kept. An attachment that names no server is kept while its host
+has a session.
 """
 import dataclasses
 import enum
@@ -20,7 +21,7 @@ _Event = attachment_lifecycle.Event
 
 
 class Ending(NamedTuple):
-    """How an expired one ends: by which event, and with which user message."""
+    """Event and user message by which an expired attachment ends."""
 
     event: attachment_lifecycle.Event
     text: messages.Text
@@ -30,33 +31,34 @@ ENDINGS = {
     _State.RESERVED: Ending(_Event.RELEASE, messages.RESERVATION_ABANDONED),
     _State.CONNECTED: Ending(_Event.DISCONNECT, messages.CONNECTION_ABANDONED),
 }
-"""The states that wait for a consumer. Both verbs are those of a delete."""
+"""Ending for each state that waits for a consumer. The events are those of a delete request."""
 
 
 class Outcome(enum.StrEnum):
-    """What becomes of an attachment that has waited for too long."""
+    """Outcome for an attachment that has waited too long."""
 
     ASK_NOVA = 'ask Nova'
-    """Decide again with its answer."""
+    """Nova must be asked; the rule is evaluated again with its answer."""
     STAYS = 'stays'
     ABANDONED = 'abandoned'
 
 
 class Nova(enum.Enum):
-    """Whether Nova can say if a server needs an attachment."""
+    """Availability of Nova for questions about servers."""
 
     ASKED = 'asked'
     UNKNOWN = 'unknown'
-    """One may use the volumes, and it is not configured how to ask it."""
+    """Nova may use the volumes, but access to Nova is not configured."""
     NONE = 'none'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """What Nova says of a server and a volume.
+    """Nova's answer about one server and one volume.
 
-    :ivar busy: the server is being built, moved, shelved, deleted: what it uses may change
-    :ivar attachment_id: by which attachment it uses the volume; None: it does not
+    :ivar busy: True if the server is being built, moved, shelved or deleted, so that its
+        attachments may change
+    :ivar attachment_id: attachment by which the server uses the volume; None if it does not
     """
 
     exists: bool
@@ -66,10 +68,10 @@ class Server:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of the rule.
+    """Input of the rule.
 
-    :ivar server: Nova's answer, if it was asked
-    :ivar has_session: its host is logged in at the target
+    :ivar server: Nova's answer; None if Nova was not asked
+    :ivar has_session: True if the host of the attachment is logged in at the target
     """
 
     attachment_id: str
@@ -97,4 +99,4 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(9, lambda facts: True, Outcome.ABANDONED),
 )
 decide = functools.partial(decisions.decide, TABLE)
-"""The row of the table that decides about facts."""
+"""Return the row of the table that decides on the given facts."""

@@ -1,7 +1,7 @@
-"""Why an attachment is as it is: what its record says and what the target says, in words.
+"""Explanations of an attachment: its record compared with its target, in sentences.
 
-Rules only: `explain` is given what was read. The sentences are the tables below; the first row of
-`DIFFERENCES` that holds decides.
+This module only has rules; the caller of `explain` reads the record and the target. The sentences
+are in the tables below. The first row of `DIFFERENCES` that holds decides.
 """
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ _State = attachment_lifecycle.State
 
 
 class AtTarget(NamedTuple):
-    """What the target of the volume says now of the attachment's host.
+    """State of the target of the volume with regard to the host of the attachment.
 
-    :ivar backend: ``host@backend`` that was asked; None: none
-    :ivar reason: why it says nothing; None: it was asked, or need not be
-    :ivar exported: whether it offers the volume to any host; None: unknown
-    :ivar mode: of the host's access; None: it has none, or unknown
+    :ivar backend: ``host@backend`` that was asked; None if none was asked
+    :ivar reason: why the state is unknown; None if the target was asked or need not be asked
+    :ivar exported: True if the target exports the volume to any host; None if unknown
+    :ivar mode: access mode of the host; None if the host has no access, or if unknown
     """
 
     backend: str | None = None
@@ -33,7 +33,7 @@ class AtTarget(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What will happen next in a state, and what a person can do."""
+    """Next event in a state of an attachment, and advice to the reader."""
 
     next: str
     advice: tuple[str, ...]
@@ -79,9 +79,9 @@ MEANINGS: Mapping[_State, Meaning] = {
 
 
 class Difference(NamedTuple):
-    """Something that is not as the record says.
+    """Difference between the record and the target.
 
-    :ivar holds: whether it is so, by the attachment, whether it is to have access, and the target
+    :ivar holds: predicate over the attachment, whether its host should have access, and the target
     """
 
     name: str
@@ -110,11 +110,11 @@ DIFFERENCES = (
         'The host has access to the volume, but no session.',
         'Check whether the host is running and logged in (iscsiadm -m session).'),
 )
-"""In the order in which they are looked for."""
+"""Differences in the order in which they are checked."""
 
 
 class Explanation(NamedTuple):
-    """The answer: which difference holds (None: record and target agree), and the sentences."""
+    """Result of `explain`. ``difference`` is None if record and target agree."""
 
     difference: str | None
     found: str
@@ -124,10 +124,9 @@ class Explanation(NamedTuple):
 
 def explain(row: records.Attachment, others: Sequence[records.PairAttachment],
             said: AtTarget) -> Explanation:
-    """Compare record and target.
+    """Compare the record of an attachment with its target and explain the result.
 
-    :param others: the other live attachments of the same host on the volume, which share its
-        session
+    :param others: other live attachments of the same host to the volume, which share its session
     """
     wanted = row.initiator is not None and (
         row.state in attachment_lifecycle.GRANTED or bool(others))

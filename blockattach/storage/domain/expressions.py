@@ -1,8 +1,8 @@
-"""Expressions by which a backend filters requests (``filter_function``) and rates them
-(``goodness_function``). They are Cinder's, so that operators' expressions keep their meaning.
+"""Filter and goodness expressions of a backend (``filter_function``, ``goodness_function``).
 
-Numbers, texts, names like ``volume.size``, and the operators of `LEVELS`. Nothing in it can reach
-out of the facts that are handed in, and its cost grows with its length only.
+The grammar is Cinder's, so that existing expressions keep their meaning. An expression has
+numbers, texts, names like ``volume.size``, and the operators of `LEVELS`. It can only read the
+facts passed to `evaluate`, and its cost grows only with its length.
 """
 import functools
 import itertools
@@ -25,7 +25,7 @@ _Functions = Sequence[_Function]
 _Operands = Sequence[Callable[[], Value]]
 
 GROUPS = ('stats', 'capabilities', 'volume', 'extra', 'qos')
-"""What a name may begin with."""
+"""Allowed first parts of a name."""
 
 _MOST_NESTED = 20
 
@@ -39,7 +39,7 @@ _TOKEN = re.compile(r"""\s*(?:
 
 
 class ExpressionError(ValueError):
-    """An expression cannot be read, or not be evaluated with these facts."""
+    """Expression that cannot be parsed, or cannot be evaluated with the given facts."""
 
 
 class _Token(NamedTuple):
@@ -48,18 +48,19 @@ class _Token(NamedTuple):
 
 
 def check(expression: str) -> None:
-    """Read an expression without evaluating it.
+    """Parse an expression without evaluating it.
 
-    :raises ExpressionError: it is none
+    :raises ExpressionError: if the expression is invalid
     """
     _parse(expression)
 
 
 def evaluate(expression: str, names: Names) -> Value:
-    """What an expression comes to.
+    """Return the value of an expression.
 
     :param names: facts by the groups of `GROUPS`
-    :raises ExpressionError: it is none, or it asks for what is not there or cannot be calculated
+    :raises ExpressionError: if the expression is invalid, names an unknown fact, or cannot be
+        calculated
     """
     node = _parse(expression)
     try:
@@ -74,7 +75,8 @@ def _of_numbers(function: _Function) -> _Function:
     return lambda *values: function(*map(_number, values))
 
 
-# How the operands between operators of one level come to a value; they are evaluated as needed.
+# Evaluators of the operands and operators of one level. Operands are functions, so that an
+# evaluator calls only those that it needs.
 
 def _left(functions: _Functions, operands: _Operands) -> Value:
     value = operands[0]()
@@ -111,7 +113,7 @@ def _choice(functions: _Functions, operands: _Operands) -> Value:
 
 
 class Level(NamedTuple):
-    """Operators that bind equally, and how their operands come to a value."""
+    """Operators of equal precedence, and the function that combines their operands."""
 
     combine: Callable[[_Functions, _Operands], Value]
     operators: Mapping[str, _Function]
@@ -127,18 +129,20 @@ LEVELS: tuple[Level, ...] = (
     Level(_left, {'+': _of_numbers(operator.add), '-': _of_numbers(operator.sub)}),
     Level(_left, {'*': _of_numbers(operator.mul), '/': _of_numbers(operator.truediv)}),
     Level(_prefix, {'+': _of_numbers(operator.pos), '-': _of_numbers(operator.neg)}),
-    # Of integers a power could have any number of digits; this one overflows.
+    # `math.pow` overflows, while a power of integers could have any number of digits.
     Level(_right, {'^': _of_numbers(math.pow)}),
 )
-"""The grammar, from what binds loosest; what binds tightest are numbers, texts, names, functions
-and parentheses."""
+"""Grammar by precedence, lowest first.
+
+Numbers, texts, names, functions and parentheses have the highest precedence.
+"""
 
 FUNCTIONS: Mapping[str, tuple[_Function, int, float]] = {
     'abs': (_of_numbers(abs), 1, 1),
     'max': (_of_numbers(max), 2, math.inf),
     'min': (_of_numbers(min), 2, math.inf),
 }
-"""Functions of numbers, and how many each takes, at least and at most."""
+"""Functions of numbers, with the minimum and maximum number of arguments."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -160,7 +164,7 @@ def _tokens(expression: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Reads tokens once, from the loosest level down."""
+    """Recursive descent parser that reads each token once, starting at the lowest precedence."""
 
     def __init__(self, expression: str) -> None:
         self._following = iter([*_tokens(expression)])
@@ -168,7 +172,12 @@ class _Parser:
         self._nested = 0
 
     def level(self, number: int) -> _Node:
-        """What stands here, with operators of this level and tighter ones."""
+        """Parse an expression of the given level and all levels of higher precedence.
+
+        :param number: index of the level in `LEVELS`
+        :returns: function from facts to the value
+        :raises ExpressionError: if the tokens do not form such an expression
+        """
         if number == len(LEVELS):
             return self._operand()
         combine, operators = LEVELS[number]
@@ -188,13 +197,13 @@ class _Parser:
                                      [functools.partial(node, names) for node in nodes])
 
     def unexpected(self) -> ExpressionError:
-        """Nothing, or something else, may stand here."""
+        """Return an error about the next token or the end of the expression."""
         if self.next.kind == 'end':
             return ExpressionError('unexpected end of expression')
         return ExpressionError(f'unexpected {self.next.text!r}')
 
     def _take(self, operators: Container[str]) -> str | None:
-        """The operator that stands here, if it is one of these."""
+        """Consume and return the next token if it is one of the operators, else return None."""
         kind, text = self.next
         if kind != 'operator' or text not in operators:
             return None
@@ -218,7 +227,8 @@ class _Parser:
         return lambda names: constant
 
     def _inside(self, at_most: float = math.inf) -> list[_Node]:
-        """What stands between parentheses, with commas between."""
+        """Parse up to ``at_most`` expressions, separated by commas, and the closing parenthesis.
+        """
         self._nested += 1
         if self._nested > _MOST_NESTED:
             raise ExpressionError(f'more than {_MOST_NESTED} nested parentheses')
@@ -269,7 +279,7 @@ def _fact(names: Names, group: str, key: str) -> Value:
 
 
 def _plain(text: str) -> Value:
-    """A text that is a number counts as that number."""
+    """Return the number that a text denotes, or the text itself if it denotes none."""
     for kind in (int, float):
         try:
             return kind(text)

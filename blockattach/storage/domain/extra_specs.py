@@ -1,8 +1,8 @@
-"""What a volume type asks for in its extra specs, compared with what a pool reports.
+"""Comparison of the extra specs of a volume type with the capabilities of a pool.
 
-The comparison is Cinder's, so that types mean here what they mean there: a value is an operator
-and an operand, of which only the first word counts, or ``<or>`` and any number of alternatives, or
-without operator a text that must be equal.
+The comparison is Cinder's, so that types keep their meaning. A value is an operator and an
+operand, of which only the first word counts, or ``<or>`` and alternatives, or a text that must be
+equal.
 """
 import operator
 from collections.abc import Callable
@@ -13,23 +13,24 @@ from blockattach.storage.domain import volume_type
 
 _SCOPE = 'capabilities'
 
-# Honoured by the service itself, under the volume's lock; no pool knows it.
+# Enforced by the service itself under the lock of the volume; pools do not report it.
 _NOT_CAPABILITIES = frozenset({volume_type.MODE})
 
 _YES = '<is> True'
 
 
 def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> str | None:
-    """What a pool with these capabilities lacks of what is asked for; None if nothing.
+    """Return the reason why the capabilities do not satisfy the extra specs, or None if they do.
 
-    The reason names the extra spec and what is there.
+    The reason names the extra spec and the reported value.
     """
     for key, wanted in extra_specs.items():
         path = _path(key)
         if path is None or key in _NOT_CAPABILITIES:
             continue
         if key == volume_type.MULTIATTACH and volume_type.is_true(wanted):
-            # Read as the service itself reads it, or it would make what no pool may hold.
+            # Normalized like in `volume_type.is_multiattach`. Otherwise the service would create
+            # a multiattach volume that no pool accepts.
             wanted = _YES
         found = _look_up(capabilities, path)
         if found is None:
@@ -40,7 +41,7 @@ def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> 
 
 
 def matches(value: Any, wanted: str) -> bool:
-    """Whether one value that a pool reports is what an extra spec wants."""
+    """Return True if a value reported by a pool satisfies the value of an extra spec."""
     words = wanted.split()
     if words[:1] == ['<or>']:
         return value in words[1::2]
@@ -52,12 +53,12 @@ def matches(value: Any, wanted: str) -> bool:
     try:
         return compare(value, words[1])
     except (TypeError, ValueError):
-        # What cannot be compared is not what was wanted.
+        # A value that cannot be compared does not match.
         return False
 
 
 def _path(key: str) -> list[str] | None:
-    """The nested names that a key refers to; None for keys of other scopes."""
+    """Return the nested capability names of a key, or None for a key of another scope."""
     scope, *inner = key.split(':')
     if not inner:
         return [scope]
@@ -86,7 +87,7 @@ def _same_boolean(value: Any, operand: str) -> bool:
 
 
 def _boolean(value: Any) -> bool:
-    """Everything that is not a word for true is false."""
+    """Return the boolean of a value. Text that does not mean true is false."""
     return value if isinstance(value, bool) else volume_type.is_true(str(value))
 
 

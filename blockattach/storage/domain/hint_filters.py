@@ -1,12 +1,11 @@
-"""What clients may say of where a volume goes (``OS-SCH-HNT:scheduler_hints``), and the filters
-that heed it.
+"""Filters for the scheduler hints of clients (``OS-SCH-HNT:scheduler_hints``).
 
-The hint ``query`` is Cinder's JSON grammar: a list that begins with an operator of `OPERATORS`;
-what follows are values and queries. A text that begins with ``$`` names a value of the pool's
-report: ``$free_capacity_gb``, ``$capabilities.some.thing``.
+The hint ``query`` has Cinder's JSON grammar: a list of an operator of `OPERATORS` and its
+operands, which are values and nested queries. A text that begins with ``$`` names a value of the
+pool's report: ``$free_capacity_gb``, ``$capabilities.some.thing``.
 
-A hint counts only where its filter is enabled. One that is malformed passes no pool: better no
-volume than a misplaced one.
+A hint is applied only if its filter is enabled. A malformed hint rejects every pool, because a
+misplaced volume is worse than none.
 """
 import functools
 import json
@@ -28,19 +27,25 @@ _MOST_NESTED = 20
 
 
 def volume_ids(hints: Mapping[str, Any], name: str) -> list[str] | None:
-    """The volumes that a hint names: an id or a list of ids; None: something else is there."""
+    """Return the volume ids in a hint, which is an id or a list of ids.
+
+    :returns: canonical ids; an empty list without the hint; None if any value is not an id
+    """
     given = hints.get(name, [])
     found = [_id(one) for one in (given if isinstance(given, list) else [given])]
     return None if None in found else [one for one in found if one is not None]
 
 
 def server_id(hints: Mapping[str, Any]) -> str | None:
-    """The server that a volume shall be near, if the hint names one."""
+    """Return the server id in the ``local_to_instance`` hint.
+
+    :returns: canonical id; None without the hint or if the value is not an id
+    """
     return _id(hints.get(LOCAL))
 
 
 def same_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that has none of the volumes that it shall be with."""
+    """Reject a pool that has none of the volumes in the ``same_host`` hint."""
     named = volume_ids(request.facts.hints, SAME)
     if named is None:
         return placement.Reason(f'scheduler hint {SAME} contains an invalid volume ID')
@@ -50,7 +55,7 @@ def same_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def different_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that has one of the volumes that it shall be apart from."""
+    """Reject a pool that has one of the volumes in the ``different_host`` hint."""
     named = volume_ids(request.facts.hints, DIFFERENT)
     if named is None:
         return placement.Reason(f'scheduler hint {DIFFERENT} contains an invalid volume ID')
@@ -61,7 +66,7 @@ def different_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | N
 
 
 def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that is not on the host of the server that the volume shall be near."""
+    """Reject a pool that is not on the host of the server in the ``local_to_instance`` hint."""
     if not request.facts.hints.get(LOCAL):
         return None
     if server_id(request.facts.hints) is None:
@@ -76,7 +81,10 @@ def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | N
 
 
 def json_query(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that is not what the client's query asks for."""
+    """Reject a pool that does not match the ``query`` hint.
+
+    An invalid query rejects every pool.
+    """
     try:
         if matches(request.facts.hints.get(QUERY), pool):
             return None
@@ -91,17 +99,17 @@ FILTERS: Mapping[str, placement.Filter] = {
     'instance_locality': instance_locality,
     'json': json_query,
 }
-"""By name, for ``[scheduler] scheduler_default_filters``; none is asked unless it stands there."""
+"""Filters by name. A filter applies only if ``[scheduler] scheduler_default_filters`` names it."""
 
 
 def _there(request: pools.VolumeRequest, named: list[str], pool: pools.Pool) -> str | None:
-    """One of the volumes named that is on a pool."""
+    """Return one of the named volumes that is on the pool, or None."""
     placed = request.facts.placed
     return next((one for one in named if placed.get(one) == pool.name), None)
 
 
 def _id(value: Any) -> str | None:
-    """As ids are stored, however a client has written it."""
+    """Return a UUID in canonical form, or None if the value is not a UUID."""
     try:
         return str(uuid.UUID(value)) if isinstance(value, str) else None
     except ValueError:
@@ -109,14 +117,14 @@ def _id(value: Any) -> str | None:
 
 
 class QueryError(ValueError):
-    """A query cannot be read, or not be answered for a pool."""
+    """Query that cannot be parsed, or cannot be evaluated for a pool."""
 
 
 def matches(query: Any, pool: pools.Pool) -> bool:
-    """Whether a pool is what a query asks for; an empty query asks for nothing.
+    """Return True if a pool matches a query. An empty query matches every pool.
 
-    :param query: JSON, as text or read already
-    :raises QueryError: it is no query, or compares what cannot be compared
+    :param query: query as JSON text or parsed
+    :raises QueryError: if the query is invalid or compares values that cannot be compared
     """
     if isinstance(query, str) and query:
         try:
@@ -127,7 +135,10 @@ def matches(query: Any, pool: pools.Pool) -> bool:
 
 
 def _compared(compare: Callable[[Any, Any], bool], values: list[Any]) -> bool:
-    """The first value against each of the others; without two there is nothing to compare."""
+    """Return True if the comparison of the first value with each other value holds.
+
+    None counts as missing. The result is False if the first or all other values are missing.
+    """
     first, *others = values or [None]
     given = [other for other in others if other is not None]
     return first is not None and bool(given) and all(compare(first, one) for one in given)
@@ -152,7 +163,7 @@ OPERATORS: Mapping[str, Callable[[list[Any]], bool]] = {
     'or': any,
     'and': lambda values: all(value for value in values if value is not None),
 }
-"""Operators: from values to a truth value; None where the pool does not report one."""
+"""Operators by name. A value is None if the pool does not report it."""
 
 
 def _answer(query: Any, stats: Mapping[str, Any], depth: int) -> bool:

@@ -1,5 +1,7 @@
-"""Cached images: on each backend, at most one volume of an image that further volumes of it are
-cloned from. Which images may have one, when it is used, and what goes for another one.
+"""Image cache: the rules of which images are cached, when they are used and when evicted.
+
+Each backend has at most one cached volume of an image, from which further volumes of the image are
+cloned.
 """
 import dataclasses
 import datetime
@@ -17,24 +19,25 @@ _CURRENT = (_Own.DOWNLOADING.value, _FILLED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the cache of one backend may come to; 0: any number."""
+    """Limits of the image cache of one backend; 0 means unlimited."""
 
     max_gb: int = 0
     max_count: int = 0
 
     def allow(self, sizes_gb: Sequence[int]) -> bool:
-        """Whether volumes of these sizes may be there together."""
+        """Return True if cached volumes of these sizes in GiB are within the limits."""
         return not (0 < self.max_gb < sum(sizes_gb)) and not (0 < self.max_count < len(sizes_gb))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the cache on one backend.
+    """Settings of the image cache of one backend.
 
-    :ivar project_id: of the volumes of cached images
-    :ivar user_id: of these volumes
-    :ivar bounds: how many volumes there may be
-    :ivar seconds: for which a process that fills a volume may send no heartbeat
+    :ivar project_id: owner of the cached volumes
+    :ivar user_id: user of the cached volumes
+    :ivar bounds: limits of the number and total size of cached volumes
+    :ivar seconds: seconds without a heartbeat after which another process may take over from the
+        one that fills a cached volume
     """
 
     project_id: str
@@ -45,11 +48,11 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached image.
+    """Cached image.
 
-    :ivar image_updated_at: of the image when it was downloaded
-    :ivar status: of its volume
-    :ivar intact: nothing has happened to its volume but that it was filled
+    :ivar image_updated_at: modification time of the image when it was downloaded
+    :ivar status: status of the cached volume
+    :ivar intact: True if nothing has happened to the cached volume since it was filled
     """
 
     image_id: str
@@ -62,7 +65,7 @@ class Entry:
 
 
 def updated_at(image: images.Image) -> datetime.datetime | None:
-    """When an image was changed last, in UTC without zone; None: nobody knows."""
+    """Return the modification time of an image in UTC without zone, or None if it is unknown."""
     try:
         found = datetime.datetime.fromisoformat(image.updated_at or '')
     except ValueError:
@@ -71,21 +74,29 @@ def updated_at(image: images.Image) -> datetime.datetime | None:
 
 
 def is_cacheable(image: images.Image, volume: records.Volume) -> bool:
-    """Whether a volume of this image may be made of a cached one, or a cached one of it."""
+    """Return True if the image cache may be used for a volume of an image.
+
+    An encrypted volume, an encrypted image and an image of unknown modification time are not
+    cached.
+    """
     return (not volume.encrypted and _ENCRYPTED not in image.properties
             and updated_at(image) is not None)
 
 
 def is_usable(entry: Entry, image: images.Image, size_gb: int) -> bool:
-    """Whether a volume of that size can be cloned from it now."""
+    """Return True if a volume of ``size_gb`` GiB can be cloned from the cached image now."""
     return (_is_current(entry, image) and entry.status == _FILLED
             and entry.size_gb <= size_gb)
 
 
 def replaced(entries: Sequence[Entry], image: images.Image, size_gb: int,
              bounds: Bounds) -> list[Entry] | None:
-    """What has to go before an image is cached in so many GiB: what is of no use, then what was
-    not used for longest. None: the image is there, or on its way, or is too large.
+    """Return the entries to evict before an image is cached in a volume of ``size_gb`` GiB.
+
+    Outdated entries of the image and modified entries are evicted first, then the least recently
+    used ones.
+
+    :returns: None if the image is cached already, is being cached, or exceeds the limits by itself
     """
     if not bounds.allow([size_gb]) or any(_is_current(entry, image) for entry in entries):
         return None

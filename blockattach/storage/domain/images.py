@@ -1,5 +1,4 @@
-"""Images of Glance as volumes know them: what is judged before one is used, and what a volume
-keeps of it."""
+"""Glance images: checks before use, and the image metadata that a volume keeps."""
 import dataclasses
 import json
 import math
@@ -16,12 +15,12 @@ BARE = 'bare'
 RAW = 'raw'
 PUBLIC = 'public'
 VOLUME_TYPE = 'cinder_img_volume_type'
-"""The property that names the type of the volumes that are made of an image."""
+"""Image property that names the type of volumes created from the image."""
 DEVICES = 'block_device_mapping'
-"""The property that Nova gives images of servers that boot from volumes: JSON."""
+"""Image property (JSON) that Nova sets on images of servers that boot from volumes."""
 SIGNATURE = 'img_signature'
 RESERVED = ('os_glance', SIGNATURE, 'signature_verified')
-"""Beginnings of names of properties that belong to one image, and to no copy of it."""
+"""Prefixes of image properties that do not apply to copies of the image."""
 GLANCE_KEYS = frozenset((
     'id', 'name', 'status', 'visibility', 'protected', 'owner', 'tags', 'size', 'virtual_size',
     'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'disk_format', 'container_format',
@@ -30,14 +29,14 @@ GLANCE_KEYS = frozenset((
 """Attributes of an image in the Image API v2 that are not custom properties."""
 UPLOADED_FORMATS = ('raw', 'vmdk', 'vdi', 'qcow2', 'vhd', 'vhdx', 'ploop')
 CONTAINERS = (BARE, 'ovf', 'ami')
-"""Containers that say nothing of the bytes: those are a disk, as disk_format says."""
+"""Container formats whose content is a disk in the format of ``disk_format``."""
 _CORE = ('image_id', 'image_name', 'checksum', 'container_format', 'disk_format', 'min_disk',
          'min_ram', 'size')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """What Glance says of an image; sizes in bytes, ``min_disk`` in GiB, ``min_ram`` in MiB."""
+    """Glance image. Sizes are in bytes, ``min_disk`` is in GiB, ``min_ram`` in MiB."""
 
     id: str
     status: str
@@ -58,12 +57,12 @@ class Image:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """An image as work remembers it (`dataclasses.asdict`)."""
+        """Return the image stored in the progress of a work record (`dataclasses.asdict`)."""
         return cls(**stored)
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What a volume that was made of it keeps."""
+        """Image metadata of a volume created from the image."""
         core = (self.id, self.name, self.checksum, self.container_format, self.disk_format,
                 self.min_disk, self.min_ram, self.size)
         return {**{key: value for key, value in self.properties.items() if key not in _CORE}, **{
@@ -71,13 +70,15 @@ class Image:
 
     @property
     def signature(self) -> dict[str, str]:
-        """Its properties that are about its signature."""
+        """Properties of the image that describe its signature."""
         return {key: value for key, value in self.properties.items() if key.startswith(SIGNATURE)}
 
     @property
     def boot_snapshot(self) -> str | None:
-        """The snapshot that it stands for, where Nova made it of a server that boots from a
-        volume; None: it has bytes of its own."""
+        """Id of the snapshot that the image refers to; None if the image has data of its own.
+
+        Nova creates such images from servers that boot from a volume.
+        """
         try:
             found = json.loads(self.properties.get(DEVICES) or '[]')
         except (ValueError, RecursionError):
@@ -96,9 +97,9 @@ def cleaned(text: str) -> str:
 
 
 def check_fits(image: Image, size_gb: int) -> None:
-    """Return if a volume of that size can be made of an image.
+    """Check that a volume of ``size_gb`` GiB can be created from an image.
 
-    :raises InvalidInput: it cannot; the text is Cinder's
+    :raises InvalidInput: if the image is not active or does not fit; the text is Cinder's
     """
     if image.status != ACTIVE:
         raise _refused(f'Image {image.id} is not active.')

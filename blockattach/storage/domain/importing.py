@@ -1,5 +1,6 @@
-"""What becomes of what a Cinder database says: what is taken as it is, what is changed, what is
-refused and what is left there, as tables; and how its attachments are read.
+"""Import rules for a Cinder database: conversion of its attachments and the remark tables.
+
+The tables list the reasons to refuse a row, the changes made to a row, and the data not imported.
 """
 import dataclasses
 import functools
@@ -21,9 +22,9 @@ _State = attachment_lifecycle.State
 
 
 class Remark(NamedTuple):
-    """Why something is not taken as it is.
+    """Explanation of why an item is refused, changed or not imported.
 
-    :ivar remedy: what an operator does about it; empty: nothing is needed
+    :ivar remedy: action for the operator; empty if none is needed
     """
 
     noun: str
@@ -32,7 +33,7 @@ class Remark(NamedTuple):
 
 
 NOT_WRITTEN = 'not_written'
-"""Code of a volume that the database refuses on writing."""
+"""Code for a volume that the database rejected on writing."""
 REFUSED: Mapping[str, Remark] = {
     'damaged': Remark(
         'row', 'the row has an invalid value. The report names the column and the reason',
@@ -96,7 +97,10 @@ REFUSED: Mapping[str, Remark] = {
         'QoS specs',
         'Rename one of them.'),
 }
-"""What is not taken: nothing is written while there is any, unless it is to be left there."""
+"""Reasons to refuse an item.
+
+Nothing is written while any item is refused, unless the operator excludes the refused items.
+"""
 
 CHANGED: Mapping[str, Remark] = {
     'default_replaced': Remark(
@@ -119,7 +123,7 @@ CHANGED: Mapping[str, Remark] = {
         'attachment', 'the attachment keeps the credential that all hosts of the volume share. '
         'The target cannot enforce the mode until the volume is attached again'),
 }
-"""What is taken, and is not quite what it was."""
+"""Changes made to imported items."""
 
 LEFT: Mapping[str, Remark] = {
     'backups': Remark('backup', 'backups are not supported'),
@@ -127,7 +131,7 @@ LEFT: Mapping[str, Remark] = {
     'quotas': Remark('quota', 'the limited resource is not supported'),
     'lost': Remark('snapshot or attachment', 'the volume is deleted in Cinder'),
 }
-"""What is counted and stays behind."""
+"""Data that is counted, but not imported."""
 
 _AVAILABLE = ('available', 'in-use', 'attaching', 'detaching', 'reserved', 'awaiting-transfer')
 OWN_STATUSES: Mapping[str, volume_lifecycle.OwnStatus] = {
@@ -135,15 +139,16 @@ OWN_STATUSES: Mapping[str, volume_lifecycle.OwnStatus] = {
     **{one.value: one for one in (
         _Own.ERROR, _Own.ERROR_DELETING, _Own.ERROR_EXTENDING, _Own.ERROR_RESTORING,
         _Own.ERROR_BACKING_UP, _Own.ERROR_MANAGING, _Own.MAINTENANCE)}}
-"""What is true of a volume by its status in Cinder; any other one says that there is work."""
+"""Own status of a volume by its status in Cinder. Any other status means an operation in progress.
+"""
 
 SNAPSHOT_STATUSES = frozenset({'available', 'error', 'error_deleting'})
 SETTLED_MIGRATIONS = frozenset({None, '', 'none', 'success', 'error'})
-"""Migration statuses of a volume that is not being moved."""
+"""Migration statuses without a migration in progress."""
 
 OFFERED = 'awaiting-transfer'
 HELD = frozenset({'in-use', 'detaching'})
-"""A volume with such a status is somebody's."""
+"""Statuses of a volume that must have an attachment."""
 _DETACHING = 'detaching'
 _LONGEST_ACCOUNT, _LONGEST_PASSWORD = 64, 128
 _WORD = re.compile(r'[!-~]+')
@@ -152,11 +157,11 @@ _LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>[0-9]{1,9})'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choices:
-    """What an operator says besides.
+    """Options of an operator.
 
-    :ivar initiators: the names of hosts whose connectors Cinder has not kept, by host, or by the
-        server on it
-    :ivar pools: ``host@backend#pool`` instead of what Cinder calls the host of a volume
+    :ivar initiators: initiator name by host, or by server on the host, for connectors that Cinder
+        has not stored
+    :ivar pools: ``host@backend#pool`` by the host of a volume in Cinder
     """
 
     initiators: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -165,9 +170,10 @@ class Choices:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """An attachment as Cinder has it; ``mode`` None: it says none.
+    """Attachment as stored by Cinder.
 
-    :ivar location: ``provider_location`` of its volume
+    :ivar mode: attach mode; None if not stored
+    :ivar location: ``provider_location`` of the volume
     """
 
     id: str
@@ -184,7 +190,10 @@ class Found:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taken:
-    """An attachment as it is here."""
+    """Attachment as imported.
+
+    :ivar changed: key of `CHANGED`; None if unchanged
+    """
 
     state: attachment_lifecycle.State
     mode: connection.AccessMode | None
@@ -194,7 +203,11 @@ class Taken:
 
 
 class Refused(Exception):
-    """Row that cannot be imported. ``code`` is a key of `REFUSED`, ``text`` adds details."""
+    """Error about a row that cannot be imported.
+
+    :ivar code: key of `REFUSED`
+    :ivar text: details; empty if the code says everything
+    """
 
     def __init__(self, code: str, text: str = '') -> None:
         super().__init__(code)
@@ -202,22 +215,22 @@ class Refused(Exception):
 
 
 def pool_of(host: str | None, choices: Choices) -> str | None:
-    """Where a volume lies; None: its host does not say so."""
+    """Return the ``host@backend#pool`` of a volume, or None if its host does not name a pool."""
     pool = choices.pools.get(host or '', host or '')
     backend, mark, name = pool.partition('#')
     return pool if mark and name and '@' in backend else None
 
 
 def attachment(found: Found, choices: Choices) -> Taken:
-    """What an attachment is here.
+    """Return the imported form of an attachment.
 
-    :raises Refused: its host has a session that could not be kept
+    :raises Refused: if the attachment is invalid, or a session of its host could not be preserved
     """
     if found.mode not in cinder_rows.ATTACH_MODES:
         raise Refused('damaged', 'attach_mode: not rw, ro or NULL')
     mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
     state, changed = _state(found)
-    # What was exported may be in use by a host of which nothing is written down.
+    # An exported volume may be in use by a host that Cinder has not recorded.
     if state is _State.RESERVED or not (
             found.host or found.connector or found.info or found.location):
         return Taken(state, mode, changed=changed)
@@ -227,10 +240,11 @@ def attachment(found: Found, choices: Choices) -> Taken:
 
 def credential(provider_auth: str | None,
                infos: Iterable[Mapping[str, Any] | None]) -> connection.Credential | None:
-    """What the hosts of a volume must prove, all of them the same; None: nothing.
+    """Return the CHAP credential shared by all hosts of a volume, or None if there is none.
 
-    :param infos: the connection information of its attachments
-    :raises Refused: the credential cannot be valid
+    :param provider_auth: column of the volume in Cinder, preferred to ``infos``
+    :param infos: connection information of the attachments of the volume
+    :raises Refused: if the credential is invalid
     """
     words = (provider_auth or '').split(' ')
     if len(words) == 3 and words[0] == 'CHAP':
@@ -244,7 +258,10 @@ def credential(provider_auth: str | None,
 
 
 def _credential(column: str, account: Any, password: Any) -> connection.Credential:
-    """:raises Refused: no target accepts the credential, or no column can store it"""
+    """Return a credential.
+
+    :raises Refused: if the credential is invalid for targets or too long for the database
+    """
     for name, value, longest in (('account', account, _LONGEST_ACCOUNT),
                                  ('password', password, _LONGEST_PASSWORD)):
         if not isinstance(value, str) or not _WORD.fullmatch(value) or len(value) > longest:
@@ -336,14 +353,15 @@ _NEEDED = ('target_portal', 'target_iqn', 'target_lun')
 
 
 def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Older releases keep what a driver says one level deeper."""
+    """Return the connection information without the nested ``data`` of older Cinder releases."""
     found = dict(info or {})
     inner = found.pop('data', None)
     return {**(inner if isinstance(inner, Mapping) else {}), **found}
 
 
 def _located(location: str | None) -> dict[str, Any]:
-    """``portal[;portal],group name number``, as a discovery says it."""
+    """Parse a location of the form ``portal[;portal],group name number``, as in iSCSI discovery.
+    """
     found = _LOCATION.fullmatch(location or '')
     if found is None:
         return {}

@@ -1,4 +1,4 @@
-"""Taking over what lies on a pool already: what is asked for, and whether it may be taken."""
+"""Managing of existing storage: names, sizes and the records of manage requests."""
 import dataclasses
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _OF_SNAPSHOTS = re.compile(r'_?snapshot-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]
 
 
 class Managed(NamedTuple):
-    """A volume that is being managed. ``size_gb`` None: nobody has looked yet."""
+    """Volume being managed. ``size_gb`` is None until the backend has measured the storage."""
 
     volume: records.Volume
     reference: str
@@ -21,7 +21,7 @@ class Managed(NamedTuple):
 
 
 class ManagedSnapshot(NamedTuple):
-    """A snapshot that is being managed, and its volume."""
+    """Snapshot being managed, with its volume."""
 
     snapshot: snapshots.Snapshot
     volume: records.Volume
@@ -30,10 +30,11 @@ class ManagedSnapshot(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
-    """What lies on a backend, as its manager reports it.
+    """Existing storage on a backend, as reported by its manager.
 
-    :ivar origin: what it is a snapshot of, where the store can say
-    :ivar in_use: something on the host of the manager has it open
+    :ivar origin: name of the storage of which it is a snapshot; None if it is none or the store
+        cannot say
+    :ivar in_use: True if the storage is open on the host of the manager
     """
 
     name: str
@@ -43,27 +44,31 @@ class Stored:
 
     @property
     def size_gb(self) -> int:
-        """What a volume of it has."""
+        """Size in GiB of a volume made from the storage."""
         return whole_gb(self.size_bytes)
 
 
 def whole_gb(size_bytes: int) -> int:
-    """In so many whole GiB it fits; one at least."""
+    """Return a size in bytes as whole GiB, rounded up, at least 1."""
     return max(-(-size_bytes // units.GIB), 1)
 
 
 def volume_id(name: str) -> str | None:
-    """The id of the volume that this service would call so; None: of none."""
+    """Return the id of the volume that this service would give the name, or None if there is none.
+    """
     return _id(_OF_VOLUMES, name)
 
 
 def snapshot_id(name: str) -> str | None:
-    """The id of the snapshot that this service would call so; None: of none."""
+    """Return the id of the snapshot that this service would give the name, or None if none."""
     return _id(_OF_SNAPSHOTS, name)
 
 
 def ids(names: Iterable[str], noun: str) -> dict[str, str]:
-    """By name, the ids of the volumes or snapshots that would be called so."""
+    """Return the ids of the volumes or snapshots that this service would give the names, by name.
+
+    :param noun: ``volume``; anything else means snapshots
+    """
     read = volume_id if noun == 'volume' else snapshot_id
     return {name: found for name in names if (found := read(name)) is not None}
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Text(NamedTuple):
-    """One case: its stable number and its sentence."""
+    """User message of one case: stable numbers and sentences."""
 
     action_id: str
     action: str
@@ -16,12 +16,12 @@ class Text(NamedTuple):
 
     @property
     def event_id(self) -> str:
-        """``VOLUME_<resource>_<action>_<detail>``: what programs compare."""
+        """Event id for programs: ``VOLUME_<resource>_<action>_<detail>``."""
         return f'VOLUME_{self.resource_type}_{self.action_id}_{self.detail_id}'
 
     @property
     def user_message(self) -> str:
-        """What a person reads."""
+        """Text for people."""
         return f'{self.action}:{self.detail}'
 
 

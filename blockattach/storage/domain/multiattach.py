@@ -1,7 +1,7 @@
-"""When a volume may be attached once more, and in which mode: the access-mode tables.
+"""Multiattach rules: whether a volume may be attached again, and the access mode.
 
-It decides on rows as they were at one moment; the row is written only if that precondition still
-holds.
+The rules decide on rows read at one moment. The caller writes the new row only if these rows are
+still unchanged.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from blockattach.storage.domain import volume_lifecycle
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Holder:
-    """A live attachment of the volume, as far as the rule needs it."""
+    """Live attachment of a volume, reduced to the input of the rules."""
 
     instance_uuid: str | None
     mode: connection.AccessMode | None
@@ -23,7 +23,10 @@ class Holder:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Admission:
-    """What the new row gets. ``slot`` is None on a multiattach volume: any number may hold it."""
+    """Slot and access mode of a new attachment.
+
+    ``slot`` is None on a multiattach volume, which has no limit on attachments.
+    """
 
     slot: int | None
     mode: connection.AccessMode | None
@@ -31,7 +34,11 @@ class Admission:
 
 HOLDER_SLOT = 0
 PAIR_SLOT = 1
-"""A plain volume has two slots: the holder's, and its pair's (the same instance moving)."""
+"""Slots of a volume without multiattach.
+
+One slot is for the holder, the other for its pair: an attachment of the same instance during a
+migration.
+"""
 SLOTS = (HOLDER_SLOT, PAIR_SLOT)
 
 _RO = connection.AccessMode.RO
@@ -41,7 +48,7 @@ _RW = connection.AccessMode.RW
 def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes: bool,
           instance_uuid: str | None, mode: connection.AccessMode | None,
           forbidden_by: str | None = None) -> Admission:
-    """Admit a new attachment, or refuse it.
+    """Return the slot and the access mode of a new attachment, or raise if it is not allowed.
 
     :param holders: those of a plain volume. A multiattach one may have thousands, of which only
         ``another_writes`` matters, and that only where a single host may write
@@ -88,7 +95,7 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
 
 def mode_of(volume: records.VolumeFacts, another_writes: bool,
             asked: connection.AccessMode | None) -> connection.AccessMode | None:
-    """The mode of a new row; None: not known yet, the connector may set it.
+    """Return the access mode of a new attachment; None if the connector may still set it.
 
     =====================================  ==========  ==================
     volume                                 asked       outcome
@@ -120,7 +127,7 @@ def _not_reservable(volume: records.VolumeFacts) -> errors.InvalidVolume:
                else 'available or downloading')
     status = volume.status
     if volume.own_status == volume_lifecycle.OwnStatus.MIGRATING:
-        # It is shown as available.
+        # ``status`` shows such a volume as available.
         status = volume.own_status
     return errors.InvalidVolume(
         reason=f'Volume {volume.id} status must be {allowed} to reserve, but the current '

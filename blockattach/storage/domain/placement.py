@@ -1,7 +1,7 @@
-"""Whether a pool will do for a volume: what the scheduler asks, and the API before it.
+"""Placement filters: the check of whether a pool is suitable for a volume.
 
-The scheduler and the API use these functions, so that they cannot disagree on one report. A filter
-is a function ``(request, pool)`` that gives the reason to refuse, or None.
+The scheduler and the API use the same functions, so that they agree on a given report. A filter is
+a function ``(request, pool)`` that returns the reason for rejecting the pool, or None.
 """
 import dataclasses
 import math
@@ -14,12 +14,12 @@ from blockattach.storage.domain import extra_specs
 from blockattach.storage.domain import pools
 
 Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
-"""Says why a pool will not do, or None."""
+"""Function that returns the reason for rejecting a pool, or None to accept it."""
 
 _POOLS_IN_SUMMARY = 20
 _UNSUITABLE = 'not suitable for the volume'
-# What users read instead of a reason that names zones, capabilities or capacities, by the filter;
-# of a filter that is not our own they read no more than that it refuses.
+# Reasons for users by filter. They replace reasons that name zones, capabilities or capacities.
+# Filters that are not built in have the same reason `_UNSUITABLE`.
 _WORDS = {
     'alive': 'out of service',
     'beside': 'not on another backend of the host of the volume',
@@ -33,13 +33,16 @@ _WORDS = {
 
 
 class Reason(str):
-    """Why a pool will not do, as administrators read it. ``words``: as the user reads it, without
-    names or capacities; the same where nothing else is given."""
+    """Reason for rejecting a pool, in the words for administrators.
+
+    :ivar words: reason in the words for users, without names or capacities. Defaults to the same
+        text.
+    """
 
     words: str
 
     def __new__(cls, text: str, words: str | None = None) -> Self:
-        """A reason is its text."""
+        """Create a reason whose string value is ``text``."""
         reason = super().__new__(cls, text)
         reason.words = text if words is None else words
         return reason
@@ -47,7 +50,7 @@ class Reason(str):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found on one pool: the first filter that refused it and why, or a score."""
+    """Result for one pool: the name and the reason of the filter that rejected it, or a score."""
 
     pool: pools.Pool
     refused_by: str | None = None
@@ -57,7 +60,8 @@ class Verdict:
 
 def judge(request: pools.VolumeRequest, pool: pools.Pool,
           filters: Mapping[str, Filter]) -> Verdict:
-    """Ask the filters in their order, until one refuses."""
+    """Return the verdict of the first filter that rejects the pool, or a verdict without reason.
+    """
     for name, refuse in filters.items():
         reason = refuse(request, pool)
         if reason is not None:
@@ -69,7 +73,7 @@ def judge(request: pools.VolumeRequest, pool: pools.Pool,
 
 def refusals(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
              filters: Mapping[str, Filter]) -> dict[str, str] | None:
-    """Why each pool was refused, by the pools' names; None as soon as one will do."""
+    """Return the reason for rejecting each pool by pool name, or None if any pool is suitable."""
     reasons: dict[str, str] = {}
     for pool in candidates:
         reason = judge(request, pool, filters).reason
@@ -80,9 +84,9 @@ def refusals(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
 
 
 def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) -> str:
-    """Why each pool was refused, in a line: for a message, a log.
+    """Return the reasons for rejecting the pools as one line for a message or a log.
 
-    :param most: so many pools are named, the others counted; None names all
+    :param most: maximum number of pools to name, the others are counted; None names all
     """
     if not reasons:
         return 'no pool has reported to the scheduler'
@@ -93,16 +97,17 @@ def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) 
 
 
 def in_words(reasons: Mapping[str, str]) -> str:
-    """Why the pools were refused, each reason once, as the user reads it."""
+    """Return the reasons for rejecting the pools in the words for users, each reason once."""
     said = dict.fromkeys(getattr(reason, 'words', _UNSUITABLE) for reason in reasons.values())
     return '; '.join(said) or 'no pool has reported to the scheduler'
 
 
 def left_gb(pool: pools.Pool) -> float:
-    """GiB that are still free to give, by the sum that the claim makes; ``inf``: no limit.
+    """Return the GiB left to allocate in a pool, or ``inf`` without limit.
 
-    A thin pool also counts what its backend has provisioned beyond what was given away here; a
-    thick one has taken that off its limit already (`blockattach.storage.domain.pools.measure`).
+    The result is the sum that a claim checks. A thin pool also counts the capacity that its
+    backend has provisioned beyond the allocations of this service. A thick pool has already
+    subtracted this from its limit (`blockattach.storage.domain.pools.measure`).
     """
     if pool.thin:
         return pool.limit_gb - max(pool.allocated_gb, pool.provisioned_gb)
@@ -110,7 +115,7 @@ def left_gb(pool: pools.Pool) -> float:
 
 
 def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool whose service is silent, disabled or frozen, or whose backend is down."""
+    """Reject a pool whose service is down, disabled or frozen, or whose backend is down."""
     if not pool.up:
         return 'the service is down, disabled or frozen'
     if not pool.usable:
@@ -119,7 +124,7 @@ def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool of another backend than the one that has what the volume is made of."""
+    """Reject a pool on another backend than the source of the volume."""
     host = request.facts.source_host
     if host is None or host == pool.host:
         return None
@@ -128,8 +133,9 @@ def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool to which the bytes of a volume cannot be copied: that is done by a process
-    that serves both backends.
+    """Reject a pool to which the data of a volume cannot be migrated.
+
+    The data is copied by a process that serves both backends, so these must be on the same host.
     """
     if request.home is None or request.home == pool.name:
         return None
@@ -142,14 +148,14 @@ def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that failed this volume before."""
+    """Reject a pool on which an earlier attempt for the volume failed."""
     if pool.name in request.tried:
         return 'an earlier attempt on the pool failed'
     return None
 
 
 def availability(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool in another zone than the one asked for, if any was."""
+    """Reject a pool in another availability zone than the requested one, if any."""
     wanted = request.availability_zone
     if wanted is None or wanted == pool.availability_zone:
         return None
@@ -157,21 +163,21 @@ def availability(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def multiattach(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that cannot export one volume to several hosts, if the volume wants that."""
+    """Reject a pool that does not support multiattach, if the volume requires multiattach."""
     if request.multiattach and not pool.multiattach:
         return 'multiattach is not supported'
     return None
 
 
 def capabilities(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool that lacks what the type's extra specs ask for."""
+    """Reject a pool that does not satisfy the extra specs of the volume type."""
     return extra_specs.lacking(pool.capabilities, request.extra_specs)
 
 
 def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool with too little left to give away; one without limit has room.
+    """Reject a pool with too little space left. A pool without limit always has space.
 
-    The claim in the database decides; this spares it hopeless tries.
+    The claim in the database is decisive. This filter avoids hopeless attempts.
     """
     if math.isinf(pool.limit_gb):
         return None
@@ -185,7 +191,7 @@ def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def _free_virtual_gb(pool: pools.Pool) -> float:
-    """What a thin pool's free bytes, less the reserved ones, are worth over-subscribed."""
+    """Return the free virtual GiB of a thin pool: free minus reserved space, over-subscribed."""
     kept = pool.total_gb * pools.gib(pool.capabilities.get('reserved_percentage')) / 100
     usable = pool.total_gb - kept
     return (pool.free_gb - kept) * pool.limit_gb / usable if usable > 0 else 0.0
@@ -201,6 +207,7 @@ FILTERS: Mapping[str, Filter] = {
     'capabilities': capabilities,
     'capacity': capacity,
 }
-"""Our own filters by name; `[scheduler] scheduler_default_filters` says which are asked."""
+"""Built-in filters by name. `[scheduler] scheduler_default_filters` selects those to apply."""
 ALWAYS = ('source', 'beside')
-"""Asked first, whatever is configured: no other pool could make the volume."""
+"""Filters applied first, regardless of the configuration; no other pool could create the volume.
+"""

@@ -1,7 +1,7 @@
-"""Pools as they report themselves, and what a volume asks of one.
+"""Pools, their reports and the requests of volumes for a pool.
 
-Capacities are normalised once, at intake: GiB as floats, ``inf`` for a backend that says
-"infinite" or "unknown"; everything after that may calculate.
+Reported capacities are converted once, on receipt, to GiB as floats, with ``inf`` for "infinite"
+and "unknown". All other code can calculate with them.
 """
 import dataclasses
 import datetime
@@ -16,12 +16,12 @@ from blockattach.storage.domain import volume_type
 UNLIMITED_WORDS = frozenset({'infinite', 'unknown'})
 
 DEFAULT_RATIO = 20.0
-"""How many times over a thin pool is given away that leaves it to us ("auto")."""
+"""Over-subscription ratio of a thin pool that reports ``auto``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a report says on room, as numbers."""
+    """Capacity of a pool in GiB, as parsed from its report."""
 
     total_gb: float
     free_gb: float
@@ -32,11 +32,13 @@ class Capacity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool(Capacity):
-    """A part of a backend with room for volumes. ``name`` is ``host@backend#pool``.
+    """Pool: a part of a backend that stores volumes. ``name`` is ``host@backend#pool``.
 
-    ``allocated_gb`` is what the database has allocated there, claims included. ``capabilities`` is
-    the report as it came, for filters on extra specs and for the API. ``up`` and ``reported_at``
-    are in database time.
+    :ivar allocated_gb: GiB allocated in the database, claims included
+    :ivar capabilities: original report, for filters on extra specs and for the API
+    :ivar up: True if the report is recent, a service of the pool is up and enabled, and none of
+        its services is frozen, by database time
+    :ivar reported_at: time of the report in database time
     """
 
     name: str
@@ -47,35 +49,39 @@ class Pool(Capacity):
     up: bool = True
     reported_at: datetime.datetime | None = None
     service_uuid: str | None = None
-    """Of the service that keeps it, or of one of them; None: none has registered itself."""
+    """UUID of the service that serves the pool, or of one of several; None if none has registered.
+    """
 
     @property
     def usable(self) -> bool:
-        """Whether its service serves it, and its backend says that it can be used."""
+        """Return True if the service and the backend of the pool are usable.
+
+        ``up`` must be True, and the backend must not report that it is down.
+        """
         return self.up and says_up(self.capabilities)
 
     @property
     def host(self) -> str:
-        """``host@backend``: the manager of this pool."""
+        """``host@backend`` that manages the pool."""
         return self.name.split('#', 1)[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Further input of filters and weighers, read just before the choice.
+    """Additional input of filters and weighers, read just before the choice of a pool.
 
-    :ivar hints: what the client gave along (``OS-SCH-HNT:scheduler_hints``)
-    :ivar volume: the volume by the names that expressions of backends know it by
-    :ivar qos: the specs of the type's QoS specs
-    :ivar placed: the pools of those volumes which hints name, by their ids: live ones of the same
-        project that have a pool
-    :ivar source_host: the ``host@backend`` that has what the volume is made of; None: it begins
-        empty; empty: that is gone
-    :ivar volumes: how many volumes each pool has
-    :ivar attempts: on how many pools the volume has been placed so far
-    :ivar refusal_reported: whether the user has a message that no pool will do
-    :ivar server_host: the host of the server that a hint names
-    :ivar server_lost: why that host is not known
+    :ivar hints: scheduler hints of the client (``OS-SCH-HNT:scheduler_hints``)
+    :ivar volume: attributes of the volume by their names in expressions of backends
+    :ivar qos: specs of the QoS specs of the volume type
+    :ivar placed: pool by volume id, for the volumes named in hints that are live, have a pool and
+        belong to the same project
+    :ivar source_host: ``host@backend`` of the source of the volume; None if the volume has no
+        source; empty if the source is gone
+    :ivar volumes: number of volumes by pool
+    :ivar attempts: number of pools on which the volume has been placed so far
+    :ivar refusal_reported: True if the user already has a message that no pool is suitable
+    :ivar server_host: host of the server named in a hint
+    :ivar server_lost: reason why this host is unknown
     """
 
     hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -92,16 +98,18 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeRequest:
-    """What a volume asks of a pool. ``tried`` are pools that failed it before.
+    """Requirements of a volume on a pool.
 
-    ``facts`` are not sent: the scheduler reads them for each choice.
+    ``facts`` is not sent to the scheduler, which reads the facts for each choice.
 
-    :ivar size_gb: what it shall have
-    :ivar verb: the work that is placed: ``create``, ``extend``, ``manage``, ``migrate``,
+    :ivar size_gb: size that the volume will have, in GiB
+    :ivar tried: names of the pools on which an earlier attempt failed
+    :ivar verb: operation that needs a pool: ``create``, ``extend``, ``manage``, ``migrate``,
         ``retype``
-    :ivar held_gb: what it has already, of ``home`` or of the only pool that will do
-    :ivar pool: the only one that will do, by name, or the ``host@backend`` of those; None: any
-    :ivar home: the pool that has it, if it may move; that one is preferred
+    :ivar held_gb: GiB that the volume already has, on ``home`` or on the only suitable pool
+    :ivar pool: name of the only suitable pool, or the ``host@backend`` of all suitable ones; None
+        for any
+    :ivar home: current pool of a volume that may move; this pool is preferred
     """
 
     volume_id: str
@@ -118,13 +126,13 @@ class VolumeRequest:
     facts: Facts = Facts()
 
     def room_gb(self, pool_name: str) -> int:
-        """What a pool must have left."""
+        """Return the GiB that a pool must have left for the volume."""
         return self.size_gb - (self.held_gb if self.home in (None, pool_name) else 0)
 
 
 def request_for(kind: records.VolumeType, size_gb: int, availability_zone: str,
                 source_host: str | None = None) -> VolumeRequest:
-    """What a volume of a type would ask of a pool, before there is one."""
+    """Return the requirements of a volume of a type that does not exist yet."""
     return VolumeRequest(
         volume_id='', generation=0, size_gb=size_gb,
         multiattach=volume_type.is_multiattach(kind.extra_specs),
@@ -134,9 +142,10 @@ def request_for(kind: records.VolumeType, size_gb: int, availability_zone: str,
 
 def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str = 'create',
                progress: Mapping[str, Any] = types.MappingProxyType({})) -> VolumeRequest:
-    """What a stored volume asks of a pool, as its row is now.
+    """Return the requirements of a stored volume on a pool.
 
-    :param progress: of the work that needs the room
+    :param verb: operation that needs the pool
+    :param progress: progress of the work record of this operation
     """
     request = VolumeRequest(
         volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
@@ -147,7 +156,7 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str
                                    held_gb=volume.size_gb, pool=volume.pool,
                                    availability_zone=None)
     if verb == 'manage':
-        # Its bytes are there already; how many is not known yet.
+        # The data is on the pool already, and the size is not known yet.
         return dataclasses.replace(request, size_gb=0, pool=volume.pool)
     if verb == 'migrate':
         return dataclasses.replace(request, pool=progress['destination'], home=volume.pool)
@@ -159,13 +168,14 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str
 
 
 def says_up(capabilities: Mapping[str, Any]) -> bool:
-    """Whether a backend does not report that it is down."""
+    """Return True unless the backend reports that it is down."""
     return capabilities.get('backend_state') != 'down'
 
 
 def stats(pool: Pool) -> dict[str, Any]:
-    """A pool as expressions (``stats.``) and queries (``$``) see it: its report, with capacities
-    as numbers, and its names.
+    """Return the values of a pool for expressions (``stats.``) and queries (``$``).
+
+    The values are the report of the pool, with capacities as numbers, and the names of the pool.
     """
     return {
         **pool.capabilities, 'capabilities': pool.capabilities,
@@ -177,7 +187,11 @@ def stats(pool: Pool) -> dict[str, Any]:
 
 
 def gib(value: Any, default: float = 0.0) -> float:
-    """A capacity as a number of GiB: texts, "infinite" and "unknown" included."""
+    """Return a reported capacity as a number of GiB.
+
+    :returns: ``inf`` for the texts "infinite" and "unknown"; ``default`` if the value is not a
+        number, or is negative
+    """
     if isinstance(value, str) and value.strip().lower() in UNLIMITED_WORDS:
         return math.inf
     try:
@@ -188,10 +202,12 @@ def gib(value: Any, default: float = 0.0) -> float:
 
 
 def measure(capabilities: Mapping[str, Any]) -> Capacity:
-    """Read the room of a pool out of its report.
+    """Return the capacity of a pool, parsed from its report.
 
-    ``limit_gb`` is how much may be given away in all. A thick pool gives what is neither reserved
-    nor used by strangers; a thin one gives its unreserved size times the over-subscription ratio.
+    ``limit_gb`` is the maximum to allocate in total. For a thick pool this is its size without
+    reserved space and space used by others. For a thin pool this is its size without reserved
+    space, times the over-subscription ratio. The limit is ``inf`` if the total or the free
+    capacity is.
     """
     total = gib(capabilities.get('total_capacity_gb'))
     free = gib(capabilities.get('free_capacity_gb'))
@@ -209,5 +225,5 @@ def measure(capabilities: Mapping[str, Any]) -> Capacity:
 
 
 def flag(value: Any) -> bool:
-    """A boolean that may have come as text."""
+    """Return the boolean of a value that may be text."""
     return volume_type.is_true(value) if isinstance(value, str) else bool(value)

@@ -1,4 +1,4 @@
-"""QoS specs: named limits of volume types, and what enforces them."""
+"""QoS specs: named limits of volume types, and the consumers that enforce them."""
 from collections.abc import Mapping
 
 from blockattach.platform import errors
@@ -7,7 +7,7 @@ FRONT_END = 'front-end'
 BACK_END = 'back-end'
 BOTH = 'both'
 CONSUMERS = (FRONT_END, BACK_END, BOTH)
-"""What enforces the limits: the consumer (a hypervisor), the storage, or each of them."""
+"""Consumers that enforce the limits: the hypervisor, the storage, or both."""
 
 _TUNED = tuple(f'{kind}_{what}_sec' for what in ('iops', 'bytes')
                for kind in ('read', 'write', 'total'))
@@ -16,9 +16,11 @@ _DIGITS = 18
 
 
 def check(specs: Mapping[str, str | None]) -> None:
-    """Check specs before they are written: one that cannot be multiplied would fail an attach.
+    """Check QoS specs before they are stored.
 
-    :raises InvalidInput: a value that its key cannot have
+    An invalid number would only fail later, when the volume is attached.
+
+    :raises InvalidInput: if a tuned limit is not a non-negative integer
     """
     for limit in _TUNED:
         for part in _PARTS:
@@ -31,10 +33,10 @@ def check(specs: Mapping[str, str | None]) -> None:
 
 def for_consumer(consumer: str, specs: Mapping[str, str | None],
                  size_gb: int) -> dict[str, str | int | None] | None:
-    """The limits that the consumer of a volume enforces; None: there are none.
+    """Return the limits that the hypervisor enforces for a volume, or None if there are none.
 
-    A limit per GiB is multiplied by the size; it is not less than
-    ``<limit>_per_gb_min`` then, and not more than ``<limit>_max``, which wins.
+    A limit per GiB is multiplied by the size. The product is raised to ``<limit>_per_gb_min`` and
+    lowered to ``<limit>_max``. The maximum takes precedence.
     """
     if consumer not in (FRONT_END, BOTH):
         return None

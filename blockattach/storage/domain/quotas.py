@@ -1,7 +1,7 @@
-"""Quotas: what of a project is limited, what a request would add to it, and when that is too much.
+"""Quotas: limited resources, the usage that a request adds, and the checks against limits.
 
-A limit is kept under a key: the name of a resource, or that name and the id of a volume type. So
-a type that is renamed keeps its limits; they are shown under its name.
+A limit is stored under a key: the name of a resource, or this name and the id of a volume type. A
+renamed volume type thus keeps its limits, which are shown under its new name.
 """
 import collections
 import dataclasses
@@ -19,12 +19,13 @@ VOLUME_SIZE = 'per_volume_gigabytes'
 
 
 class Resource(NamedTuple):
-    """What is limited.
+    """Limited resource.
 
-    :ivar option: of ``[quota]``, which says the default
-    :ivar exceeded: the error of a request for too much; None: nothing ever is
-    :ivar per_type: each volume type may have a limit besides
-    :ivar grain: how much of it one request asks for as a rule
+    :ivar option: option of ``[quota]`` with the default limit
+    :ivar exceeded: error raised when a request exceeds the limit; None if the limit is never
+        checked
+    :ivar per_type: True if each volume type may have a limit of its own in addition
+    :ivar grain: amount that a typical request adds
     """
 
     name: str
@@ -45,17 +46,17 @@ RESOURCES: Mapping[str, Resource] = {row.name: row for row in (
     Resource('groups', 'quota_groups'),
     Resource(ATTACHMENTS, 'quota_attachments', errors.AttachmentLimitExceeded),
 )}
-"""By name."""
+"""Limited resources by name."""
 OF_TYPES = tuple(row.name for row in RESOURCES.values() if row.per_type)
 
 
 def key_of(resource: str, type_id: str) -> str:
-    """Under which the limit of a volume type is kept."""
+    """Return the key of the limit of a volume type."""
     return f'{resource}_{type_id}'
 
 
 def split(key: str) -> tuple[str, str | None]:
-    """The resource that a key is of, and the volume type; None: of all types."""
+    """Return the resource of a key, and its volume type id or None for all types."""
     if key in RESOURCES:
         return key, None
     resource, _, type_id = key.partition('_')
@@ -63,9 +64,9 @@ def split(key: str) -> tuple[str, str | None]:
 
 
 def names(type_names: Mapping[str, str]) -> dict[str, str]:
-    """Every key by the name under which it is shown, in the order of the table.
+    """Return all keys by the names that they are shown under, in the order of `RESOURCES`.
 
-    :param type_names: of the volume types, by id
+    :param type_names: name of each volume type by id
     """
     return {**{name: name for name in RESOURCES},
             **{f'{resource}_{name}': key_of(resource, type_id)
@@ -74,8 +75,9 @@ def names(type_names: Mapping[str, str]) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request would add to a project, by key; and the size of the volume that it makes
-    larger than it was.
+    """Usage that a request adds to a project, by key.
+
+    :ivar size_gb: GiB of the volume that the request creates or extends; None if there is none
     """
 
     added: Mapping[str, int]
@@ -83,7 +85,7 @@ class Asked:
 
 
 class Used(NamedTuple):
-    """How much a project has, and how much what is under way will add."""
+    """Usage of a project, and the reservations of requests in progress."""
 
     in_use: int = 0
     reserved: int = 0
@@ -91,22 +93,23 @@ class Used(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaSet:
-    """What a project may have and has, by the names under which that is shown."""
+    """Limits and usage of a project, by the names that they are shown under."""
 
     project_id: str
     limits: Mapping[str, int]
     used: Mapping[str, Used]
     own: frozenset[str]
-    """Those that it was given; the others are the default ones."""
+    """Names of the limits set for the project. The other limits are defaults."""
 
 
 def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = (),
            count_gigabytes: bool = True) -> Asked:
-    """Return what a volume adds to the usage of a project that receives it.
+    """Return the usage that a volume adds to a project that receives it.
 
-    :param snapshots: type and GiB of each snapshot; a snapshot keeps its type if its volume is
+    :param size_gb: size of the volume in GiB
+    :param snapshots: type id and GiB of each snapshot; a snapshot keeps its type if its volume is
         retyped
-    :param count_gigabytes: whether the GiB of snapshots count
+    :param count_gigabytes: True if the GiB of snapshots count
     """
     added = collections.Counter(_by_type(type_id, {VOLUMES: 1, GIGABYTES: size_gb}))
     for of_type, gigabytes in snapshots:
@@ -115,25 +118,29 @@ def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = ()
 
 
 def snapshot(type_id: str, size_gb: int, count_gigabytes: bool = True) -> Asked:
-    """A snapshot of a volume."""
+    """Return the usage that a new snapshot adds.
+
+    :param count_gigabytes: True if the GiB of snapshots count
+    """
     return Asked(_by_type(type_id, {SNAPSHOTS: 1, GIGABYTES: size_gb if count_gigabytes else 0}))
 
 
 def growth(type_id: str, size_gb: int, added_gb: int) -> Asked:
-    """A volume that gets larger.
+    """Return the usage that extending a volume adds.
 
-    :param size_gb: afterwards
+    :param size_gb: new size in GiB
+    :param added_gb: difference to the old size in GiB
     """
     return Asked(_by_type(type_id, {GIGABYTES: added_gb}), size_gb)
 
 
 def retype(type_id: str, size_gb: int) -> Asked:
-    """A volume that gets another type: only the limits of that one matter."""
+    """Return the usage that a retype adds. Only limits of the new type are affected."""
     return Asked({key_of(VOLUMES, type_id): 1, key_of(GIGABYTES, type_id): size_gb})
 
 
 def attachment() -> Asked:
-    """One attachment."""
+    """Return the usage that a new attachment adds."""
     return Asked({ATTACHMENTS: 1})
 
 
@@ -143,28 +150,30 @@ def _by_type(type_id: str, added: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_size(asked: Asked, limit: int) -> None:
-    """Refuse a volume that is larger than any may be.
+    """Check that a volume is not larger than the limit of the size of each volume.
 
-    :raises VolumeSizeExceedsLimit: it is
+    :param limit: in GiB
+    :raises VolumeSizeExceedsLimit: if the volume is larger
     """
     if asked.size_gb is not None and limit != UNLIMITED and asked.size_gb > limit:
         raise errors.VolumeSizeExceedsLimit(size=asked.size_gb, limit=limit)
 
 
 def limited(asked: Asked, limits: Mapping[str, int]) -> dict[str, int]:
-    """What of a request has a limit: the limit by key."""
+    """Return the limits that apply to a request, by key. Unlimited resources are left out."""
     return {key: limits[key] for key in asked.added
             if limits.get(key, UNLIMITED) != UNLIMITED}
 
 
 def check(asked: Asked, limits: Mapping[str, int], used: Mapping[str, Used],
           shown: Callable[[str], str]) -> None:
-    """Refuse what would be more than a project may have.
+    """Check that a request does not exceed the limits of a project.
 
-    :param limits: as of `limited`
-    :param used: before
-    :param shown: the name of a volume type by its id; asked where something is refused only
-    :raises QuotaExceeded: it would
+    :param limits: limits that apply to the request (see `limited`)
+    :param used: usage before the request, by key
+    :param shown: function that returns the name of a volume type, called only if a limit is
+        exceeded
+    :raises QuotaExceeded: if the request exceeds a limit. The subclass depends on the resource
     """
     for key in sorted(limits):
         have = sum(used.get(key, Used()))

@@ -1,4 +1,4 @@
-"""What the database returns: frozen records, filled from rows, never live objects."""
+"""Records that the database layer returns: immutable values filled from rows."""
 import dataclasses
 import datetime
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from blockattach.storage.domain import connection as connections
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeEncryption:
-    """How volumes of a type are encrypted.
+    """Encryption of the volumes of a type.
 
-    :ivar provider: the format: ``luks``, ``plain``, ...
-    :ivar control_location: where it is encrypted: ``front-end`` (the consumer) or ``back-end``
+    :ivar provider: encryption format: ``luks``, ``plain``, ...
+    :ivar control_location: place of the encryption: ``front-end`` (the consumer) or ``back-end``
     :ivar key_size: in bits
     """
 
@@ -31,8 +31,9 @@ class TypeEncryption:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QosSpecs:
-    """Limits under a name. ``consumer``: what enforces them, see
-    `blockattach.storage.domain.qos`.
+    """QoS specs: named limits of volume types.
+
+    :ivar consumer: who enforces the limits, see `blockattach.storage.domain.qos`
     """
 
     id: str
@@ -45,7 +46,7 @@ class QosSpecs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limited:
-    """One volume type that has QoS specs."""
+    """Volume type associated with QoS specs."""
 
     id: str
     name: str
@@ -53,7 +54,11 @@ class Limited:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeType:
-    """A kind of volume. ``extra_specs`` is what a pool must offer; ``encryption`` None: plain."""
+    """Volume type.
+
+    :ivar extra_specs: requirements on a pool, and settings of the service
+    :ivar encryption: None if volumes of the type are not encrypted
+    """
 
     id: str
     name: str
@@ -68,7 +73,7 @@ class VolumeType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DefaultType:
-    """The type that a project's volumes get which name none."""
+    """Default volume type of a project, used for volumes created without a type."""
 
     project_id: str
     volume_type_id: str
@@ -76,7 +81,7 @@ class DefaultType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachedServer:
-    """One entry of a volume's ``attachments``: an attachment that is completed."""
+    """Entry of a volume's ``attachments``: a completed attachment."""
 
     attachment_id: str
     instance_uuid: str | None
@@ -99,7 +104,10 @@ class Judged(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume. ``pool`` is ``host@backend#pool``; None until one was chosen."""
+    """Volume.
+
+    :ivar pool: ``host@backend#pool``; None until the volume is scheduled
+    """
 
     id: str
     project_id: str
@@ -129,23 +137,23 @@ class Volume:
     updated_at: datetime.datetime | None
     migration_status: str | None = None
     snapshot_id: str | None = None
-    """The snapshot that it was made of; it may be gone since, as may be ``source_volid``."""
+    """Id of the source snapshot. The snapshot may be deleted by now, as may ``source_volid``."""
     source_volid: str | None = None
     attached: tuple[AttachedServer, ...] = ()
     image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What is known of the image that it was made from."""
+    """Metadata of the image that the volume was created from."""
     limits: dict[str, str | int | None] | None = None
-    """The limits of its type for consumers, at this size; not read with lists."""
+    """QoS limits for the consumer at the size of the volume; not read with lists."""
 
     @property
     def host(self) -> str | None:
-        """``host@backend``: its manager; None until a pool was chosen."""
+        """``host@backend`` that manages the volume; None until the volume is scheduled."""
         return host_of(self.pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exported:
-    """What is known of a volume where it is exported to its hosts, in the names of `Volume`."""
+    """Data of a volume that are needed to export the volume, in the names of `Volume`."""
 
     id: str
     size_gb: int
@@ -154,15 +162,16 @@ class Exported:
 
 
 def host_of(pool: str | None) -> str | None:
-    """``host@backend`` of ``host@backend#pool``."""
+    """Return the ``host@backend`` of a ``host@backend#pool``, or None for None."""
     return None if pool is None else pool.partition('#')[0]
 
 
 class Claim(NamedTuple):
-    """The right of a process instance (``owner``) to do an act on a resource: as long as its row
-    says so, under this generation.
+    """Claim of a process instance on an operation of a resource.
 
-    An ``owner`` of None stands for any.
+    The claim is valid while the row of the resource names the owner with this generation.
+
+    :ivar owner: the process instance; None matches any
     """
 
     noun: str
@@ -173,20 +182,21 @@ class Claim(NamedTuple):
 
     @property
     def name(self) -> str:
-        """``noun.verb``."""
+        """Name of the operation: ``noun.verb``."""
         return f'{self.noun}.{self.verb}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """An asynchronous act that has not ended.
+    """Asynchronous operation that has not ended.
 
-    :ivar host: the ``host@backend`` that does it; None: any scheduler
-    :ivar owner: the process instance that does it; None: none has taken it on
-    :ivar overdue: seconds since its deadline, in database time; negative before it
-    :ivar attempts: how often it was taken on
-    :ivar progress: what the verb remembers of earlier attempts
-    :ivar error: of the last attempt that failed
+    :ivar host: ``host@backend`` that executes the operation; None for any scheduler
+    :ivar owner: process instance that executes the operation; None if none has claimed the
+        operation
+    :ivar overdue: seconds since the deadline in database time, negative before the deadline
+    :ivar attempts: number of times that the operation was claimed
+    :ivar progress: state that the operation keeps between attempts
+    :ivar error: error of the last failed attempt; None if none has failed
     """
 
     id: str
@@ -207,12 +217,12 @@ class Work:
 
     @property
     def claim(self) -> Claim:
-        """By which its owner goes on."""
+        """Claim of the owner, by which the owner continues the operation."""
         return Claim(self.noun, self.resource_id, self.verb, self.generation, self.owner)
 
     @property
     def state(self) -> str:
-        """``waiting`` for a process, ``running``, or ``overdue``."""
+        """State: ``waiting`` (not claimed), ``running``, or ``overdue`` (past the deadline)."""
         if self.overdue > 0:
             return 'overdue'
         return 'waiting' if self.owner is None else 'running'
@@ -220,7 +230,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SealedCredential:
-    """What an initiator must prove, as it is stored."""
+    """CHAP credential of an initiator as stored: the password is encrypted."""
 
     username: str
     password: str = dataclasses.field(repr=False)
@@ -228,10 +238,11 @@ class SealedCredential:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """The facts of a volume that decide on its attachments, read at one moment.
+    """Facts of a volume that determine its attachments, read at one moment.
 
-    :ivar attachment_moves: the other rows are unchanged as long as it is
-    :ivar others_lowest: the lowest rank of its rows but for the one that was read with it
+    :ivar attachment_moves: change counter; while equal, the other attachment rows are unchanged
+    :ivar others_lowest: lowest rank of the attachments of the volume, without the one that was
+        read together with the volume; None if there are no others
     """
 
     id: str
@@ -253,17 +264,20 @@ class VolumeFacts:
 
     @property
     def host(self) -> str | None:
-        """The backend that has the volume, ``host@backend``."""
+        """``host@backend`` that manages the volume; None until the volume is scheduled."""
         return host_of(self.pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachmentEvent:
-    """A move of an attachment: when, what, and by whom. ``user_id`` None: the service itself."""
+    """Transition of an attachment, as recorded in the history.
+
+    :ivar user_id: user who caused the transition; None for the service itself
+    """
 
     attachment_id: str
     generation: int
-    """Of the attachment, after it."""
+    """Generation of the attachment after the transition."""
     volume_id: str
     project_id: str
     instance_uuid: str | None
@@ -277,14 +291,17 @@ class AttachmentEvent:
     reason: str | None
     created_at: datetime.datetime
     position: int | None = None
-    """In the one order of all; None: it has none yet."""
+    """Position in the total order of events; None if not assigned yet."""
     id: int | None = None
     """Id of the row. Ids grow in the order of insertion."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
-    """One attachment row. ``mode`` None: not known yet."""
+    """Attachment row.
+
+    :ivar mode: access mode; None if not decided yet
+    """
 
     id: str
     volume_id: str
@@ -301,7 +318,7 @@ class Attachment:
     host: str | None
     mountpoint: str | None
     connection: dict[str, Any] | None
-    """The target's portals, names and numbers; never a credential."""
+    """Portals, names and numbers of the target, without a credential."""
     generation: int
     owner: str | None
     last_error: str | None
@@ -311,12 +328,12 @@ class Attachment:
     updated_at: datetime.datetime | None
     previous_mode: connections.AccessMode | None = None
     volume: VolumeFacts | None = dataclasses.field(default=None, compare=False, repr=False)
-    """What was read of its volume with it; None: nothing was."""
+    """Facts of the volume that were read together with the attachment; None if not read."""
     sealed: SealedCredential | None = dataclasses.field(default=None, compare=False, repr=False)
-    """The credential of its connection; None: there is none, or it was not read."""
+    """Credential of the connection; None if there is none, or if not read."""
 
     def connection_info(self, credential: connections.Credential | None) -> dict[str, Any] | None:
-        """How the host reaches the volume, in the keys of the Block Storage API.
+        """Return the connection info of the host, in the keys of the Block Storage API.
 
         :param credential: what the initiator must prove; None: none, or not for this caller
         """
@@ -346,8 +363,9 @@ class Attachment:
 
 
 class PairAttachment(NamedTuple):
-    """An attachment that shares its connection with another one; the API does not show a legacy
-    reservation.
+    """Attachment that shares its connection with another attachment.
+
+    The API does not show a legacy reservation.
     """
 
     id: str
@@ -356,8 +374,10 @@ class PairAttachment(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What is known of the pair (volume and initiator) of an attachment: the other ones that it
-    has, and whether its connection was taken over from another service.
+    """(volume, initiator) pair of an attachment.
+
+    :ivar others: other attachments of the pair
+    :ivar adopted: True if the connection was taken over from another service
     """
 
     others: list[PairAttachment]
@@ -366,7 +386,7 @@ class Pair(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What a volume service has repaired since its start, by the kinds of `metrics.DRIFTS`."""
+    """Repairs by a volume service since its start, counted by the kinds of `metrics.DRIFTS`."""
 
     repaired: dict[str, int]
     last: str | None = None
@@ -375,7 +395,7 @@ class Reconciled:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """A process that reports itself. ``up`` is decided in database time."""
+    """Service: a process that sends heartbeats. ``up`` is determined in database time."""
 
     id: int
     uuid: str
@@ -387,22 +407,22 @@ class Service:
     updated_at: datetime.datetime
     up: bool
     cluster: str | None = None
-    """``cluster@backend``: several services keep it together; None: this one alone."""
+    """``cluster@backend`` of the services that share the backend; None if not clustered."""
     frozen: bool = False
     reconciled: Reconciled | None = None
-    """None: it serves no backend, or has not reported yet."""
+    """Repairs of the service; None if the service has no backend, or has not reported yet."""
 
     @property
     def backend(self) -> str:
-        """What the names of its pools begin with."""
+        """Prefix of the pool names of the service: its cluster, else its host."""
         return self.cluster or self.host
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
-    """A message to a user about something that failed after the answer.
+    """User message about an operation that failed after the request was answered.
 
-    :ivar detail: what went wrong in this case, with names of hosts and pools: for administrators
+    :ivar detail: details for administrators, with the names of hosts and pools
     """
 
     id: str

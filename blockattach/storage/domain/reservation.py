@@ -1,4 +1,4 @@
-"""SCSI-3 persistent reservations: what hosts that share a volume have agreed on."""
+"""SCSI-3 persistent reservations of the hosts that share a volume."""
 import dataclasses
 import enum
 
@@ -6,7 +6,7 @@ from blockattach.storage.domain import connection
 
 
 class HostReservation(enum.StrEnum):
-    """What one host holds of a volume."""
+    """State of the persistent reservation of one host on a volume."""
 
     NONE = 'none'
     REGISTERED = 'registered'
@@ -15,9 +15,9 @@ class HostReservation(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservations:
-    """Initiators with a registration, and those that hold the reservation, by the target's report.
+    """Registered initiators and holders of the reservation, as reported by the target.
 
-    Not ``complete``: there are more registrations than the target can report.
+    :ivar complete: False if there are more registrations than the target can report
     """
 
     registered: frozenset[str] = frozenset()
@@ -25,7 +25,8 @@ class Reservations:
     complete: bool = True
 
     def of(self, initiator: str) -> HostReservation | None:
-        """What one initiator holds; None: it is not known."""
+        """Return the state of one initiator, or None if unknown because the report is incomplete.
+        """
         if any(connection.is_same_node(name, initiator) for name in self.holders):
             return HostReservation.HOLDER
         if any(connection.is_same_node(name, initiator) for name in self.registered):

@@ -1,8 +1,8 @@
-"""What an administrator may say of a volume by os-reset_status: the rule as one table.
+"""Reset rule: the decision table of os-reset_status.
 
-A reset must not make an orphan: an attachment that is not shown, a volume without bytes that can
-be attached, a volume that is removed while it is used. Work on a volume ends by itself (owner,
-deadline), so it need not be reset.
+A reset must not hide an attachment, make a volume without data attachable, or let a volume be
+deleted while it is in use. Operations on a volume end by themselves (owner, deadline) and need no
+reset.
 """
 import dataclasses
 import enum
@@ -26,8 +26,11 @@ OWN_STATUSES = {
 DERIVED_STATUSES: Mapping[str, volume_lifecycle.OwnStatus | None] = {
     'in-use': None, 'attaching': _Own.ATTACHING, 'detaching': _Own.DETACHING,
     'reserved': _Own.RESERVED}
-"""Statuses that follow from the attachments: they may be set only where they are true, or there is
-no attachment; then the volume's own status is this one."""
+"""Statuses derived from attachments, and the volume's own status for each.
+
+An administrator may set them only if they are true already or the volume has no attachment. The
+own status applies in the latter case.
+"""
 
 MIGRATION_STATUSES = frozenset(
     {'none', 'migrating', 'error', 'success', 'completing', 'starting'})
@@ -40,7 +43,7 @@ _NEED_BYTES = frozenset({_Own.AVAILABLE, _Own.DOWNLOADING, _Own.MAINTENANCE})
 
 
 class Outcome(enum.StrEnum):
-    """What becomes of it; of a refusal, its sentence."""
+    """Outcome of a reset request. The value of a refusal is its error text."""
 
     ALLOWED = 'allowed'
     UNKNOWN = ('Invalid status: {status!r} cannot be set, because no operation would end the '
@@ -50,7 +53,7 @@ class Outcome(enum.StrEnum):
     CONTRADICTS_ITSELF = ('Invalid status: Status {status} requires attachments, but '
                           'attach_status detached removes all attachments.')
     AT_WORK = 'at work'
-    """The volume is being made or removed; a manager finishes that."""
+    """The volume is being created or deleted, and its manager finishes the operation."""
     NEVER_MADE = ('Invalid volume: Volume {id} was never created on a backend, so the status '
                   'cannot be reset to {status}.')
     UNTRUE = ('Invalid volume: Status {status} is derived from the attachments of volume {id}, '
@@ -61,7 +64,7 @@ class Outcome(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Requested:
-    """What the administrator says; None: nothing of that kind."""
+    """Statuses in a reset request; None for a status that is not to be changed."""
 
     status: str | None
     attach_status: str | None
@@ -70,11 +73,11 @@ class Requested:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of the rule, read at one moment.
+    """Input of the rule, read at one moment.
 
-    :ivar at_work: it is being made or removed: there is a deadline
-    :ivar made: a backend has had it whole
-    :ivar shown: its status as the API shows it now
+    :ivar at_work: True if the volume is being created or deleted, with a deadline
+    :ivar made: True if a backend has ever created the volume completely
+    :ivar shown: status as shown by the API now
     """
 
     requested: Requested
@@ -86,12 +89,15 @@ class Facts:
 
     @property
     def from_attachments(self) -> str:
-        """The status that its attachments imply, without its own status and announced detaches."""
+        """Status implied by the attachments, ignoring the own status and announced detaches."""
         return volume_lifecycle.derive_status(_Own.AVAILABLE, self.lowest_rank).status
 
     @property
     def own_status_then(self) -> volume_lifecycle.OwnStatus:
-        """The volume's own status then; one that attachments imply shows where it allows that."""
+        """Own status of the volume after the reset.
+
+        A status derived from attachments gives available if the volume has attachments.
+        """
         assert self.requested.status is not None
         found = OWN_STATUSES.get(self.requested.status)
         if found is None and self.lowest_rank is None:
@@ -100,25 +106,29 @@ class Facts:
 
     @property
     def is_true(self) -> bool:
-        """Whether the attachments imply the status, or there are none that it would hide."""
+        """Return True if the requested derived status contradicts no attachment.
+
+        With attachments, the status must be the one that they imply or the one shown now. Without
+        attachments, every derived status except in-use is true.
+        """
         if self.lowest_rank is None:
             return DERIVED_STATUSES[str(self.requested.status)] is not None
         return self.requested.status in (self.from_attachments, self.shown)
 
     @property
     def is_known(self) -> bool:
-        """The status can be set at all."""
+        """Return True if the status can be set at all, or if no status is requested."""
         return (self.requested.status is None or self.requested.status in OWN_STATUSES
                 or self.requested.status in DERIVED_STATUSES)
 
     @property
     def is_derived(self) -> bool:
-        """The status follows from attachments."""
+        """Return True if the requested status is derived from attachments."""
         return self.requested.status in DERIVED_STATUSES
 
     @property
     def empties(self) -> bool:
-        """The attachments are to go."""
+        """Return True if the request removes the attachments (attach_status detached)."""
         return self.requested.attach_status == DETACHED
 
 
@@ -139,4 +149,4 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(10, lambda facts: True, Outcome.ALLOWED),
 )
 decide = functools.partial(decisions.decide, TABLE)
-"""The row of the table that decides about facts."""
+"""Return the row of the table that decides on the given facts."""

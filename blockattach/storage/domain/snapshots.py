@@ -1,4 +1,4 @@
-"""Snapshots: what a volume was at one moment. Their lifecycle, and what may be said of them."""
+"""Snapshots: records, lifecycle and the checks of requests."""
 import dataclasses
 import datetime
 import enum
@@ -8,48 +8,48 @@ from blockattach.storage import errors
 from blockattach.storage.domain import records
 
 WHOLE = 100
-"""The progress of one that is there, in percent."""
+"""Progress of a complete snapshot in percent."""
 
 
 class Status(enum.StrEnum):
-    """What is true of a snapshot."""
+    """Status of a snapshot."""
 
     CREATING = 'creating'
-    """The backend has been or will be asked to make it."""
+    """Snapshot being created; the call to the backend is pending or in progress."""
     AVAILABLE = 'available'
-    """The backend has it, and no work on it is under way."""
+    """Snapshot present on its backend, without an operation in progress."""
     ERROR = 'error'
-    """It could not be made; a message says why."""
+    """Snapshot that could not be created; a user message gives the reason."""
     DELETING = 'deleting'
-    """The backend has been or will be asked to remove it."""
+    """Snapshot being deleted; the call to the backend is pending or in progress."""
     ERROR_DELETING = 'error_deleting'
-    """The backend refused finally to remove it."""
+    """Snapshot whose deletion was permanently refused by the backend."""
     GONE = 'deleted'
-    """Removed; the row is kept as history."""
+    """Snapshot deleted; the row is kept as history."""
 
 
 class Event(enum.StrEnum):
-    """What can happen to a snapshot."""
+    """Event that changes the status of a snapshot."""
 
     CREATED = 'created'
     CREATE_FAILED = 'create failed'
-    """Also: its making was cancelled."""
+    """Failed or cancelled creation."""
     DELETE = 'delete'
     FORCE_DELETE = 'force delete'
-    """An administrator deletes it, whatever it is."""
+    """Forced deletion by an administrator, regardless of the status."""
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
     UNMANAGE = 'unmanage'
-    """It is left to its backend, which keeps its bytes."""
+    """Unmanage: the data of the snapshot stays on the backend."""
     STATE = 'state'
-    """A consumer says how far it is, as `STATED` allows."""
+    """Status reported by a consumer, as `STATED` allows."""
     RESET = 'reset'
-    """An administrator says what it is."""
+    """Reset of the status by an administrator."""
 
 
 class Move(NamedTuple):
-    """One legal move. ``target`` None: the caller says which."""
+    """Allowed transition. ``target`` None means that the caller chooses the target."""
 
     source: Status
     event: Event
@@ -67,7 +67,7 @@ TRANSITIONS = (
     *(Move(status, Event.FORCE_DELETE, Status.DELETING) for status in _LIVE),
     Move(Status.DELETING, Event.DELETED, Status.GONE),
     Move(Status.DELETING, Event.DELETE_FAILED, Status.ERROR_DELETING),
-    # Where it was before.
+    # Back to the status before the operation.
     Move(Status.DELETING, Event.DELETE_CANCELLED, None),
     Move(Status.AVAILABLE, Event.UNMANAGE, Status.GONE),
     Move(Status.ERROR, Event.UNMANAGE, Status.GONE),
@@ -75,30 +75,33 @@ TRANSITIONS = (
     Move(Status.DELETING, Event.STATE, None),
     *(Move(status, Event.RESET, None) for status in _LIVE),
 )
-"""Every move of a snapshot."""
+"""All allowed transitions of a snapshot."""
 
 _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
-"""A snapshot may be deleted only from these."""
+"""Statuses in which a snapshot may be deleted."""
 
 UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
-"""A snapshot may be left to its backend only from these."""
+"""Statuses in which a snapshot may be unmanaged."""
 
 STATED = {Status.CREATING: (Status.CREATING, Status.AVAILABLE, Status.ERROR),
           Status.DELETING: (Status.DELETING, Status.ERROR_DELETING)}
-"""What a consumer that makes or removes a snapshot by itself may say of it, by what it is."""
+"""Statuses that a consumer which creates or deletes a snapshot may report, by current status."""
 
 RESETTABLE = frozenset(_LIVE)
-"""What an administrator may say."""
+"""Statuses that an administrator may set."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot. ``size_gb``, type, zone and pool are those of its volume at that moment.
+    """Snapshot of a volume.
 
-    :ivar progress: in percent; 0: nobody has ever said that any of it is there
-    :ivar status_reset: an administrator has said its status: no work stands behind it
+    ``size_gb``, type, zone and pool are those of the volume when the snapshot was created.
+
+    :ivar progress: in percent; 0 if no progress was ever reported
+    :ivar status_reset: True if an administrator has set the status, so that no work record exists
+        for it
     """
 
     id: str
@@ -121,15 +124,15 @@ class Snapshot:
 
     @property
     def host(self) -> str | None:
-        """``host@backend``: its manager."""
+        """``host@backend`` that manages the snapshot; None if the pool is not known."""
         return records.host_of(self.pool)
 
 
 def next_status(status: str, event: Event, chosen: Status | None = None) -> Status:
-    """Where an event leads.
+    """Return the status that an event leads to.
 
-    :param chosen: the target, where the table has none
-    :raises InvalidSnapshot: the snapshot is not where that can happen
+    :param chosen: target to use if the table has none
+    :raises InvalidSnapshot: if the event is not allowed in the status of the snapshot
     """
     move = Status(status), event
     if move not in _MOVES:
@@ -140,15 +143,19 @@ def next_status(status: str, event: Event, chosen: Status | None = None) -> Stat
 
 
 def settled(status: str) -> Status:
-    """What a snapshot is of whose work nothing is left: what it was, or in error."""
+    """Return the status of a snapshot whose operation was abandoned.
+
+    An interrupted creation or deletion ends in error or error_deleting. Any other status is kept.
+    """
     interrupted = {Status.CREATING: Status.ERROR, Status.DELETING: Status.ERROR_DELETING}
     return interrupted.get(Status(status), Status(status))
 
 
 def check_stated(now: str, stated: str) -> Status:
-    """Return what a consumer says of a snapshot that is ``now``, if it may.
+    """Return the status that a consumer reports of a snapshot, if the report is allowed.
 
-    :raises InvalidInput: it may not
+    :param now: current status of the snapshot
+    :raises InvalidInput: if a consumer may not report that status
     """
     if now not in STATED:
         raise errors.InvalidInput(
@@ -162,11 +169,11 @@ def check_stated(now: str, stated: str) -> Status:
 
 def check_source(volume_id: str, own_status: str, shown: str, pool: str | None,
                  in_use: bool) -> None:
-    """Return if a snapshot may be made of a volume.
+    """Check that a snapshot of a volume may be created.
 
-    :param shown: its status as clients see it
-    :param in_use: whether one in use may be taken, as it is at that moment
-    :raises InvalidVolume: it may not
+    :param shown: status of the volume as shown to clients
+    :param in_use: True if a snapshot of a volume that is in use is allowed
+    :raises InvalidVolume: if the volume has no pool or is in another status
     """
     allowed = ('available', 'in-use') if in_use else ('available',)
     if pool is None:

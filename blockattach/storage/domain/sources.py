@@ -1,6 +1,6 @@
-"""What a volume may be made of, a volume or a snapshot, and what follows from it for the new one.
+"""Sources of new volumes: the checks of a volume or snapshot to create a volume from.
 
-Judged when it is asked for, and once more when the new volume is written down.
+The checks run when the volume is requested, and again when its row is written.
 """
 import dataclasses
 
@@ -14,11 +14,11 @@ _BACKEND = 'volume_backend_name'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """A volume, or a snapshot of one.
+    """Source of a new volume: a volume, or a snapshot of one.
 
-    :ivar volume_id: the volume, or that of the snapshot
-    :ivar snapshot_id: None: it is the volume itself
-    :ivar pool: where its bytes are, ``host@backend#pool``
+    :ivar volume_id: id of the source volume, or of the volume of the snapshot
+    :ivar snapshot_id: None if the source is a volume
+    :ivar pool: ``host@backend#pool`` of the source
     """
 
     volume_id: str
@@ -37,25 +37,28 @@ class Source:
 
     @property
     def host(self) -> str | None:
-        """``host@backend``: whatever is made of it is made there."""
+        """``host@backend`` of the source; None if the source has no pool.
+
+        New volumes are created on the backend of their source.
+        """
         return records.host_of(self.pool)
 
     @property
     def columns(self) -> dict[str, str]:
-        """What the row of a volume that is made of it says."""
+        """Columns of a new volume's row that refer to the source."""
         if self.snapshot_id is None:
             return {'source_volid': self.volume_id}
         return {'snapshot_id': self.snapshot_id}
 
 
 def of_volume(volume: records.Volume) -> Source:
-    """A volume as a source."""
+    """Return a volume as a source."""
     return Source(volume.id, None, volume.project_id, volume.size_gb, volume.status,
                   volume.volume_type_id, volume.availability_zone, volume.pool)
 
 
 def check(source: Source, size_gb: int) -> None:
-    """Check whether a volume of a size can be made of it now.
+    """Check that a volume of ``size_gb`` GiB can be created from the source now.
 
     :raises InvalidVolume, InvalidSnapshot: its status does not allow it
     :raises InvalidInput: the volume would be smaller
@@ -78,13 +81,14 @@ def check(source: Source, size_gb: int) -> None:
 
 def check_type(source: Source, own: records.VolumeType, kind: records.VolumeType,
                backends: int) -> None:
-    """Check whether a volume of another type than its source's can be made of it.
+    """Check that a volume of another type than that of its source can be created from the source.
 
-    It is made where the source is: so both types must be for the same backend.
+    The volume is created on the backend of the source, so both types must be for the same backend
+    and have the same encryption.
 
-    :param own: the type of the source
-    :param backends: how many there are; of one, there is no choice
-    :raises InvalidInput: the types do not go together
+    :param own: type of the source
+    :param backends: number of backends; with a single one both types use it
+    :raises InvalidInput: if the types are not compatible
     """
     if kind.id == own.id:
         return
@@ -100,9 +104,9 @@ def check_type(source: Source, own: records.VolumeType, kind: records.VolumeType
 
 
 def check_zone(source: Source, zone: str) -> None:
-    """Check whether a volume in a zone can be made of it, where it must be in the same one.
+    """Check that the availability zone of a new volume is that of its source.
 
-    :raises InvalidInput: it is in another one
+    :raises InvalidInput: if the zones differ
     """
     if zone != source.availability_zone:
         noun = 'source volume' if source.snapshot_id is None else 'snapshot'
@@ -115,7 +119,7 @@ def _must_be(noun: str, allowed: tuple[str, ...]) -> str:
 
 
 def _cipher(kind: records.VolumeType) -> tuple[object, ...] | None:
-    """How it is encrypted, whatever the row says besides."""
+    """Return the parameters of the encryption, or None without encryption."""
     found = kind.encryption
     return None if found is None else (
         found.provider, found.control_location, found.cipher, found.key_size)

@@ -1,4 +1,4 @@
-"""Transfers: a project offers a volume, and another one takes it with a key."""
+"""Transfers: offers of a volume to another project, which accepts with a key."""
 import dataclasses
 import datetime
 import hashlib
@@ -11,10 +11,10 @@ _SALT_BYTES = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transfer:
-    """An offer that was not accepted yet: one that is accepted or deleted is gone.
+    """Offer of a volume that was not accepted yet. An accepted offer is deleted.
 
-    :ivar project_id: the project that offers the volume
-    :ivar sealed: what `matches` compares a key with; the key itself is not kept
+    :ivar project_id: project that offers the volume
+    :ivar sealed: salt and digest that `matches` compares a key with; the key is not stored
     """
 
     id: str
@@ -27,18 +27,18 @@ class Transfer:
 
 
 def new_key() -> str:
-    """What the accepting project must say: 128 random bits in hexadecimal digits."""
+    """Return a new authorization key: 128 random bits in hexadecimal digits."""
     return secrets.token_hex(_KEY_BYTES)
 
 
 def seal(auth_key: str) -> str:
-    """Salt and digest of a key, which tell nothing of it."""
+    """Return salt and digest of an authorization key, which do not reveal the key."""
     salt = secrets.token_hex(_SALT_BYTES)
     return f'{salt}{_digest(salt, auth_key)}'
 
 
 def matches(sealed: str, auth_key: str) -> bool:
-    """Whether it is the key; the time it takes tells nothing of where the two differ."""
+    """Return True if the key matches the stored digest. The comparison takes constant time."""
     salt, digest = sealed[:2 * _SALT_BYTES], sealed[2 * _SALT_BYTES:]
     return hmac.compare_digest(digest, _digest(salt, auth_key))
 

@@ -1,8 +1,8 @@
-"""The lifecycle of a volume, and how its status follows from it and from its attachments.
+"""Volume lifecycle: own statuses, events, transitions and the derived status.
 
-A volume has two facts: ``own_status``, which moves only as `TRANSITIONS` says, and the lowest rank
-of its live attachments. ``status`` and ``attach_status`` are a function of the two, stored in the
-same transaction as whichever of them changed.
+A volume has two facts: ``own_status``, which changes only as `TRANSITIONS` allows, and the lowest
+rank of its live attachments. ``status`` and ``attach_status`` are derived from these two facts,
+and stored in the transaction that changes either of them.
 """
 import enum
 from typing import NamedTuple
@@ -11,73 +11,74 @@ from blockattach.storage import errors
 
 
 class OwnStatus(enum.StrEnum):
-    """What is true of a volume itself, whatever its attachments say."""
+    """Status of a volume independent of its attachments."""
 
     CREATING = 'creating'
-    """A pool is being chosen, or the backend is making it."""
+    """Volume being scheduled, or being created by the backend."""
     AVAILABLE = 'available'
-    """It exists on its backend and no work of its own is under way."""
+    """Volume present on its backend, without an operation in progress."""
     DOWNLOADING = 'downloading'
-    """It exists and is being filled from an image."""
+    """Volume being filled from an image."""
     UPLOADING = 'uploading'
-    """It is being copied into an image."""
+    """Volume being copied to an image."""
     EXTENDING = 'extending'
-    """The backend is making it larger."""
+    """Volume being extended by the backend."""
     ERROR_EXTENDING = 'error_extending'
-    """The backend refused finally to make it larger."""
+    """Volume whose extend was permanently refused by the backend."""
     RETYPING = 'retyping'
-    """It is being given another type."""
+    """Volume being retyped."""
     MIGRATING = 'migrating'
-    """It is being moved to another backend; clients see it as available."""
+    """Volume being migrated to another backend, shown to clients as available."""
     MIGRATING_LOCKED = 'migrating-locked'
-    """The same; clients see it in maintenance."""
+    """Volume being migrated to another backend, shown to clients as in maintenance."""
     BACKING_UP = 'backing-up'
-    """It is being copied into a backup."""
+    """Volume being copied to a backup."""
     REVERTING = 'reverting'
-    """The backend is bringing it back to a snapshot."""
+    """Volume being reverted to a snapshot by the backend."""
     AWAITING_TRANSFER = 'awaiting-transfer'
-    """Its project offers it to another one, which has not accepted it yet."""
+    """Volume offered to another project by a transfer that was not accepted yet."""
     MANAGING = 'managing'
-    """It is being taken from storage that was made elsewhere."""
+    """Volume being managed: taken over from existing storage."""
     ERROR_MANAGING = 'error_managing'
-    """The backend refused finally to take it."""
+    """Volume whose manage request was permanently refused by the backend."""
     UNMANAGING = 'unmanaging'
-    """It is being left to its backend, with its bytes."""
+    """Volume being unmanaged: its data stays on the backend."""
     ERROR = 'error'
-    """It could not be made, or its bytes are not whole; a message says why."""
+    """Volume that could not be created, or has incomplete data; a user message gives the reason.
+    """
     DELETING = 'deleting'
-    """The backend has been or will be asked to remove it."""
+    """Volume being deleted; the call to the backend is pending or in progress."""
     MAINTENANCE = 'maintenance'
-    """An administrator has blocked it: nothing may be done with it."""
+    """Volume blocked by an administrator for all operations."""
     ERROR_DELETING = 'error_deleting'
-    """The backend refused finally to remove it."""
+    """Volume whose deletion was permanently refused by the backend."""
     ERROR_RESTORING = 'error_restoring'
-    """An administrator says that its bytes are not those of a backup."""
+    """Volume marked by an administrator as not restored from its backup."""
     ERROR_BACKING_UP = 'error_backing-up'
-    """An administrator says that it could not be copied into a backup."""
+    """Volume marked by an administrator as not copied to a backup."""
     ATTACHING = 'attaching'
-    """An administrator says so of a volume without attachments; so of the next two."""
+    """Set by an administrator on a volume without attachments, like the next two."""
     DETACHING = 'detaching'
     RESERVED = 'reserved'
     GONE = 'deleted'
-    """Removed; the row is kept as history."""
+    """Volume deleted; the row is kept as history."""
     LEFT = 'unmanaged'
-    """The same of one whose bytes were left to its backend: nobody removes them."""
+    """Volume unmanaged; its data stays on the backend, and the row is kept as history."""
 
 
 class Event(enum.StrEnum):
-    """What can happen to a volume itself."""
+    """Event that changes the own status of a volume."""
 
     CREATED = 'created'
     UNCLAIM = 'unclaim'
-    """A pool could not make it: it waits for another one."""
+    """Creation failed on one pool; the volume waits for another pool."""
     CREATE_FAILED = 'create failed'
-    """No pool could make it."""
+    """Creation failed on every pool."""
     DELETE = 'delete'
     FORCE_DELETE = 'force delete'
-    """An administrator deletes it, whatever it is."""
+    """Forced deletion by an administrator, regardless of the status."""
     DISCARD = 'discard'
-    """It is deleted where no backend has it: there is nothing to wait for."""
+    """Deletion of a volume that no backend has, without work to wait for."""
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
@@ -86,52 +87,55 @@ class Event(enum.StrEnum):
     DOWNLOAD_FAILED = 'download failed'
     UPLOAD = 'upload'
     UPLOADED = 'uploaded'
-    """Also: it failed, which leaves the volume as it was."""
+    """End of the upload. A failed upload also leaves the volume unchanged."""
     EXTEND = 'extend'
     EXTEND_CLAIMED = 'extend claimed'
-    """Its pool has given the room."""
+    """Space claimed on the pool of the volume."""
     EXTENDED = 'extended'
     EXTEND_FAILED = 'extend failed'
     EXTEND_REFUSED = 'extend refused'
-    """Nothing was asked of its backend: its pool has no room for it."""
+    """Extend rejected for lack of space on the pool, without a call to the backend."""
     RETYPE = 'retype'
     RETYPED = 'retyped'
-    """Also: it failed, which leaves the volume as it was."""
+    """End of the retype. A failed retype leaves the volume unchanged."""
     MIGRATE = 'migrate'
     MIGRATE_LOCKED = 'migrate locked'
     MIGRATED = 'migrated'
-    """Also: it failed, which leaves the volume where it was."""
+    """End of the migration. A failed migration leaves the volume on its pool."""
     MOVE_CLAIMED = 'move claimed'
-    """A pool of another backend has given the room, for a migration or a new type."""
+    """Space claimed on a pool of another backend, for a migration or a retype."""
     MOVE_UNCLAIMED = 'move unclaimed'
-    """That backend could not take it: it waits for another pool."""
+    """Move failed on the claimed pool; the volume waits for another pool."""
     BACK_UP = 'back up'
     BACKED_UP = 'backed up'
-    """Also: it failed, which leaves the volume as it was."""
+    """End of the backup. A failed backup leaves the volume unchanged."""
     REVERT = 'revert'
     REVERTED = 'reverted'
     REVERT_FAILED = 'revert failed'
     OFFER = 'offer'
-    """A transfer is made."""
+    """Creation of a transfer."""
     WITHDRAW = 'withdraw'
-    """The transfer is deleted."""
+    """Deletion of the transfer."""
     ACCEPT = 'accept'
-    """Another project takes it."""
+    """Acceptance of the transfer by another project."""
     MANAGE_CLAIMED = 'manage claimed'
-    """Its pool will do."""
+    """Pool accepted by the scheduler for the managed volume."""
     MANAGED = 'managed'
     MANAGE_FAILED = 'manage failed'
     UNMANAGE = 'unmanage'
     UNMANAGED = 'unmanaged'
     UNMANAGE_FAILED = 'unmanage failed'
-    """Also: it was cancelled."""
+    """Failed or cancelled unmanage."""
     RESET = 'reset'
-    """An administrator says what it is, as `blockattach.storage.domain.reset_rule` allows."""
+    """Reset of the status by an administrator, as `blockattach.storage.domain.reset_rule` allows.
+    """
 
 
 class Move(NamedTuple):
-    """One legal move of a volume itself. ``target`` None: it depends on more than the source; the
-    caller says which.
+    """Allowed transition of the own status of a volume.
+
+    ``target`` None means that the caller chooses the target, because the target depends on more
+    than the source.
     """
 
     source: OwnStatus
@@ -154,16 +158,16 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR_EXTENDING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_RESTORING, Event.DELETE, OwnStatus.DELETING),
     Move(OwnStatus.ERROR_MANAGING, Event.DELETE, OwnStatus.DELETING),
-    # What is taken from others, or left to them, is not removed meanwhile.
+    # A volume being managed or unmanaged keeps its data, so it must not be deleted meanwhile.
     *(Move(status, Event.FORCE_DELETE, OwnStatus.DELETING) for status in _LIVE
       if status not in (OwnStatus.MANAGING, OwnStatus.UNMANAGING)),
     *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
     Move(OwnStatus.DELETING, Event.DELETED, OwnStatus.GONE),
     Move(OwnStatus.DELETING, Event.DELETE_FAILED, OwnStatus.ERROR_DELETING),
-    # Where it was before.
+    # Back to the status before the operation.
     Move(OwnStatus.DELETING, Event.DELETE_CANCELLED, None),
     Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
-    # Anew, from another image.
+    # Reimage.
     Move(OwnStatus.AVAILABLE, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.ERROR, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
@@ -199,25 +203,25 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR_RESTORING, Event.UNMANAGE, OwnStatus.UNMANAGING),
     Move(OwnStatus.ERROR_MANAGING, Event.UNMANAGE, OwnStatus.UNMANAGING),
     Move(OwnStatus.UNMANAGING, Event.UNMANAGED, OwnStatus.LEFT),
-    # Where it was before.
+    # Back to the status before the operation.
     Move(OwnStatus.UNMANAGING, Event.UNMANAGE_FAILED, None),
     *(Move(status, Event.RESET, None) for status in _LIVE),
 )
-"""Every move of a volume itself."""
+"""All allowed transitions of the own status of a volume."""
 
 _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
-"""A volume may be deleted only from these, and only without attachments."""
+"""Own statuses in which a volume without attachments may be deleted."""
 
 UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
-"""A volume may be left to its backend only from these."""
+"""Own statuses in which a volume may be unmanaged."""
 
 MOVING = frozenset({'starting', 'migrating', 'completing'})
-"""Migration statuses of a volume that must not be deleted."""
+"""Migration statuses in which a volume must not be deleted."""
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
-"""An attachment may be made only on a volume with one of these."""
+"""Own statuses in which a volume may be attached."""
 
 WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
                 OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING,
@@ -225,7 +229,7 @@ WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStat
                 OwnStatus.UNMANAGING: OwnStatus.ERROR,
                 OwnStatus.RETYPING: OwnStatus.AVAILABLE, OwnStatus.MIGRATING: OwnStatus.AVAILABLE,
                 OwnStatus.MIGRATING_LOCKED: OwnStatus.AVAILABLE}
-"""What a volume in the middle of work is where that work is given up."""
+"""Own status after an operation is abandoned, by the own status during the operation."""
 
 CLEARED_BY_FORCE = frozenset({
     OwnStatus.ERROR, OwnStatus.ERROR_DELETING, OwnStatus.ERROR_EXTENDING,
@@ -237,18 +241,18 @@ volume then has the status that its remaining attachments imply."""
 
 CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,
                       OwnStatus.MIGRATING_LOCKED, OwnStatus.MANAGING})
-"""Work that may have claimed room besides what the volume has."""
+"""Own statuses of operations that may claim space in addition to the size of the volume."""
 
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
 _SHOWN: dict[str, str] = {OwnStatus.MIGRATING_LOCKED: OwnStatus.MAINTENANCE.value}
-"""Others that are not shown by their own words."""
+"""Other own statuses that are shown under a different name."""
 
 
 def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) -> OwnStatus:
-    """Where an event leads.
+    """Return the own status that an event leads to.
 
-    :param chosen: the target, where the table has none
-    :raises InvalidVolume: the volume is not where that can happen
+    :param chosen: target to use if the table has none
+    :raises InvalidVolume: if the event is not allowed in the own status of the volume
     """
     move = OwnStatus(own_status), event
     if move not in _MOVES:
@@ -259,7 +263,7 @@ def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) 
 
 
 class Derived(NamedTuple):
-    """The two statuses that the API shows."""
+    """Statuses of a volume that the API shows."""
 
     status: str
     attach_status: str
@@ -274,7 +278,7 @@ RANK_STATUSES = {
     5: Derived('reserved', 'reserved'),
     None: Derived('available', 'detached'),
 }
-"""What the lowest rank means on the volume; None: it has no attachments."""
+"""Statuses of an available volume by its lowest rank; None for a volume without attachments."""
 
 ATTACHED_RANK = 1
 DETACHING = 'detaching'
@@ -282,10 +286,12 @@ DETACHING = 'detaching'
 
 def derive_status(own_status: str, lowest_rank: int | None,
                   announced: bool = False) -> Derived:
-    """The volume's statuses from its own status and the lowest rank of its live attachments.
+    """Return the statuses of a volume, given its own status and lowest attachment rank.
 
-    :param announced: os-begin_detaching was called and no detach has begun since: the status says
-        so, for clients that wait for it, though nothing has happened to any attachment
+    :param lowest_rank: None for a volume without live attachments
+    :param announced: True if os-begin_detaching was called and no detach has begun since. An
+        attached volume is then shown as detaching, because clients wait for that status, although
+        no attachment has changed.
     """
     status = RANK_STATUSES[lowest_rank]
     if own_status not in _SHOWN_AS_AVAILABLE:

@@ -1,4 +1,4 @@
-"""What a volume type means to the service itself: its extra specs, and its encryption."""
+"""Volume types: the extra specs and encryption settings that the service evaluates."""
 from collections.abc import Mapping
 
 from blockattach.storage import errors
@@ -11,22 +11,25 @@ _FALSE_WORDS = frozenset({'false', '0', 'f', 'no', 'n', 'off'})
 _CACHEABLE = 'cacheable'
 _ZONES = 'RESKEY:availability_zones'
 USER_VISIBLE_SPECS = frozenset({MULTIATTACH, 'replication_enabled', _ZONES})
-"""The extra specs of a type that other callers than administrators may see."""
+"""Extra specs that callers without administrator rights may see."""
 LISTS = frozenset({_ZONES})
-"""Extra specs whose value is a list of names: a filter asks for one of them."""
+"""Extra specs whose value is a list of names. A filter matches one of the names."""
 
 
 def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
-    """Whether volumes of this type may be attached more than once: ``<is> True``, in any case.
+    """Return True if the volumes of a type are multiattach: ``<is> True``, ignoring case.
 
-    Cinder takes only the exact text; a type that its scheduler honours would otherwise make a
-    volume that cannot be shared.
+    Cinder accepts only the exact text. A type in another spelling, which Cinder's scheduler
+    accepts, would otherwise create a volume that cannot be shared.
     """
     return is_true(extra_specs.get(MULTIATTACH))
 
 
 def is_true(value: str | None) -> bool:
-    """The boolean of an extra spec: ``<is> X`` or plain ``X``."""
+    """Return the boolean of an extra spec: ``<is> X`` or plain ``X``.
+
+    None and unknown words are false.
+    """
     return _operand(value) in _TRUE_WORDS
 
 
@@ -53,33 +56,37 @@ MODES = frozenset({ONE_WRITER, ALL_WRITE})
 
 
 def is_single_writer(extra_specs: Mapping[str, str]) -> bool:
-    """Whether volumes of this type have one writer at a time (``mode: RO``); others read."""
+    """Return True if volumes of a type have one writer at a time (``mode: RO``).
+
+    Other attachments are read-only.
+    """
     return extra_specs.get(MODE) == ONE_WRITER
 
 
 FRONT_END = 'front-end'
 BACK_END = 'back-end'
 CONTROL_LOCATIONS = (FRONT_END, BACK_END)
-"""What encrypts: the consumer, with a key that it fetches, or the storage, which has its own."""
+"""Places of the encryption: the consumer with a key that it fetches, or the storage itself."""
 
 
 def check_specs(extra_specs: Mapping[str, str]) -> None:
-    """Check what the extra specs of a type say together.
+    """Check that the extra specs of a type do not contradict each other.
 
-    :raises InvalidInput: several hosts would share what one of them may keep in a cache
+    :raises InvalidInput: if multiattach and cacheable are both set. Hosts that share a volume must
+        not cache its data.
     """
     if is_multiattach(extra_specs) and is_true(extra_specs.get(_CACHEABLE)):
         raise errors.InvalidInput('cacheable cannot be set with multiattach.')
 
 
 def check_usable(kind: records.VolumeType) -> None:
-    """Check whether a volume can be made of a type.
+    """Check that a volume of a type can be created.
 
-    Several hosts cannot share what is encrypted. A consumer takes a volume without a key for a
-    plain one, and would write in the clear to what is called encrypted.
+    Several hosts cannot share an encrypted volume. A consumer treats a volume without a key as not
+    encrypted, and would write plain data to a volume of an encrypted type.
 
-    :raises EncryptedMultiattach: the type says both of its volumes
-    :raises KeyManagerMissing: consumers would need keys, which nobody keeps
+    :raises EncryptedMultiattach: if the type is both encrypted and multiattach
+    :raises KeyManagerMissing: if the consumer needs a key, because there is no key manager
     """
     if kind.encryption is not None and is_multiattach(kind.extra_specs):
         raise errors.EncryptedMultiattach

@@ -1,8 +1,9 @@
-"""What must be true of a deployment at any moment: the invariants by name, as one table.
+"""Invariants of a deployment at any moment, as one table.
 
-Facts go in, violations come out: nothing is read here. `blockattach.storage.volume.checker` reads
-the rows and the targets and asks this table; tests and the simulation ask the same one. A noun has
-its invariants in a module of its own, which is registered in `INVARIANTS`.
+The invariants are pure functions from facts to violations. `blockattach.storage.volume.checker`
+reads the rows and the targets and evaluates the table. Tests and the simulation evaluate the same
+table. Each kind of resource has its invariants in a module of its own, which is registered in
+`INVARIANTS`.
 """
 from blockattach.storage.domain.invariants import attachments
 from blockattach.storage.domain.invariants import observed
@@ -20,13 +21,13 @@ INVARIANTS = tuple(sorted((
     *transfers.INVARIANTS,
     *snapshots.INVARIANTS,
 ), key=lambda row: tuple(observed.Severity).index(row.severity)))
-"""All of them, the worst first."""
+"""All invariants by severity, worst first."""
 
 
 def check(facts: observed.Facts, settled: bool = True) -> list[observed.Violation]:
-    """Every violation, the worst first.
+    """Return all violations by severity, worst first.
 
-    :param settled: False: leave out what may be untrue for a moment
+    :param settled: False to leave out invariants that may be violated for a moment
     """
     return [
         observed.Violation(row.name, row.promise, row.severity, *found, row.repair.format(

@@ -1,4 +1,4 @@
-"""What must be true of attachments, their hosts and credentials, by the rows."""
+"""Invariants of attachments, their hosts and their credentials, checked on the rows."""
 from collections.abc import Iterator
 
 from blockattach.storage.domain import attachment_lifecycle

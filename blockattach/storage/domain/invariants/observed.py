@@ -1,6 +1,7 @@
-"""The input of all invariants, what rows and targets said at one moment; and a row of their table.
+"""Facts from rows and targets that invariants are checked on, and the row of an invariant.
 
-A noun adds a field of `VolumeFact`, or a fact of its own; `blockattach.storage.db.facts` reads it.
+A new kind of resource adds a field to `VolumeFact`, or a fact class of its own, which
+`blockattach.storage.db.facts` reads.
 """
 import dataclasses
 import enum
@@ -31,7 +32,7 @@ ASK = 'blockattach-manage attachments check --volume-id {volume_id} --format jso
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFact:
-    """A volume's row. ``deleted`` ones are included only where something still refers to them."""
+    """Row of a volume. Deleted volumes are included only if something still refers to them."""
 
     id: str
     own_status: str
@@ -45,33 +46,37 @@ class VolumeFact:
     pool: str | None
     deleted: bool
     made: bool = False
-    """Whether a backend has ever had it complete."""
+    """True if a backend has ever created the volume completely."""
     offered: bool = False
-    """Whether its project offers it to others."""
+    """True if a transfer of the volume exists."""
     claimed_pool: str | None = None
     claimed_gb: int | None = None
-    """What its work has claimed besides, and where."""
+    """Space in GiB that the operation in progress has claimed on ``claimed_pool``."""
     is_copy: bool = False
-    """Whether it is being made of another one."""
+    """True if the volume is being created from a source."""
     source_pool: str | None = None
-    """Where that is; None: it is gone, or on its way out."""
+    """Pool of the source; None if the source is deleted or is being deleted."""
     project_id: str | None = None
 
     @property
     def at_work(self) -> bool:
-        """Whether it is in a state that must have work."""
+        """Return True if the own status of the volume requires a work record."""
         return self.own_status in _AT_WORK and not (
             self.own_status == _Own.CREATING and self.made)
 
     @property
     def host(self) -> str | None:
-        """``host@backend``; None until a pool was chosen."""
+        """``host@backend`` of the volume; None until the volume is scheduled."""
         return records.host_of(self.pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SnapshotFact:
-    """A live snapshot's row. ``status_reset``: no work stands behind its status."""
+    """Row of a live snapshot.
+
+    :ivar status_reset: True if an administrator set the status, so that no work record exists for
+        it
+    """
 
     id: str
     volume_id: str
@@ -81,14 +86,15 @@ class SnapshotFact:
 
     @property
     def at_work(self) -> bool:
-        """Whether it is in a status that must have work, its own or that of its volume."""
+        """Return True if the status requires a work record, of the snapshot or of its volume."""
         return self.status in snapshots.STATED and not self.status_reset
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachmentFact:
-    """An attachment's row. ``overdue``: seconds since its deadline in database time; None: it has
-    none.
+    """Row of an attachment.
+
+    :ivar overdue: seconds since the deadline in database time; None without a deadline
     """
 
     id: str
@@ -103,19 +109,19 @@ class AttachmentFact:
     initiator: str | None
     previous_initiator: str | None
     connected: bool
-    """Whether a connection is stored."""
+    """True if a connection is stored."""
     deleted: bool
     overdue: float | None = None
 
     @property
     def initiators(self) -> frozenset[str]:
-        """The initiators whose grants the row needs."""
+        """Initiators whose grants the attachment needs."""
         return frozenset(filter(None, (self.initiator, self.previous_initiator)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GrantFact:
-    """A credential of one (volume, initiator). ``account``: its name at the target."""
+    """Credential of one (volume, initiator) pair. ``account`` is its user name at the target."""
 
     volume_id: str
     initiator: str
@@ -125,7 +131,7 @@ class GrantFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoolFact:
-    """What has been given away of a pool; ``limit_gb`` None: any amount may be."""
+    """Allocation of a pool in GiB. ``limit_gb`` is None for a pool without limit."""
 
     name: str
     allocated_gb: int
@@ -134,7 +140,7 @@ class PoolFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TargetFact:
-    """One target's own list. ``host`` is the ``host@backend`` that it belongs to."""
+    """Exports and grants listed by one target. ``host`` is the ``host@backend`` of the target."""
 
     host: str
     exported: frozenset[str]
@@ -143,9 +149,10 @@ class TargetFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkFact:
-    """An act that is under way; of an attachment, its own row says so, and ``verb`` is its state.
+    """Operation in progress.
 
-    ``overdue``: seconds since its deadline in database time.
+    :ivar verb: the operation; for an attachment, whose own row records the operation, its state
+    :ivar overdue: seconds since the deadline in database time
     """
 
     noun: str
@@ -156,11 +163,11 @@ class WorkFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of all invariants, as it was at one moment.
+    """Input of all invariants, read at one moment.
 
-    ``busy`` are the pairs of volume and initiator that somebody works on at this moment: there the
-    target is about to change.
-    ``grace`` is by how many seconds something may be overdue before that is a violation.
+    :ivar busy: (volume, initiator) pairs whose access is being changed now, so that the target is
+        about to change
+    :ivar grace: seconds after a deadline before an overdue operation is a violation
     """
 
     volumes: tuple[VolumeFact, ...]
@@ -174,7 +181,7 @@ class Facts:
     grace: float = 10.0
 
     def live(self) -> dict[str, list[AttachmentFact]]:
-        """Live attachments by volume."""
+        """Return the live attachments by volume id."""
         found: dict[str, list[AttachmentFact]] = {}
         for row in self.attachments:
             if not row.deleted:
@@ -182,7 +189,10 @@ class Facts:
         return found
 
     def wanted(self) -> dict[tuple[str, str], connection.AccessMode]:
-        """The desired grants: the widest mode of the rows by (volume, initiator)."""
+        """Return the desired access mode by (volume, initiator) pair.
+
+        The mode is the widest one of the attachments that need a grant for the pair.
+        """
         modes: dict[tuple[str, str], list[connection.AccessMode]] = {}
         for row in self.attachments:
             if not row.deleted and row.state in attachment_lifecycle.GRANTED:
@@ -193,18 +203,18 @@ class Facts:
 
 
 class Severity(enum.StrEnum):
-    """What a violation means for the owner of the data."""
+    """Effect of a violation on the owner of the data."""
 
     DATA = 'data'
     """A host may read or write without permission."""
     SERVICE = 'service'
-    """A user cannot reach the own data, or work never ends."""
+    """A user cannot access their data, or an operation never ends."""
     ACCOUNT = 'account'
     """A count or a status is wrong, without any harm yet."""
 
 
 class Found(NamedTuple):
-    """What breaks an invariant: of which thing, and how."""
+    """Violation found by an invariant: the volume, the attachment and a description."""
 
     volume_id: str | None
     attachment_id: str | None
@@ -212,10 +222,12 @@ class Found(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One invariant.
+    """Invariant.
 
-    ``settled``: it may be untrue for a moment while somebody works, so it is asked of what nobody
-    works on. ``repair`` is a command, with ``{volume_id}`` and ``{attachment_id}`` to fill in.
+    :ivar settled: True if the invariant may be violated for a moment during an operation. It is
+        then checked only on resources without an operation in progress
+    :ivar repair: command that repairs a violation, formatted with ``{volume_id}`` and
+        ``{attachment_id}``
     """
 
     name: str
@@ -229,7 +241,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """One that was found."""
+    """Violation of an invariant."""
 
     invariant: str
     promise: str

@@ -1,4 +1,4 @@
-"""What must be true of snapshots, by the rows."""
+"""Invariants of snapshots, checked on the rows."""
 from collections.abc import Iterator
 
 from blockattach.storage.domain import snapshots

@@ -1,4 +1,4 @@
-"""What must be true of targets, compared with the rows."""
+"""Invariants of targets, checked against the rows."""
 from collections.abc import Iterator
 
 from blockattach.storage.domain import attachment_lifecycle
@@ -13,7 +13,7 @@ _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 
 def _on_target(facts: observed.Facts) -> Iterator[tuple[observed.VolumeFact, observed.TargetFact]]:
-    """The volumes whose target was read."""
+    """Yield the live volumes whose target was read, with the target."""
     targets = {target.host: target for target in facts.targets}
     for volume in facts.volumes:
         if volume.host in targets and not volume.deleted:
@@ -62,7 +62,11 @@ def _modes_are_enforced(facts: observed.Facts) -> Iterator[_Found]:
 
 
 def _one_host_writes(facts: observed.Facts) -> Iterator[_Found]:
-    """At the target itself: several writers of a plain volume are one server's, which moves."""
+    """Check the write grants at the targets.
+
+    Several writers of a volume without multiattach are allowed if its attachments declare all of
+    them, as during a migration of a server.
+    """
     live = facts.live()
     writers: dict[str, set[str]] = {}
     for (volume_id, initiator), grant in _actual(facts).items():

@@ -1,4 +1,4 @@
-"""What must be true of transfers."""
+"""Invariants of transfers."""
 from collections.abc import Iterator
 
 from blockattach.storage.domain import volume_lifecycle

@@ -1,4 +1,4 @@
-"""What must be true of volumes and pools, by the rows."""
+"""Invariants of volumes and pools, checked on the rows."""
 from collections.abc import Iterator
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _Severity = observed.Severity
 _State = attachment_lifecycle.State
 _Own = volume_lifecycle.OwnStatus
 
-# Written once more here: a check must not rely on the code that it checks.
+# Repeated here, because a check must not rely on the code that it checks.
 _CLAIMING = frozenset({_Own.EXTENDING, _Own.RETYPING, _Own.MIGRATING, _Own.MIGRATING_LOCKED,
                        _Own.MANAGING})
 _WORDS: dict[str, str] = {_Own.MIGRATING_LOCKED: 'maintenance'}
@@ -21,7 +21,10 @@ _STATUSES = (({_State.ATTACHED}, 'in-use', 'attached'),
              ({_State.DISCONNECTING}, 'detaching', 'detaching'),
              ({_State.RESERVED}, 'reserved', 'reserved'),
              ({_State.ERROR_ATTACHING, _State.ERROR_DETACHING}, 'reserved', 'reserved'))
-"""What rows in these states give their volume: the first that is there, of rank 1 to 5."""
+"""Statuses of a volume by the states of its attachments, in the order of ranks 1 to 5.
+
+The first entry with a state that any attachment has applies.
+"""
 
 
 def _status_is_derived(facts: observed.Facts) -> Iterator[_Found]:
@@ -40,8 +43,8 @@ def _status_is_derived(facts: observed.Facts) -> Iterator[_Found]:
 
 def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFact],
               ) -> tuple[int | None, str, str]:
-    """The lowest rank, the status and the attach status that a volume should have."""
-    # What is held for nobody yet shows as what is being attached.
+    """Return the expected lowest rank, status and attach status of a volume."""
+    # A legacy reservation counts as attaching.
     states = [_State.CONNECTING if row.legacy_reservation and row.state == _State.RESERVED
               else _State(row.state) for row in rows]
     rank, status, attach_status = None, 'available', 'detached'

@@ -1,4 +1,4 @@
-"""What must be true of work that goes on after the answer."""
+"""Invariants of operations that continue after the request was answered."""
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from blockattach.storage.domain.invariants import observed
 _Found = observed.Found
 _Severity = observed.Severity
 _Own = volume_lifecycle.OwnStatus
-# Of what may be left of a volume on a pool that it is not on, and of what servers are notified of:
-# no row is in the middle of it.
+# Cleanup of another pool, and notification of servers: no resource has a status for these
+# operations.
 _BESIDE = frozenset({'cleanup', 'notify'})
 _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
     'attachment': lambda facts: (row.id for row in facts.attachments
@@ -20,13 +20,16 @@ _AT_WORK: Mapping[str, Callable[[observed.Facts], Iterator[str]]] = {
                              if not volume.deleted and volume.at_work),
     'snapshot': lambda facts: _snapshots_at_work(facts),
 }
-"""By noun: what is in the middle of work, by its own row."""
-# An administrator may have said so (os-reset_status): then there is none.
+"""Functions that return the ids of resources with an operation in progress, by noun."""
+# An administrator may have set the status (os-reset_status). No work record exists then.
 _MAY_BE_AT_WORK = frozenset({volume_lifecycle.OwnStatus.DOWNLOADING})
 
 
 def _snapshots_at_work(facts: observed.Facts) -> Iterator[str]:
-    """Those that are removed with their volume have no work of their own."""
+    """Return the ids of snapshots with an operation in progress of their own.
+
+    Snapshots that are deleted with their volume have no work record of their own.
+    """
     gone_with = {volume.id for volume in facts.volumes if volume.own_status == _Own.DELETING}
     return (row.id for row in facts.snapshots if row.at_work and row.volume_id not in gone_with)
 
