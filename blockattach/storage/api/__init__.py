@@ -1,1 +1,1 @@
-"""The block-storage API: the table of contents and its resources."""
+"""Block Storage API: the table of operations and the resources."""

@@ -1,7 +1,6 @@
-"""Pieces that requests and answers of several resources are made of: schemas, and what may go
-wrong.
+"""Schemas and fault lists that the operations of several resources share.
 
-Answers are strict: no key that is not named.
+Response schemas are strict: an object has no keys other than the named ones.
 """
 from collections.abc import Mapping
 
@@ -13,13 +12,13 @@ NULLABLE_TEXT: schema.Schema = {'type': ['string', 'null']}
 BOOLEAN: schema.Schema = {'type': 'boolean'}
 INTEGER: schema.Schema = {'type': 'integer'}
 NULL: schema.Schema = {'type': 'null'}
-# The type is named because fastjsonschema before 2.22 takes 1 for True.
+# The type is required because fastjsonschema before 2.22 accepts 1 as True.
 YES_OR_NO: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
     True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
     'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
-"""The words for yes and no that clients use in requests."""
+"""Boolean values and words that requests accept."""
 EMPTY: schema.Schema = {'type': 'null'}
-"""The answer has no body."""
+"""Schema of a response without a body."""
 
 _TIME = r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$'
 TIME: schema.Schema = {'type': 'string', 'pattern': _TIME}
@@ -36,14 +35,14 @@ TEXTS_BY_KEY: schema.Schema = {'type': 'object', 'additionalProperties': TEXT}
 
 
 def whole(properties: Mapping[str, schema.Schema]) -> schema.Schema:
-    """An object that has every one of these keys, and no other."""
+    """Return the schema of an object with exactly these keys, all of them required."""
     return schema.obj(properties, properties)
 
 
 _LONGEST_NAME = 255
 _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': _LONGEST_NAME}
 
-# What a host says of itself is its own business; only what we store by itself has a form.
+# Hosts may send other keys too. Only keys with their own database columns are checked.
 CONNECTOR = schema.obj({'host': _NAME, 'initiator': _NAME, 'mountpoint': _NAME}, additional=True)
 
 _ALWAYS = {
@@ -78,7 +77,11 @@ CONNECTION: schema.Schema = {'anyOf': [
     schema.obj({**_ALWAYS, **_SOMETIMES, **CONNECTION_NAMES},
                required=[*_ALWAYS, *CONNECTION_NAMES]),
 ]}
-"""Empty before there is a connector; null where os-attach named a consumer without one."""
+"""Connection information of an attachment.
+
+An empty object before the attachment has a connector; null if os-attach named a consumer without a
+connector.
+"""
 
 _NESTED = {
     'driver_volume_type': TEXT,
@@ -86,12 +89,12 @@ _NESTED = {
     'enforce_multipath': BOOLEAN,
 }
 NESTED_CONNECTION: schema.Schema = schema.obj(_NESTED, required=_NESTED)
-"""The form that clients knew before there were attachments."""
+"""Connection information in the form of os-initialize_connection."""
 
 
 BACKEND = (errors.BackendRefused, errors.BackendUncertain, errors.ServiceUnreachable)
-"""What may go wrong where a backend is asked."""
+"""Errors of operations that call a backend."""
 ATTACHING = (*BACKEND, errors.InvalidTransition, errors.AttachmentBusy)
 DETACHING = (*ATTACHING, errors.AttachmentInUseByServer, errors.NovaUnavailable)
 REPEATED = (errors.IdempotencyKeyReused, errors.IdempotencyKeyTaken)
-"""What may go wrong where a request has a name (Idempotency-Key)."""
+"""Errors of operations that accept an Idempotency-Key header."""

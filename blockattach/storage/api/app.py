@@ -1,4 +1,4 @@
-"""The API as one WSGI application: the layers in order, and what they surround."""
+"""WSGI application of the API: its middleware layers and their order."""
 import functools
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from blockattach.storage.api import versions
 negotiate = functools.partial(
     operation.negotiate, operation.Range(versions.MINIMUM, versions.MAXIMUM),
     operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))
-"""Offers the whole history of the API and of the extension."""
+"""Negotiates any version in the history of the API and of the extension."""
 
 
 def build_app(services: api_services.ApiServices, authentication: auth.Authentication, *,
@@ -23,16 +23,16 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
               admission: Iterable[middleware.Layer] = (),
               check: dispatch.Check | None = None,
               telemetry: acts.Telemetry | None = None) -> middleware.Wsgi:
-    """Put the API together. It starts nothing and opens nothing.
+    """Build the WSGI application without starting or opening anything.
 
-    :param services: what handlers use
-    :param authentication: how the caller is identified
-    :param operations: what is served; the whole API if not given
-    :param outer: layers around all that can fail, outermost first
+    :param services: services that the handlers use
+    :param authentication: identifies the caller
+    :param operations: operations to serve; None for the whole API
+    :param outer: layers around everything that can fail, outermost first
     :param admission: layers in which a request waits for a work slot
-    :param check: of each answer, see `dispatch.Dispatcher`
-    :param telemetry: where requests are counted and timed
-    :raises ConfigurationError: a layer cannot work as it is configured
+    :param check: check of each response, see `dispatch.Dispatcher`
+    :param telemetry: counts and times requests; None for a new instance
+    :raises ConfigurationError: a layer is not configured correctly
     """
     rows = tuple(routes.operations() if operations is None else operations)
     dispatcher = dispatch.Dispatcher(
@@ -45,17 +45,17 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         watch_endpoint=services.watch_endpoint,
         check=check)
     layers = (
-        # Outermost, so that every answer has a request id, and every line below names it; and
-        # outside of the layer that makes answers of errors: it logs the status that the client
-        # gets, and an error is answered in the negotiated version.
+        # The outermost layer, so that every response and every log line has a request ID. It is
+        # outside of the layer that turns errors into responses, so that it logs the status that
+        # the client gets, and errors have the negotiated version.
         middleware.watch_request(telemetry or acts.Telemetry(services.clock)),
         *outer,
-        # What looks for a token may fail as well.
+        # The layers that validate the token may fail as well.
         middleware.answer_faults,
-        # Authentication is work already.
+        # Authentication already needs a work slot.
         *admission,
         *authentication.layers,
-        # Inside of them: they see a refusal as an answer. Nothing but our own dispatcher is below.
+        # Inside of the authentication layers, so that they see an error as a response.
         middleware.answer_faults,
     )
     return middleware.application(layers, dispatcher)

@@ -1,7 +1,7 @@
-"""What every list reads from its query string: page, order, scope and filters.
+"""Query string parameters that all lists share: page, sort order, scope and filters.
 
-Whether an unknown filter is an error depends on the version and on the caller; the rule is here
-once, and a resource only says which filters it has.
+The version and the caller decide whether an unknown filter is an error. This rule is implemented
+here; a resource only declares its filters.
 """
 import ast
 import dataclasses
@@ -23,14 +23,14 @@ from blockattach.platform.http.operation import V
 from blockattach.storage.conf import resource_filters
 
 STRICT_FILTERS = V(3, 31)
-"""From here on an unknown filter is an error, unless an administrator asks."""
+"""First version that rejects unknown filters of callers who are not administrators."""
 LIKE_FILTERS = V(3, 34)
-"""From here on ``key~`` finds what contains the text."""
+"""First version with ``key~`` filters, which match values that contain the text."""
 COUNTED = V(3, 45)
-"""From here on ``with_count`` may be asked for."""
+"""First version with the ``with_count`` parameter."""
 
 BUILT_IN = resource_filters.DEFAULT
-"""By what users may filter where the operator has said nothing else, by resource."""
+"""Default filters of users, by resource. The operator can configure other filters."""
 
 OPERATORS = frozenset(('gt', 'gte', 'eq', 'neq', 'lt', 'lte'))
 
@@ -46,14 +46,14 @@ _LITERALS = tuple('\'"[(N')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FilterRules:
-    """Which filters a list has.
+    """Filters of a list.
 
-    :ivar known: for everybody
-    :ivar more: for administrators only
-    :ivar since: first versions of filters that came later
-    :ivar own: parameters that the handler reads by itself
-    :ivar like: those of them that find what contains a value for everybody
-    :ivar unheld: for everybody, but nothing has a value for them
+    :ivar known: filters for all callers
+    :ivar more: filters for administrators only
+    :ivar since: first versions of filters that were added later
+    :ivar own: parameters that the handler reads itself
+    :ivar like: filters that all callers can use with ``~``
+    :ivar unheld: filters for all callers that no resource has a value for
     """
 
     known: frozenset[str]
@@ -64,7 +64,10 @@ class FilterRules:
     unheld: frozenset[str] = frozenset()
 
     def allowed_by(self, filters: resource_filters.Filters, resource: str) -> 'FilterRules':
-        """The same filters, for everybody those that are configured for the resource."""
+        """Return the rules with the filters that are configured for users of the resource.
+
+        Filters that are not configured for users remain available to administrators.
+        """
         named = filters.get(resource, ())
         like = frozenset(name[:-1] for name in named if name.endswith('~'))
         allowed = like | frozenset(name for name in named if not name.endswith('~'))
@@ -75,12 +78,12 @@ class FilterRules:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What shall be listed.
+    """Scope and filters of a list request.
 
-    :ivar all_projects: not only the caller's; only administrators may ask for it
-    :ivar equal: filters and their values
-    :ivar like: filters by part of a value, without the ``~``
-    :ivar nothing: a filter was named that nothing can match
+    :ivar all_projects: list all projects instead of the caller's; administrators only
+    :ivar equal: filter values by filter name
+    :ivar like: substrings by filter name, without the ``~``
+    :ivar nothing: no resource can match the filters
     """
 
     all_projects: bool
@@ -90,11 +93,11 @@ class Asked:
 
 
 def asked(call: operation.Call, rules: FilterRules) -> Asked:
-    """Read filters and scope.
+    """Return the filters and the scope of a list request.
 
-    :raises InvalidFilter: an unknown one, from `STRICT_FILTERS` on, unless the caller is an
-        administrator
-    :raises InvalidInput: ``all_tenants`` is not a boolean, or a key is not ASCII from
+    :raises InvalidFilter: a filter is unknown, the version is `STRICT_FILTERS` or later, and the
+        caller is not an administrator
+    :raises InvalidInput: ``all_tenants`` is not a boolean, or an unknown key is not ASCII from
         `STRICT_FILTERS` on
     """
     is_admin = bool(call.context.is_admin)
@@ -129,10 +132,10 @@ def _usable(name: str, version: V, rules: FilterRules, is_admin: bool) -> bool:
 
 
 def page(call: operation.Call, sort_keys: Collection[str], most: int) -> paging.Page:
-    """Read which part of the list is wanted, and in which order.
+    """Return the page and the sort order of a list request.
 
-    :param sort_keys: what may be sorted by
-    :param most: the most items that one page has
+    :param sort_keys: allowed sort keys
+    :param most: maximum number of items on a page
     :raises InvalidInput: a parameter is malformed
     """
     return paging.Page(limit=limit(call, most), marker=call.query.get('marker'),
@@ -140,10 +143,10 @@ def page(call: operation.Call, sort_keys: Collection[str], most: int) -> paging.
 
 
 def limit(call: operation.Call, most: int) -> int:
-    """How many items a page may have.
+    """Return the maximum number of items on a page.
 
-    :param most: where the call does not say, and at most
-    :raises InvalidInput: it is no number, or below zero
+    :param most: upper limit, and the default if the request has no limit
+    :raises InvalidInput: the limit is not an integer, or is negative
     """
     text = call.query.get('limit')
     if text is None:
@@ -191,16 +194,16 @@ def _sort(call: operation.Call, keys: Collection[str]) -> tuple[tuple[str, str],
 
 def links(call: operation.Call, name: str, shown: paging.Page,
           items: Sequence[Any]) -> dict[str, list[dict[str, str]]]:
-    """The link to the page after this one, under ``name``, if this page is full."""
+    """Return the link to the next page under ``name``, or no link if the page is not full."""
     if not items or shown.limit is None or len(items) < shown.limit:
         return {}
     return {name: [{'rel': 'next', 'href': call.next_link(items[-1].id)}]}
 
 
 def flag(call: operation.Call, name: str) -> bool:
-    """A parameter that is true or false; false if it is absent.
+    """Return the value of a boolean query parameter. An absent parameter is False.
 
-    :raises InvalidInput: it is neither
+    :raises InvalidInput: the value is not a boolean
     """
     text = call.query.get(name)
     if text is None:
@@ -212,7 +215,7 @@ def flag(call: operation.Call, name: str) -> bool:
 
 
 def boolean(value: str | bool) -> bool | None:
-    """The truth value that a text stands for (true, 1, t, yes, on, ...); None for any other."""
+    """Return the boolean of a word (true, 1, t, yes, on, ...), or None for any other text."""
     try:
         return bool(strutils.bool_from_string(value, strict=True))
     except ValueError:
@@ -283,9 +286,10 @@ def _text(value: Any) -> str:
 
 
 def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]:
-    """A filter like ``gt:2026-01-01T00:00:00,lt:2026-02-01``: key, operator, time in UTC.
+    """Parse a time filter such as ``gt:2026-01-01T00:00:00,lt:2026-02-01``.
 
-    :raises InvalidInput: an unknown operator, or no time behind it
+    :returns: a list of (key, operator, time in UTC without a time zone)
+    :raises InvalidInput: an operator is unknown, or is not followed by a time
     """
     found = []
     for part in text.split(','):

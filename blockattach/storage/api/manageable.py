@@ -1,4 +1,4 @@
-"""What lies on backends already: how requests name it, and its lists."""
+"""Manageable volumes and snapshots: how requests name them, and their lists."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from blockattach.storage.control import places
 from blockattach.storage.domain import managing
 
 SINCE = V(3, 8)
-"""Since when there are paths of their own; before, the ``os-`` ones."""
+"""First version with the paths ``/manageable_volumes`` and ``/manageable_snapshots``."""
 BY_CLUSTER = V(3, 16)
 LISTED_BY_CLUSTER = V(3, 17)
 
@@ -35,12 +35,14 @@ _KEYS = {'volume': _ITEM, 'snapshot': {**_ITEM, **_SOURCE}}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Noun:
-    """What lies on backends and can become a ``volume``, or a ``snapshot``.
+    """Type of resource that can be managed: ``volume`` or ``snapshot``.
 
-    :ivar manage: the handler of the request that makes one of it, with the schemas of its body
-        and of its answer, and what ``blockattach`` makes of that one
-    :ivar list_rule: the policy of the lists
-    :ivar manage_rule: that of the request
+    :ivar manage: handler of the manage request
+    :ivar body: request schemas by version
+    :ivar answer: response schemas by version
+    :ivar extended: changes of the response schema by extension version, or None
+    :ivar list_rule: policy rule of the lists
+    :ivar manage_rule: policy rule of the manage request
     """
 
     name: str
@@ -53,17 +55,17 @@ class Noun:
     manage_rule: str
 
     def operations(self) -> tuple[operation.Operation, ...]:
-        """The rows of the table, under either path."""
+        """Return the operations under the ``/manageable_`` path and the ``os-`` path."""
         return tuple(row for path, since in (
             (f'/manageable_{self.name}s', SINCE), (f'/os-{self.name}-manage', operation.BASE))
             for row in self._under(path, since))
 
     def index(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """List them."""
+        """List the resources on a backend."""
         return _list(services, call, self.name, detail=False)
 
     def detail(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """List them with all that is known of them."""
+        """List the resources on a backend with details."""
         return _list(services, call, self.name, detail=True)
 
     def _under(self, path: str, since: V) -> tuple[operation.Operation, ...]:
@@ -88,10 +90,10 @@ class Noun:
 
 
 def place(call: operation.Call, asked: Mapping[str, Any], since: V) -> places.Place:
-    """The backend that a request names.
+    """Return the backend that a request names.
 
-    :param since: from which version on it may name a cluster
-    :raises InvalidInput: it names none, or two
+    :param since: first version in which the request can name a cluster
+    :raises InvalidInput: the request names neither a host nor a cluster, or both
     """
     host = asked.get('host')
     cluster = asked.get('cluster') if call.version >= since else None
@@ -103,9 +105,9 @@ def place(call: operation.Call, asked: Mapping[str, Any], since: V) -> places.Pl
 
 
 def reference(asked: Any) -> str:
-    """The name on the backend that a request gives.
+    """Return the name of the resource on the backend.
 
-    :raises InvalidInput: it gives none that a backend here knows
+    :raises InvalidInput: the reference has no valid source-name
     """
     name = asked.get(_NAME_KEY) if isinstance(asked, Mapping) else None
     if not isinstance(name, str) or not name or len(name) > 255:
@@ -117,9 +119,9 @@ def reference(asked: Any) -> str:
 
 def _list(services: api_services.ApiServices, call: operation.Call, noun: str,
           detail: bool) -> dict[str, Any]:
-    """List what lies on a backend.
+    """List volumes or snapshots on a backend.
 
-    :raises InvalidInput: the backend is not there, or a parameter is malformed
+    :raises InvalidInput: the backend does not exist, or a parameter is malformed
     """
     where = place(call, call.query, LISTED_BY_CLUSTER)
     order, page = _order(call), _page(services, call)
@@ -172,7 +174,7 @@ def _order(call: operation.Call) -> list[tuple[str, str]]:
 
 def _page(services: api_services.ApiServices,
           call: operation.Call) -> tuple[str | None, int, int]:
-    """The marker (a reference or its name), the limit and the offset."""
+    """Return the marker (None if absent), the limit and the offset."""
     marker = call.query.get('marker')
     most = services.settings.osapi_max_limit
     return marker, min(_number(call, 'limit', most), most), _number(call, 'offset', 0)

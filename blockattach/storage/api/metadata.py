@@ -1,8 +1,8 @@
-"""Metadata of a noun: the six operations on it, over one function by which the noun changes its
-own.
+"""Operations on the metadata of a resource.
 
-From 3.15 on, all of it has an ETag, and with ``If-Match`` a change is made only to what the client
-has seen: compared where it is changed, so that of two clients one is refused.
+From 3.15 on, the metadata have an ETag. A change with ``If-Match`` is applied only if the metadata
+still match. They are compared in the transaction of the change, so that only one of two concurrent
+changes succeeds.
 """
 import dataclasses
 import functools
@@ -35,14 +35,14 @@ Change = Callable[[Pairs], Pairs]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Noun:
-    """What has metadata.
+    """Type of resource that has metadata.
 
-    :ivar path: of one of them: ``/volumes/{id}``
-    :ivar target: loads it; it has its ``metadata``
-    :ivar change: lets a function say, from what metadata one has, what it shall have; that may
-        raise, and be asked again
-    :ivar absent: the error for an id and a key that it does not have
-    :ivar get: the rules, by what is done
+    :ivar path: path of a resource, such as ``/volumes/{id}``
+    :ivar target: loads the resource, which has ``metadata``
+    :ivar change: applies a function that maps the current metadata to the new metadata; the
+        function may raise, and may be called again
+    :ivar absent: returns the error for a resource ID and a missing key
+    :ivar get, create, update, delete: policy rules of the operations
     """
 
     path: str
@@ -55,7 +55,7 @@ class Noun:
     delete: str
 
     def operations(self) -> tuple[Operation, ...]:
-        """The rows of its table."""
+        """Return the metadata operations of the resource."""
         row = functools.partial(Operation, target=self.target)
         everything, one = f'{self.path}/metadata', f'{self.path}/metadata/{{key}}'
         body = {operation.BASE: schema.wrapped('metadata', PAIRS)}
@@ -132,5 +132,5 @@ def _shown(metadata: Pairs) -> dict[str, Any]:
 
 
 def _tag(metadata: Pairs) -> str:
-    """The MD5 of the body that shows it."""
+    """Return the ETag of the metadata, which is the MD5 of the response body."""
     return hashlib.md5(responses.dumps(_shown(metadata)), usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""THE list of resource families. Policy and version documents are read from it."""
+"""List of all resource families. The policy and version documents are generated from it."""
 from blockattach.platform.http import operation
 from blockattach.storage.api.resources import attachments
 from blockattach.storage.api.resources import clusters
@@ -43,6 +43,6 @@ FAMILIES = (
 
 
 def operations() -> tuple[operation.Operation, ...]:
-    """Every operation of the API."""
+    """Return all operations of the API."""
     rows = tuple(row for family in FAMILIES for row in family)
     return (*rows, *extensions.operations(rows))

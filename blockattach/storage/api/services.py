@@ -1,4 +1,4 @@
-"""What the handlers may use: handed to them by the dispatcher, put together by the wiring."""
+"""Services that the dispatcher passes to the handlers."""
 import dataclasses
 from collections.abc import Callable
 
@@ -24,7 +24,11 @@ from blockattach.storage.db import storage_db
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiServices:
-    """Reads go to the database, writes to a control verb, questions of right to the policy."""
+    """Services of the API handlers.
+
+    Handlers read from the database, write through the control classes, and ask the policy for
+    authorization.
+    """
 
     database: storage_db.Database
     policy: enforcer.Enforcer
@@ -42,11 +46,11 @@ class ApiServices:
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
     project_check: Callable[[context.RequestContext, str], None]
-    """Raises ProjectNotFound unless the project exists, where that is known."""
+    """Raises ProjectNotFound if the project is known not to exist."""
     filters: resource_filters.Filters
     default_volume_type: str
     availability_zone: str
     service_down_time: float
     watch_endpoint: str | None
-    """Where streams are served, if not here."""
+    """URL of the event stream server. None: this process serves the streams."""
     clock: clock.Clock

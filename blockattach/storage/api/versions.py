@@ -1,13 +1,15 @@
-"""The ordered history of the API: every version, in a sentence.
+"""Version history of the API.
 
-``HISTORY`` is the Block Storage API's own; its numbers belong to it, so what goes beyond has the
-history ``EXTENSION_HISTORY`` of its own, negotiated as ``blockattach`` in the same header.
-A version about something that this service lacks changes nothing here.
+``HISTORY`` is the history of the Block Storage API, whose version numbers belong to OpenStack.
+Additions of this project have their own history ``EXTENSION_HISTORY``, which is negotiated as
+``blockattach`` in the same header.
+
+Versions about features that this service lacks change nothing here.
 """
 from blockattach.platform.http.operation import V
 
 UPDATED = '2026-11-20T00:00:00Z'
-"""When the newest version was added, for version discovery."""
+"""Time at which the newest version was added, for version discovery."""
 
 HISTORY = (
     (V(3, 0), 'Initial version, which applies to requests without a version.'),

@@ -1,1 +1,1 @@
-"""The verbs of the service, free of HTTP: what the API does once a request is authorized."""
+"""Operations of the service, independent of HTTP. The API calls them for authorized requests."""

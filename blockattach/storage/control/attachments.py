@@ -1,7 +1,7 @@
-"""The verbs of an attachment: create, update, complete, delete.
+"""Attachment operations: create, update, complete and delete.
 
-Each writes its intent first, then calls the volume service; the volume service, which knows the
-connection, writes it and returns it.
+Each operation first stores its intent, then calls the volume service. The volume service stores
+the connection and returns it.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ _State = attachment_lifecycle.State
 
 
 class AttachmentControl:
-    """The verbs of an attachment; the caller is authorized already."""
+    """Attachment operations for an authorized caller."""
 
     def __init__(self, backend: backend_calls.BackendCalls, repeats: repeats.Repeats,
                  rule: detach_rule.DetachRule) -> None:
@@ -38,12 +38,12 @@ class AttachmentControl:
     def create(self, caller: context.RequestContext,
                volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                request: idempotency.Request | None = None) -> records.Attachment:
-        """Reserve the volume, and with a connector connect its host too.
+        """Create an attachment. With a connector, also connect the host.
 
-        :param request: its idempotency key: the attachment is made once, however often it comes
-        :raises InvalidVolume: the volume cannot be attached (once more)
-        :raises ConnectorUnusable: nothing was kept
-        :raises BackendError: nothing was kept, or (uncertain) it is being removed
+        :param request: idempotency key; repeated requests create only one attachment
+        :raises InvalidVolume: the volume cannot be attached, or not once more
+        :raises ConnectorUnusable: the connector has no usable initiator; nothing was stored
+        :raises BackendError: the attachment was not created, or (uncertain) is being removed
         """
         with self._telemetry.verb('attachments.create'):
             if request is None:
@@ -72,13 +72,15 @@ class AttachmentControl:
 
     def update(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
-        """Connect the host of a connector.
+        """Update an attachment with a connector, and connect the host.
 
-        :raises VolumeInError: the volume itself is in error
-        :raises DuplicateConnectors: a plain volume that another host is connected to
-        :raises ConnectorUnusable: nothing was changed
+        :raises VolumeInError: the volume itself is in an error status
+        :raises DuplicateConnectors: another host is connected to the volume, which is not
+            multiattach
+        :raises ConnectorUnusable: the connector is not usable; nothing was changed
         :raises AttachmentInUseByServer: the access of a server would move; nothing was changed
-        :raises BackendError: it is in its former state, or (uncertain) still connecting
+        :raises BackendError: the attachment is in its former state, or (uncertain) still
+            connecting
         """
         with self._telemetry.verb('attachments.update'):
             volume = attachment.volume
@@ -98,13 +100,14 @@ class AttachmentControl:
     def connect(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any],
                ruled: detach_rule.Verb | None = None) -> records.Attachment:
-        """Connect a row, whatever its state.
+        """Connect the host of an attachment in any state.
 
-        :param ruled: the verb of the detach rule, where access may move to another initiator; the
-            rule is checked again if the row has moved since. None: it cannot
-        :raises ConnectorUnusable: nothing was changed
-        :raises AttachmentInUseByServer: the rule forbids it; nothing was changed
-        :raises BackendError: it is in its former state, or (uncertain) still connecting
+        :param ruled: verb of the detach rule if access may move to another initiator; the rule is
+            checked again if the attachment has changed since. None if access cannot move
+        :raises ConnectorUnusable: the connector is not usable; nothing was changed
+        :raises AttachmentInUseByServer: the detach rule forbids the change; nothing was changed
+        :raises BackendError: the attachment is in its former state, or (uncertain) still
+            connecting
         """
         if ruled is None:
             return self._connect(caller, attachment, connector)
@@ -128,21 +131,22 @@ class AttachmentControl:
 
     def complete(self, caller: context.RequestContext,
                  attachment: records.Attachment) -> records.Attachment:
-        """The consumer is done; may be repeated.
+        """Complete an attachment. The operation may be repeated.
 
-        :raises InvalidTransition: the service itself is still at work on it
+        :raises InvalidTransition: the service is still working on the attachment
         """
         with self._telemetry.verb('attachments.complete'), self._telemetry.attaching('complete'):
             return self.backend.move(caller, attachment, _Event.COMPLETE)
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
-        """Disconnect the attachment and remove it, unless Nova uses it.
+        """Disconnect and delete an attachment, unless Nova uses it.
 
-        :param force: whatever the backend says, and without an answer of Nova
+        :param force: delete regardless of backend errors, and if Nova does not answer
         :returns: the remaining attachments of the volume
-        :raises AttachmentInUseByServer: nothing was changed
-        :raises BackendError: it is in its former state, or (uncertain) still disconnecting
+        :raises AttachmentInUseByServer: Nova uses the attachment; nothing was changed
+        :raises BackendError: the attachment is in its former state, or (uncertain) still
+            disconnecting
         """
         with self._telemetry.verb('attachments.delete'):
             verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
@@ -156,12 +160,12 @@ class AttachmentControl:
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False, ruled: detach_rule.Verb | None = None) -> bool:
-        """Disconnect a row and end it; the detach rule was checked already.
+        """Disconnect and delete an attachment after the detach rule was checked.
 
-        :param force: the row ends whatever the backend says
-        :param ruled: the verb of the detach rule, which is checked again if the row has moved
-        :returns: whether it was the last one of its volume; False: perhaps not
-        :raises AttachmentInUseByServer: nothing was changed
+        :param force: delete the attachment regardless of backend errors
+        :param ruled: verb of the detach rule, which is checked again if the attachment has changed
+        :returns: True if the attachment is known to be the last one of its volume
+        :raises AttachmentInUseByServer: Nova uses the attachment; nothing was changed
         """
         failpoints.point('control.attachments.after_check')
         row = attachment
@@ -170,7 +174,7 @@ class AttachmentControl:
                 was_last = self._mark_disconnecting(caller, row, force)
                 break
             except (errors.StaleGeneration, errors.InvalidTransition):
-                # It has moved since it was read: another event may be needed now.
+                # The attachment has changed since it was read, and may need another event now.
                 now = attachment_queries.get(self._database, row.id)
                 if now.generation == row.generation:
                     raise
@@ -187,7 +191,7 @@ class AttachmentControl:
                                                                  _State.ATTACHED):
             with self._telemetry.detaching('intent'):
                 return self.backend.release(caller, attachment)
-        # A forced one does not wait in the backend's queue.
+        # A forced delete does not wait for a slot of the backend.
         with self.backend.slot(None if force else self._host(attachment)):
             with self._telemetry.detaching('intent'):
                 row = self.backend.move(caller, attachment, _Event.DISCONNECT,
@@ -197,7 +201,8 @@ class AttachmentControl:
             return self.backend.disconnect(caller, row, force)
 
     def _host(self, attachment: records.Attachment) -> str | None:
-        """The backend of the volume; read only where it was not read with the row."""
+        """Return the backend of the volume, which is read only if not loaded with the attachment.
+        """
         volume = (attachment.volume
                   or attachment_queries.get(self._database, attachment.id).volume)
         return None if volume is None else volume.host

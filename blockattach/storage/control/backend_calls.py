@@ -1,8 +1,11 @@
-"""The moves of a row, the calls of a volume service on its account, and what a failure means.
+"""State changes of attachments, the calls to volume services, and their failures.
 
-Final: nothing happened, and the intent is undone, by the volume service or, where it was never
-reached, here. Uncertain: the row keeps its intent and its deadline. The volume service writes what
-it did before it answers, so a lost answer is no failure: the row is read.
+After a final failure nothing has happened. The intent is undone by the volume service, or here if
+the volume service was not reached. After an uncertain failure the attachment keeps its intent and
+its deadline.
+
+The volume service stores its result before it responds. If the response is lost, the result is
+read from the database.
 """
 import datetime
 from collections.abc import Callable
@@ -30,14 +33,15 @@ _State = attachment_lifecycle.State
 
 
 class BackendCalls:
-    """Moves rows, each move first committed and then notified; connects and disconnects."""
+    """State changes of attachments, their notifications, and calls to volume services."""
 
     def __init__(self, database: storage_db.Database,
                  notify: attachment_notices.AttachmentNotifications,
                  volume_services: volume_rpc.VolumeClients, seconds: float,
                  telemetry: acts.Telemetry, admission: controller.AdmissionController) -> None:
-        """
-        :param seconds: how long a backend may take, by the database's clock
+        """Create the calls of one process.
+
+        :param seconds: maximum duration of a backend call, by the clock of the database
         """
         self.database = database
         self.notify = notify
@@ -45,12 +49,15 @@ class BackendCalls:
         self.seconds = seconds
         self.telemetry = telemetry
         self.slot = admission.backend_slot
-        """Holds a slot of a ``host@backend``, from before the intent is written; of None where no
-        backend will be called. It raises Overloaded: nothing was begun."""
+        """Context manager that holds a slot of a ``host@backend``.
+
+        The slot is taken before the intent is stored. The argument None means that no backend
+        will be called. Raises Overloaded before anything is stored.
+        """
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
-        """Reserve the volume for a new attachment; see `attachments.reserve`."""
+        """Reserve the volume for a new attachment, see `attachments.reserve`."""
         made = attachments.reserve(self.database, wish, self.seconds, within, caller)
         self.notify.moved(caller, None, made)
         return made
@@ -58,11 +65,14 @@ class BackendCalls:
     def move(self, caller: context.RequestContext, row: records.Attachment,
              event: attachment_lifecycle.Event, facts: attachments.Facts | None = None,
              generation: int | None = None) -> records.Attachment:
-        """Apply an event; returns the new row. See `attachments.move`."""
+        """Apply an event to an attachment and return the new state, see `attachments.move`."""
         return self._moved(caller, row, event, facts, generation).new
 
     def release(self, caller: context.RequestContext, row: records.Attachment) -> bool:
-        """End a row of which the backend knows nothing; whether it was the volume's last one."""
+        """Delete an attachment that the backend does not know.
+
+        :returns: True if it was the last attachment of its volume
+        """
         return self._moved(caller, row, _Event.RELEASE, None, row.generation).was_last
 
     def _moved(self, caller: context.RequestContext, row: records.Attachment,
@@ -76,9 +86,9 @@ class BackendCalls:
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
                 sentence: str) -> records.Attachment:
-        """Connect the row's initiator; returns the new row.
+        """Connect the initiator of an attachment and return the new state of the attachment.
 
-        :param sentence: the client's error message
+        :param sentence: error message for the client
         """
         try:
             with self.telemetry.attaching('call'):
@@ -96,9 +106,11 @@ class BackendCalls:
     @staticmethod
     def client_error(sentence: str, failure: errors.BlockattachError,
                      detailed: bool = True) -> errors.BlockattachError:
-        """A failure with the sentence that Cinder's clients know; final stays final.
+        """Return a failure with the error message that clients of Cinder know.
 
-        :param detailed: with the backend's reason
+        A final failure stays final.
+
+        :param detailed: include the reason of the backend
         """
         if isinstance(failure, errors.InvalidInput | errors.NotFound | errors.Conflict
                       | errors.DeadlinePassed):
@@ -117,11 +129,11 @@ class BackendCalls:
 
     def disconnect(self, caller: context.RequestContext, row: records.Attachment,
                    force: bool = False) -> bool:
-        """Disconnect the row's initiator, and end the row.
+        """Disconnect the initiator of an attachment, and delete the attachment.
 
-        :param force: it ends whatever the backend says; what stays at the target is found by the
-            next comparison of target and rows
-        :returns: whether it was the last one of its volume; False: perhaps not
+        :param force: delete regardless of backend errors; the next repair pass removes the grant
+            that remains at the target
+        :returns: True if the attachment is known to be the last one of its volume
         """
         try:
             with self.telemetry.detaching('call'):
@@ -130,7 +142,7 @@ class BackendCalls:
                     {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
                     row.generation)
         except errors.AttachmentNotFound:
-            # Another call has removed it.
+            # Another call has deleted the attachment.
             return False
         except errors.BlockattachError as exc:
             if force:
@@ -145,9 +157,9 @@ class BackendCalls:
 
     def roll_back(self, caller: context.RequestContext, made: records.Attachment,
                   failure: Exception) -> records.Attachment | None:
-        """Undo a new row whose id the client never gets.
+        """Undo a new attachment whose ID the client never receives.
 
-        :returns: the row, if its host is connected after all
+        :returns: the attachment if its host was connected after all, else None
         """
         if isinstance(failure, errors.BlockattachError) and failure.final:
             return None
@@ -166,11 +178,11 @@ class BackendCalls:
 
     def _earlier_outcome(self, row: records.Attachment,
                          now: records.Attachment | None) -> errors.BlockattachError:
-        """The outcome of an earlier copy of a call, or of its repair, that did not connect."""
+        """Return the failure of an earlier copy of the call, or of its repair."""
         if (now is not None and now.generation == row.generation + 1
                 and now.state not in attachment_lifecycle.TRANSITIONAL
                 and now.last_error is not None):
-            # After another move the row may hold the error of an earlier try.
+            # After another event the row may have the error of an earlier attempt.
             return errors.BackendRefused(reason=now.last_error)
         return errors.AttachmentBusy(attachment_id=row.id)
 
@@ -188,7 +200,7 @@ class BackendCalls:
     def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
         facts = attachments.Facts(lease_seconds=0)
         try:
-            # A refusal has undone the intent: it is written again.
+            # A final failure may have undone the intent, so the intent is stored again.
             self.move(caller, row, _Event.DISCONNECT, facts)
             self.move(caller, row, _Event.DISCONNECTED)
         except errors.AttachmentNotFound:
@@ -196,7 +208,7 @@ class BackendCalls:
 
     def _undo(self, caller: context.RequestContext, row: records.Attachment,
               failure: errors.BlockattachError) -> None:
-        """Undo the intent after a final failure, where the volume service was not reached."""
+        """Undo the intent after a final failure, unless the volume service has undone it."""
         if not failure.final:
             return
         try:

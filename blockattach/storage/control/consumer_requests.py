@@ -1,6 +1,6 @@
-"""What a consumer on the bus asks for: checked, and brought into the form of the verbs.
+"""Validation of the requests of consumers on the message bus.
 
-The API checks them by the schemas of its operations.
+The API validates its requests by the schemas of its operations instead.
 """
 import hashlib
 import re
@@ -27,7 +27,7 @@ _OPERATION = ('RPC', 'attachments.create')
 
 def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
-    """The attachment that is asked for; an empty connector is none.
+    """Return the requested attachment. An empty connector counts as none.
 
     :param forbidden_by: see `blockattach.storage.policy.access`
     :raises InvalidInput: an argument is malformed
@@ -43,9 +43,10 @@ def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
 
 
 def connector_of(value: Any) -> Mapping[str, Any]:
-    """What a host says of itself.
+    """Return the connector after a check.
 
-    :raises InvalidInput: it is none, or beyond what `connection.check_connector` takes
+    :raises InvalidInput: the connector is not a non-empty mapping, or fails
+        `connection.check_connector`
     """
     if not isinstance(value, Mapping) or not value:
         raise _invalid('connector', 'a non-empty mapping')
@@ -55,9 +56,9 @@ def connector_of(value: Any) -> Mapping[str, Any]:
 
 def named(caller: context.RequestContext, key: Any,
           arguments: Mapping[str, Any]) -> idempotency.Request | None:
-    """The name that a consumer gave its request; None: it gave none.
+    """Return the idempotency key of a request, or None if it has none.
 
-    :raises InvalidInput: it cannot be a name
+    :raises InvalidInput: the key is not valid
     """
     if key is None:
         return None
@@ -70,9 +71,9 @@ def named(caller: context.RequestContext, key: Any,
 
 def filters(caller: context.RequestContext, asked: Any,
             all_projects: Any) -> attachment_queries.Filters:
-    """Which attachments shall be listed; only an administrator sees those of all projects.
+    """Return the filters of a list. Only administrators see attachments of all projects.
 
-    :raises InvalidFilter: there is no such filter
+    :raises InvalidFilter: a filter is unknown
     :raises InvalidInput: a filter is malformed
     """
     if not isinstance(asked, Mapping):
@@ -92,11 +93,11 @@ def filters(caller: context.RequestContext, asked: Any,
 
 
 def page(marker: Any, limit: Any, most: int) -> paging.Page:
-    """Which part of a list, the newest first.
+    """Return the requested page of a list, the newest items first.
 
-    :param most: the most items that a page has
+    :param most: maximum number of items on a page
     :raises InvalidInput: an argument is malformed
-    :raises AttachmentNotFound: the marker cannot be one
+    :raises AttachmentNotFound: the marker is not a valid ID
     """
     if limit is not None and (not isinstance(limit, int) or limit < 0):
         raise _invalid('limit', 'a non-negative integer')
@@ -106,7 +107,7 @@ def page(marker: Any, limit: Any, most: int) -> paging.Page:
 
 
 def is_id(value: Any) -> bool:
-    """Whether something of ours could have it as its id."""
+    """Return True if the value has the form of a resource ID."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 

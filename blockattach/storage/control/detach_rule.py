@@ -1,7 +1,7 @@
-"""The rule of CVE-2023-2088 before every verb that `domain.detach_rule` holds to it.
+"""Detach rule against CVE-2023-2088, which is checked before attachments are deleted.
 
-What the domain decides on is gathered here: the roles of the service token, the attachment that is
-meant, and, only where it matters, Nova's answer. Nothing is changed.
+This module collects the facts that `domain.detach_rule` decides on: the roles of the service
+token, the attachment, and only if necessary the answer of Nova. It changes nothing.
 """
 import dataclasses
 import logging
@@ -29,16 +29,17 @@ Verb = detach_rule.Verb
 
 
 class DetachRule:
-    """Decides whether a caller may end an attachment."""
+    """Decision whether a caller may delete an attachment."""
 
     def __init__(self, nova: 'nova_client.NovaClient | None',
                  find: Callable[[str], records.Attachment], holds: bool = True,
                  service_roles: Collection[str] = context.SERVICE_ROLES) -> None:
-        """
-        :param nova: None: Nova is not configured
-        :param find: the live attachment of an id; raises AttachmentNotFound
-        :param holds: False: the rule is off
-        :param service_roles: of which a service token must have one
+        """Create the check.
+
+        :param nova: client of Nova; None if Nova is not configured
+        :param find: returns the live attachment of an ID, or raises AttachmentNotFound
+        :param holds: False disables the rule
+        :param service_roles: roles of which a service token must have at least one
         """
         self._nova = nova
         self._find = find
@@ -47,12 +48,12 @@ class DetachRule:
 
     def check(self, caller: context.RequestContext, attachment: records.Attachment,
               verb: detach_rule.Verb, connector: Mapping[str, Any] | None = None) -> None:
-        """Return if the caller may end this attachment, or move its access.
+        """Check whether the caller may delete the attachment, or move its access to another host.
 
         :param connector: connector of the host that gets the access
         :raises ConnectorUnusable: the connector has no usable initiator
-        :raises AttachmentInUseByServer: it must be detached in Nova first
-        :raises NovaUnavailable: it is not known whether the server uses it
+        :raises AttachmentInUseByServer: the attachment must be deleted through Nova
+        :raises NovaUnavailable: Nova does not respond, or is not configured
         """
         self._decide(caller, detach_rule.Facts(
             self._is_service(caller), attachment.volume_id, attachment.id, 1, attachment,
@@ -62,14 +63,14 @@ class DetachRule:
     def check_volume(self, caller: context.RequestContext, volume_id: str,
                      rows: Sequence[records.Attachment], attachment_id: str | None,
                      verb: detach_rule.Verb) -> None:
-        """Return if the caller may act on a volume's attachment (os-detach and its kin).
+        """Check whether the caller may act on an attachment of a volume, such as by os-detach.
 
-        :param rows: the volume's live attachments
-        :param attachment_id: the one that the caller names; without it the only one is meant
-        :raises AttachmentNotNamed: several could be meant, or there is none of that id
-        :raises InvalidInput: that attachment belongs to another volume
-        :raises AttachmentInUseByServer: it must be detached in Nova first
-        :raises NovaUnavailable: it is not known whether the server uses it
+        :param rows: live attachments of the volume
+        :param attachment_id: ID that the caller names; None for the only attachment
+        :raises AttachmentNotNamed: several attachments match, or none has that ID
+        :raises InvalidInput: the attachment belongs to another volume
+        :raises AttachmentInUseByServer: the attachment must be deleted through Nova
+        :raises NovaUnavailable: Nova does not respond, or is not configured
         """
         by_service = self._is_service(caller)
         record = detach_rule.meant(rows, attachment_id)
@@ -79,12 +80,12 @@ class DetachRule:
                                                record, verb=verb))
 
     def _is_service(self, caller: context.RequestContext) -> bool:
-        """Whether the caller is a service; every caller is where the rule is off."""
+        """Return True if the caller is a service, or if the rule is disabled."""
         return not self._holds or not self._service_roles.isdisjoint(caller.service_roles)
 
     def _elsewhere(self, caller: context.RequestContext,
                    attachment_id: str) -> records.Attachment | None:
-        """An attachment of another volume, if the caller may know of it."""
+        """Return an attachment of another volume if the caller may see it, else None."""
         try:
             found = self._find(attachment_id)
         except errors.AttachmentNotFound:

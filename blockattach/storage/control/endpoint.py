@@ -1,8 +1,8 @@
-"""What a consumer may ask over the bus: the verbs of an attachment, by the rules of the API, asked
-in the same order.
+"""RPC endpoint of attachments, for consumers on the message bus.
 
-The caller's context in the message is trusted, but for one thing: whether it is an administrator
-is decided by our policy.
+The endpoint checks the same rules as the API, in the same order. The request context of the
+message is trusted, except that the policy of this service decides whether the caller is an
+administrator.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -21,20 +21,21 @@ from blockattach.storage.policy import attachments as policies
 from blockattach.storage.rpc import attachments as attachments_rpc
 
 _TOGETHER = 1000
-"""Attachments of one call at most."""
+"""Maximum number of attachments in one call."""
 
 
 class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
-    """Answers for one control process; all of them are equal.
+    """RPC endpoint of a control process. All control processes are equal.
 
-    What the caller may not see raises AttachmentNotFound or VolumeNotFound, what policy denies
-    NotAuthorized.
+    Raises AttachmentNotFound or VolumeNotFound for resources that the caller cannot see, and
+    NotAuthorized for operations that the policy denies.
     """
 
     def __init__(self, policy: enforcer.Enforcer, control: attachments.AttachmentControl,
                  most: int) -> None:
-        """
-        :param most: the most items that one page of a list has
+        """Create the endpoint.
+
+        :param most: maximum number of items on a page of a list
         """
         self._database = control.backend.database
         self._policy = policy
@@ -44,7 +45,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> carriers.Attachment:
-        """Reserve a volume, and with a connector connect its host too."""
+        """Create an attachment. With a connector, also connect the host."""
         self._admit(ctxt, policies.CREATE)
         if not consumer_requests.is_id(volume_id):
             raise errors.VolumeNotFound(volume_id=volume_id)
@@ -63,19 +64,24 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> carriers.Attachment:
-        """Connect the host of a connector."""
+        """Update an attachment with a connector, and connect the host."""
         row = self._attachment(ctxt, policies.UPDATE, attachment_id)
         checked = consumer_requests.connector_of(connector)
         return self._shown(ctxt, [self._control.update(ctxt, row, checked)])[0]
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """The consumer uses the volume."""
+        """Complete an attachment."""
         row = self._attachment(ctxt, policies.COMPLETE, attachment_id)
         self._control.complete(ctxt, row)
 
     def complete_all(self, ctxt: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
-        """The consumer uses several; one that fails keeps nobody from the next."""
+        """Complete several attachments. A failure does not stop the others.
+
+        Attachments that do not exist are ignored.
+
+        :returns: error messages by the IDs of the failed attachments
+        """
         self._admit(ctxt, policies.COMPLETE)
         if not isinstance(attachment_ids, list) or len(attachment_ids) > _TOGETHER:
             raise errors.InvalidInput(
@@ -92,13 +98,13 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         return failed
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> carriers.Attachment:
-        """Show one."""
+        """Show an attachment."""
         row = self._attachment(ctxt, policies.GET, attachment_id)
         return self._shown(ctxt, [row])[0]
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[carriers.Attachment]:
-        """Show a page."""
+        """List a page of attachments."""
         self._admit(ctxt, policies.GET_ALL)
         wanted = consumer_requests.filters(ctxt, filters, all_projects)
         page = consumer_requests.page(marker, limit, self._most)
@@ -107,22 +113,22 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[carriers.Attachment]:
-        """Disconnect one; returns the remaining ones of its volume."""
+        """Delete an attachment, and return the remaining attachments of the volume."""
         row = self._attachment(ctxt, policies.DELETE, attachment_id)
         return [carriers.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
 
     def _admit(self, caller: context.RequestContext, rule: str) -> None:
-        """Return if the caller may do that in its own project, by a service.
+        """Check that the caller is a service and may do the operation in its own project.
 
-        :raises NotAuthorized: policy denies it
-        :raises InvalidInput: no project is named
+        :raises NotAuthorized: the policy denies the operation
+        :raises InvalidInput: the request context has no project
         """
         self._identify(caller)
         self._policy.authorize(caller, rule)
 
     def _attachment(self, caller: context.RequestContext, rule: str,
                     attachment_id: str) -> records.Attachment:
-        """An attachment to which the caller may do what the rule says."""
+        """Return an attachment after an authorization check of the caller by the rule."""
         self._identify(caller)
         if not consumer_requests.is_id(attachment_id):
             raise errors.AttachmentNotFound(attachment_id=attachment_id)
@@ -132,7 +138,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def _shown(self, caller: context.RequestContext,
                rows: Sequence[records.Attachment]) -> Sequence[carriers.Attachment]:
-        """Attachments as the caller may see them, with how their hosts reach the volume."""
+        """Return attachments as the caller may see them, with their connection information."""
         infos = access.connection_infos(self._policy, caller, self._database, rows)
         return [carriers.Attachment.from_domain(one, infos[one.id]) for one in rows]
 

@@ -1,4 +1,4 @@
-"""What is and what would be: what targets say of attachments, and new ones as a dry run."""
+"""Explanation of attachments by the state of their targets, and dry runs of their creation."""
 from blockattach.platform import context
 from blockattach.storage import errors
 from blockattach.storage.control import backend_calls
@@ -13,7 +13,7 @@ from blockattach.storage.rpc import volume as volume_rpc
 
 
 class ExplainControl:
-    """Reads only: from the database, and from the managers of volumes."""
+    """Read-only operations that use the database and the volume services."""
 
     def __init__(self, database: storage_db.Database,
                  volume_services: volume_rpc.VolumeClients) -> None:
@@ -22,7 +22,10 @@ class ExplainControl:
 
     def at_target(self, caller: context.RequestContext,
                   attachment: records.Attachment) -> explanation.AtTarget:
-        """What the target says of the attachment's host now; never an error."""
+        """Return the state of the attachment's host at the target, without raising service errors.
+
+        If the target cannot be read, ``reason`` of the result has the error.
+        """
         try:
             volume = volume_queries.get(self._database, attachment.volume_id)
         except errors.VolumeNotFound:
@@ -43,9 +46,11 @@ class ExplainControl:
 
     def dry_run(self, caller: context.RequestContext,
                 wish: attachments.Wish) -> records.Attachment:
-        """What `AttachmentControl.create` would make now; errors as there. Nothing is held.
+        """Return the attachment that `AttachmentControl.create` would create now.
 
-        :raises BackendError: its backend does not answer
+        Nothing is stored or reserved. Raises the same errors as `AttachmentControl.create`.
+
+        :raises BackendError: the backend does not respond
         """
         row = dry_runs.reserve(self._database, wish)
         if wish.connector is not None:

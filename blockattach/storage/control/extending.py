@@ -1,4 +1,4 @@
-"""os-extend: a volume shall be larger. It is answered at once; the work goes on elsewhere."""
+"""Extend operation of volumes (os-extend). It returns at once; other processes do the work."""
 from oslo_log import log as oslo_log
 
 from blockattach.platform import context
@@ -19,10 +19,11 @@ AVAILABLE = volume_lifecycle.RANK_STATUSES[None].status
 
 
 class ExtendControl:
-    """What may be asked of a volume's size; the caller has been checked already."""
+    """Extend operation for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
-        """
+        """Create the control object.
+
         :param down_after: see `blockattach.storage.db.services.pools.get`
         """
         self._parts = parts
@@ -30,12 +31,13 @@ class ExtendControl:
 
     def extend(self, caller: context.RequestContext, volume: records.Volume, new_size: int,
                in_use: bool) -> None:
-        """Write down that a volume shall be larger, and ask the scheduler for the room.
+        """Store the intent to extend a volume, and ask the scheduler for capacity.
 
-        :param in_use: it may be, and is expected to be, in use
-        :raises InvalidInput: it has this size already, or more
-        :raises InvalidVolume: its status does not allow it; or it is in use, and its hosts would
-            not see the new size
+        :param new_size: size in GiB
+        :param in_use: True if the volume is expected to be in use, else it must be available
+        :raises InvalidInput: the new size is not larger than the size of the volume
+        :raises InvalidVolume: the status of the volume does not allow it, or the volume is in use
+            and its hosts would not see the new size
         """
         database = self._parts.database
         with self._parts.telemetry.verb('volumes.extend'):
@@ -49,13 +51,14 @@ class ExtendControl:
                           lambda: placing_facts.request(database, volume.id))
 
     def _check_online(self, volume: records.Volume) -> None:
-        """
-        :raises InvalidVolume: hosts would not see the new size
+        """Check whether the hosts of a volume in use would see the new size.
+
+        :raises InvalidVolume: the backend cannot extend attached volumes
         """
         try:
             pool = stored_pools.get(self._parts.database, volume.pool or '', self._down_after)
         except errors.PoolNotFound:
-            # The scheduler says so.
+            # The scheduler reports the missing pool.
             return
         if pool.capabilities.get('online_extend_support') is False:
             raise errors.InvalidVolume(

@@ -1,6 +1,6 @@
-"""Handing work that is written down to the process that does it.
+"""Handover of stored work to the process that does it.
 
-A message that cannot be sent loses nothing: the work is a row, and its process finds it.
+A call that fails loses no work, because the process also finds the work in the database.
 """
 from collections.abc import Callable
 
@@ -38,7 +38,8 @@ def place(parts: volume_parts.VolumeParts, caller: context.RequestContext, volum
           read: Callable[[], pools.VolumeRequest]) -> None:
     """Ask the scheduler for a pool. If the call fails, a scheduler finds the work at the deadline.
 
-    :param read: returns what the volume needs; it may raise because others have changed the volume
+    :param read: returns the requirements of the volume; may raise an error if the volume was
+        changed concurrently
     """
     try:
         parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(read()))

@@ -1,5 +1,6 @@
-"""What is asked of volumes that has to do with images: which one is meant; upload and reimage,
-which are answered at once, and go on in the volume's manager.
+"""Image operations of volumes: image lookup, upload and reimage.
+
+Upload and reimage return at once; the volume service does the work.
 """
 import uuid
 from collections.abc import Mapping
@@ -27,12 +28,13 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ImageControl:
-    """The caller has been checked already."""
+    """Image operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, glance: 'client.UserImages | None',
                  settings: images_conf.ImageSettings) -> None:
-        """
-        :param glance: None: there is none
+        """Create the control object.
+
+        :param glance: client of Glance; None if Glance is not configured
         """
         self._parts = parts
         self._glance = glance
@@ -40,11 +42,11 @@ class ImageControl:
 
 
     def find(self, caller: context.RequestContext, ref: str) -> images.Image:
-        """The image that a client names: by its id, its address or its name.
+        """Return the image that a client names by ID, URL or name.
 
-        :raises InvalidInput: there is none that the caller sees; or there is no Glance
-        :raises Conflict: several have that name
-        :raises GlanceUnavailable: nothing was learnt
+        :raises InvalidInput: the caller sees no such image, or Glance is not configured
+        :raises Conflict: several images have that name
+        :raises GlanceUnavailable: Glance does not respond
         """
         glance = self._asked()
         last = ref.rpartition('/')[2]
@@ -64,14 +66,14 @@ class ImageControl:
 
     def upload(self, caller: context.RequestContext, volume: records.Volume,
                wanted: Mapping[str, Any], force: bool) -> images.Image:
-        """Begin to upload a volume; the image that it is going to be.
+        """Start to upload a volume, and return the new image.
 
-        :param wanted: what the image shall be, by Glance's keys
-        :param force: also if the volume is in use, where that is allowed
+        :param wanted: image properties by Glance's keys
+        :param force: allow a volume in use, if the configuration allows that
         :raises InvalidVolume: the status of the volume does not allow an upload, or has changed
         :raises VolumeNotFound: the volume was deleted in the meantime
-        :raises InvalidInput: Glance refuses, or there is none
-        :raises GlanceUnavailable: Glance does not answer; an image without bytes may be there
+        :raises InvalidInput: Glance rejects the image, or is not configured
+        :raises GlanceUnavailable: Glance does not respond; an image without data may remain
         """
         self._asked()
         image = images.Image(
@@ -128,12 +130,12 @@ class ImageControl:
 
     def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,
                 reserved: bool) -> None:
-        """Begin to give a volume the bytes of another image.
+        """Start to replace the data of a volume with another image.
 
-        :param reserved: also if it is reserved
-        :raises ImageNotFound: the caller does not see it
-        :raises InvalidInput: the image does not fit, or there is no Glance
-        :raises InvalidVolume: the volume's status does not allow it
+        :param reserved: allow a reserved volume
+        :raises ImageNotFound: the caller does not see the image
+        :raises InvalidInput: the image does not fit, or Glance is not configured
+        :raises InvalidVolume: the status of the volume does not allow it
         :raises Conflict: more than one server is to use the volume
         """
         image = self._asked().show(caller, image_id)

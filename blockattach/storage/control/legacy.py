@@ -1,8 +1,8 @@
-"""The actions on a volume that clients used before there were attachments.
+"""Volume actions that clients used before the attachments API.
 
-They move the same attachment rows by the same table; nothing else writes a status. What os-reserve
-makes is a *legacy reservation*, a row without a consumer, which the API does not show and
-os-attach takes over.
+The actions apply the same events to the same attachment records as the attachments API. No other
+code sets a status. os-reserve creates a *legacy reservation*, which is an attachment without a
+consumer. The API does not show it, and os-attach takes it over.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ _Verb = detach_rule.Verb
 
 
 class LegacyControl:
-    """One verb for each action; the caller is authorized already.
+    """Volume actions for an authorized caller, one method for each action.
 
-    ``forbidden_by``, where a verb may make a row: the argument of
+    ``forbidden_by`` of the methods that may create an attachment is the argument of
     `blockattach.storage.domain.multiattach.admit`, which raises NotAuthorized.
     """
 
@@ -39,38 +39,42 @@ class LegacyControl:
 
     def reserve(self, caller: context.RequestContext, volume: records.Volume,
                 forbidden_by: str | None = None) -> records.Attachment:
-        """Reserve the volume for a consumer that is named later.
+        """Reserve the volume for a consumer that a later request names.
 
-        :raises InvalidVolume: it cannot be attached (once more)
+        :raises InvalidVolume: the volume cannot be attached, or not once more
         """
         return self._control.backend.reserve(caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Release a legacy reservation, if there is one that no host uses yet."""
+        """Release a legacy reservation that no host uses. Do nothing if there is none.
+
+        If the volume is not multiattach, a reservation that a host uses is released as well.
+        """
         rows = self._rows(volume)
         reserved = _unconnected(rows) or (None if volume.multiattach else _reservation(rows))
         if reserved is not None:
             self._control.remove(caller, reserved)
 
     def begin_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Announce a detach; nothing happens to any attachment.
+        """Begin detaching the volume, without changing any attachment.
 
-        :raises InvalidVolume: every attached one is announced already
+        :raises InvalidVolume: every attachment is already marked for detaching
         """
         detaches.announce(self._database, volume)
 
     def roll_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Take an announcement back; none is fine."""
+        """Roll back begin_detaching. Do nothing if no detach was begun."""
         detaches.cancel(self._database, volume)
 
     def initialize_connection(self, caller: context.RequestContext, volume: records.Volume,
                               connector: Mapping[str, Any],
                               forbidden_by: str | None = None) -> records.Attachment:
-        """Connect the host of a connector; may be repeated.
+        """Connect the host of a connector. The action may be repeated.
 
-        :raises ConnectorUnusable: nothing was changed
-        :raises BackendError: it is not connected; a reservation made for it alone is released
+        :raises ConnectorUnusable: the connector is not usable; nothing was changed
+        :raises BackendError: the host is not connected, and a reservation that this call created
+            is released
         """
         _refuse_in_maintenance(volume, 'initialize_connection for')
         found = self._to_connect(volume, connection.initiator_of(connector))
@@ -78,7 +82,7 @@ class LegacyControl:
             return found
         row = found or self.reserve(caller, volume, forbidden_by)
         if row.mountpoint is not None:
-            # os-attach has named it; old clients leave it out here.
+            # os-attach has set the mountpoint, which old clients omit here.
             connector = {'mountpoint': row.mountpoint, **connector}
         try:
             connected = self._control.connect(caller, row, connector)
@@ -93,10 +97,11 @@ class LegacyControl:
         return connected
 
     def _to_connect(self, volume: records.Volume, initiator: str) -> records.Attachment | None:
-        """The row that a connector belongs to.
+        """Return the attachment to connect for an initiator, or None.
 
-        In this order: a reservation that is connected already; one that is not; a row that the
-        host uses; a row that os-attach made without a connector.
+        The order of preference is: a legacy reservation connected by the same host, a legacy
+        reservation without a host, an attachment of the same host, and an attachment that
+        os-attach created without a connector.
         """
         rows = self._rows(volume)
         live = [row for row in rows if row.state in (_State.CONNECTED, _State.ATTACHED)]
@@ -107,13 +112,12 @@ class LegacyControl:
 
     def terminate_connection(self, caller: context.RequestContext, volume: records.Volume,
                              connector: Mapping[str, Any] | None) -> None:
-        """Disconnect the host of a connector; without one, the legacy reservation or the only row.
+        """Disconnect the host of a connector, or without one the legacy or only attachment.
 
-        Where several servers of a host share its connection, the connector does not say which of
-        them detaches. The host stays connected, and os-detach, which comes next, names the
-        attachment.
+        If several servers of a host share its connection, the connector does not tell which of
+        them detaches. The host then stays connected until os-detach names the attachment.
 
-        :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
+        :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service
         """
         rows = self._rows(volume)
         if connector:
@@ -132,10 +136,10 @@ class LegacyControl:
 
     def _meant_to_end(self, volume: records.Volume,
                       rows: list[records.Attachment]) -> list[records.Attachment]:
-        """The rows of a host that may be meant when its connection is to end.
+        """Return the attachments of a host that terminate_connection may end.
 
-        A legacy reservation cannot be named in another action that would end it, so it is meant
-        before an attached row, unless a detach was announced.
+        No other action can name a legacy reservation, so it is preferred to an attached attachment
+        unless a detach was begun.
         """
         reserved = [row for row in rows if row.legacy_reservation]
         if len(rows) > 1 and reserved and not detaches.announced(self._database, volume.id):
@@ -144,9 +148,9 @@ class LegacyControl:
 
     def attach(self, caller: context.RequestContext, volume: records.Volume,
                consumer: attachments.Attached, forbidden_by: str | None = None) -> None:
-        """The consumer uses the volume, and is named.
+        """Attach the volume to a server or a host.
 
-        :raises InvalidVolume: it cannot be attached (once more), or not in this mode
+        :raises InvalidVolume: the volume cannot be attached, not once more, or not in this mode
         """
         _refuse_in_maintenance(volume, 'attach')
         rows = self._rows(volume)
@@ -167,19 +171,19 @@ class LegacyControl:
         new = self._control.backend.move(caller, reserved, _Event.ATTACH,
                                        attachments.Facts(attached=consumer), reserved.generation)
         if new.connector is not None and reserved.mode is not new.mode:
-            # It was connected before its mode was known: the target follows.
+            # The host was connected before the mode was known, so the target is updated.
             self._control.connect(caller, new, new.connector)
             self._control.complete(caller, new)
 
     def detach(self, caller: context.RequestContext, volume: records.Volume,
                attachment_id: str | None) -> None:
-        """End one attachment: the named one, else the only one.
+        """Delete the named attachment, or the only attachment if none is named.
 
-        One that os-terminate_connection has ended is ended: clients ask for both, in that order,
-        and name it.
+        Clients call os-terminate_connection before os-detach. An attachment that
+        os-terminate_connection deleted can therefore be named, and is ignored.
 
-        :raises InvalidInput: there are several, and none was named
-        :raises AttachmentInUseByServer: Nova uses it, and the caller is no service
+        :raises InvalidInput: the volume has several attachments, and none was named
+        :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service
         """
         _refuse_in_maintenance(volume, 'detach')
         if attachment_id is not None and self._has_ended(volume, attachment_id):
@@ -196,10 +200,11 @@ class LegacyControl:
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
-        """End one attachment, whatever its state and whether or not its backend answers. The
-        volume then has the status that its remaining attachments imply, even after an error.
+        """Delete an attachment regardless of its state and of backend errors.
 
-        :raises InvalidInput: there are several, and none was named
+        The volume then has the status that its remaining attachments imply, even after an error.
+
+        :raises InvalidInput: the volume has several attachments, and none was named
         """
         self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
         resets.clear(self._database, volume.id, volume.project_id)
@@ -220,7 +225,7 @@ class LegacyControl:
 
 
 def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> bool:
-    """Whether it is the attachment of this server, or (without one) of this host."""
+    """Return True if the volume is attached to this server, or without a server to this host."""
     same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
             else row.instance_uuid is None and row.host == consumer.host)
     return row.state is _State.ATTACHED and same
@@ -228,7 +233,7 @@ def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> 
 
 def _behind(rows: Sequence[records.Attachment],
             connector: Mapping[str, Any]) -> list[records.Attachment]:
-    """The rows of a connector's host: by its initiator, else by its name."""
+    """Return the attachments of a connector's host, by its initiator or else by its name."""
     initiator, host = connector.get('initiator'), connector.get('host')
     if initiator:
         return [row for row in rows if isinstance(initiator, str)
@@ -237,18 +242,22 @@ def _behind(rows: Sequence[records.Attachment],
 
 
 def _reservation(rows: Sequence[records.Attachment]) -> records.Attachment | None:
-    """The oldest legacy reservation, connected or not."""
+    """Return the oldest legacy reservation, connected or not, or None."""
     return next((row for row in rows if row.legacy_reservation), None)
 
 
 def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | None:
-    """The oldest legacy reservation that no host uses."""
+    """Return the oldest legacy reservation that no host uses, or None."""
     return next((row for row in rows if row.legacy_reservation and row.initiator is None), None)
 
 
 def _reservation_for(rows: Sequence[records.Attachment],
                      consumer: attachments.Attached) -> records.Attachment | None:
-    """The reservation for a consumer: connected by its host, else not connected, else any."""
+    """Return the reservation of a consumer, or None.
+
+    The order of preference is: connected by the host of the consumer, not connected, any. Without
+    a host, the oldest reservation is returned.
+    """
     by_host = None if consumer.host is None else (
         _reservation([row for row in rows if row.host == consumer.host]) or _unconnected(rows))
     return by_host or _reservation(rows)

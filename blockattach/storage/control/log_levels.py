@@ -1,4 +1,4 @@
-"""The levels of the logs of running processes: asked for, and set until the process ends."""
+"""Log levels of running processes, which apply until a process ends."""
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -18,10 +18,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """Which loggers of which processes; what is empty means all.
+    """Selection of processes and loggers. An empty attribute selects all.
 
-    :ivar server: a host, with all that is on it, or a ``host@backend``
-    :ivar prefix: what the names of loggers begin with
+    :ivar server: a host with all its services, or a ``host@backend``
+    :ivar prefix: prefix of the logger names
     """
 
     binary: str = ''
@@ -31,7 +31,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Levels:
-    """What the loggers of a process let through, by name."""
+    """Log levels of a process by logger name."""
 
     binary: str
     host: str
@@ -39,18 +39,19 @@ class Levels:
 
 
 class LogControl:
-    """Asks this process, and over the bus those that send heartbeats.
+    """Log levels of this process, and of processes that send heartbeats.
 
-    Another API has no server on the bus: it is asked by a request to itself.
+    Other API processes have no RPC server. Their levels are set by a request to them.
     """
 
     def __init__(self, database: storage_db.Database,
                  client: Callable[[str, str], processes.ProcessInterface], host: str,
                  down_after: float) -> None:
-        """
-        :param client: of another process, by binary and host
-        :param host: of this process
-        :param down_after: seconds without a heartbeat after which a process is not asked
+        """Create the control object.
+
+        :param client: returns the RPC client of another process, by binary and host
+        :param host: host of this process
+        :param down_after: seconds without a heartbeat after which a process is not called
         """
         self._database = database
         self._client = client
@@ -59,12 +60,15 @@ class LogControl:
         self._own = processes.ProcessEndpoint()
 
     def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
-        """What they are; a process that does not answer is left out."""
+        """Return the log levels of the selected processes, without processes that do not respond.
+        """
         return list(self._each(
             choice, lambda process: process.get_log_levels(caller, choice.prefix)))
 
     def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
-        """Set them; a process that does not answer may or may not have done it.
+        """Set the log levels of the selected processes.
+
+        A process that does not respond may or may not have set its levels.
 
         :param level: one of `log.LEVELS`
         """
@@ -75,7 +79,7 @@ class LogControl:
 
     def _each(self, choice: Choice,
               ask: Callable[[processes.ProcessInterface], Any]) -> Iterator[Levels]:
-        """Each process that is meant, and what it says."""
+        """Yield each selected process with its response to ``ask``."""
         levels: dict[tuple[str, str], Any] = {}
         if choice.binary in ('', binaries.API) and choice.server in ('', self._host):
             yield Levels(binaries.API, self._host, ask(self._own))
@@ -85,7 +89,7 @@ class LogControl:
                 continue
             name = service.binary, service.host.partition('@')[0]
             try:
-                # One process may keep several backends.
+                # A process may have several backends.
                 if name not in levels:
                     levels[name] = ask(self._client(*name))
                 yield Levels(service.binary, service.host, levels[name])

@@ -1,4 +1,4 @@
-"""What lies on a backend is listed: by its manager, with what is known of it here."""
+"""Lists of the volumes and snapshots on a backend that can be managed."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +10,11 @@ from blockattach.storage.domain import managing
 
 
 class ManageLists:
-    """The caller has been checked already."""
+    """Lists of manageable resources, for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
-        """
+        """Create the lists.
+
         :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._parts = parts
@@ -21,10 +22,10 @@ class ManageLists:
 
     def stored(self, caller: context.RequestContext, place: places.Place,
                noun: str) -> tuple[list[managing.Stored], Mapping[str, str]]:
-        """What lies on a backend that could be managed; and which of it is, with the ids.
+        """Return the resources on a backend, and the IDs of the managed ones by name.
 
         :param noun: ``volume`` or ``snapshot``
-        :raises InvalidInput: there is no such backend, or it cannot be used now
+        :raises InvalidInput: the backend does not exist, or is not available
         """
         backend = places.backend(self._parts.database, place, self._down_after)
         found = self._parts.volume_services.on(backend).list_manageable(caller, noun)

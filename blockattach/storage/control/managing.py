@@ -1,4 +1,4 @@
-"""What lies on a backend already is listed, becomes a volume or a snapshot, and is left there."""
+"""Manage and unmanage operations, and the lists of manageable volumes and snapshots."""
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class Wish(NamedTuple):
-    """A volume as it was asked for. ``availability_zone`` None: that of the pool."""
+    """Requested volume. ``availability_zone`` is None to use the zone of the pool."""
 
     kind: records.VolumeType
     reference: str
@@ -32,10 +32,11 @@ class Wish(NamedTuple):
 
 
 class ManageControl:
-    """The caller has been checked already."""
+    """Manage and unmanage operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
-        """
+        """Create the control object.
+
         :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._parts = parts
@@ -44,10 +45,10 @@ class ManageControl:
 
     def manage(self, caller: context.RequestContext, place: places.Place,
                wish: Wish) -> records.Volume:
-        """Write down that something on a backend shall be a volume, and ask the scheduler.
+        """Store the intent to manage a volume on a backend, and ask the scheduler.
 
-        :raises InvalidInput: there is no such backend, or it cannot be used now
-        :raises QuotaExceeded: the project has as many volumes as it may
+        :raises InvalidInput: the backend does not exist, or is not available
+        :raises QuotaExceeded: the project has reached a quota
         """
         if not caller.project_id:
             raise errors.InvalidInput('A project-scoped token is required.')
@@ -67,18 +68,18 @@ class ManageControl:
         return made
 
     def check(self, volume: records.Volume) -> None:
-        """Return if the backend of a volume is up and in use.
+        """Check whether the backend of a volume is up and enabled.
 
-        :raises InvalidInput: it is not
+        :raises InvalidInput: the backend is down or disabled
         """
         if volume.pool is not None:
             places.backend(self._parts.database, places.Place('Host', volume.pool),
                            self._down_after)
 
     def unmanage(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Begin to leave a volume to its backend.
+        """Start to unmanage a volume.
 
-        :raises InvalidVolume: its status, its attachments or its snapshots do not allow it
+        :raises InvalidVolume: the status, the attachments or the snapshots do not allow it
         """
         with self._parts.telemetry.verb('volumes.unmanage'):
             wanted = unmanaging.start(

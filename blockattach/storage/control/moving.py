@@ -1,4 +1,4 @@
-"""os-migrate_volume and os-retype: answered at once; the work goes on elsewhere."""
+"""Migrate and retype operations of volumes. They return at once; other processes do the work."""
 from oslo_log import log as oslo_log
 
 from blockattach.platform import context
@@ -17,10 +17,11 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class MoveControl:
-    """What may be asked of a volume's place and type; the caller has been checked already."""
+    """Migrate and retype operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
-        """
+        """Create the control object.
+
         :param down_after: see `blockattach.storage.db.services.pools.get`
         """
         self._parts = parts
@@ -28,12 +29,12 @@ class MoveControl:
 
     def migrate(self, caller: context.RequestContext, volume: records.Volume, named: str,
                 lock: bool) -> None:
-        """Write down that a volume shall go to another backend, and ask the scheduler.
+        """Store the intent to migrate a volume to another backend, and ask the scheduler.
 
-        :param named: ``host@backend``, that of a cluster, or a pool
-        :param lock: clients see it in maintenance meanwhile
-        :raises InvalidInput: nothing that could take it has this name
-        :raises InvalidVolume: its status or its place does not allow it
+        :param named: ``host@backend``, ``cluster@backend``, or a pool
+        :param lock: True to show the volume in status maintenance meanwhile
+        :raises InvalidInput: no available backend or pool has this name, or it is on another host
+        :raises InvalidVolume: the status or the pool of the volume does not allow it
         """
         with self._parts.telemetry.verb('volumes.migrate'):
             destination = self._destination(named)
@@ -51,11 +52,12 @@ class MoveControl:
 
     def retype(self, caller: context.RequestContext, volume: records.Volume,
                wanted: moving.Retyping) -> None:
-        """Write down that a volume shall have another type, and ask the scheduler.
+        """Store the intent to change the type of a volume, and ask the scheduler.
 
-        :raises InvalidVolume: its status or its attachments do not allow it
-        :raises VolumeTypeNotFound, VolumeTypeChanged: the type is not what was judged
-        :raises QuotaExceeded: the project may not have so much of the type
+        :raises InvalidVolume: the status or the attachments of the volume do not allow it
+        :raises VolumeTypeNotFound, VolumeTypeChanged: the type was deleted or changed since the
+            check
+        :raises QuotaExceeded: the project has reached a quota of the new type
         """
         with self._parts.telemetry.verb('volumes.retype'):
             failpoints.point('control.moving.before_retype')
@@ -66,9 +68,9 @@ class MoveControl:
                           lambda: placing_facts.request(self._parts.database, volume.id))
 
     def _destination(self, named: str) -> str:
-        """The same as its pools are named.
+        """Return the destination in the form in which its pools are named.
 
-        :raises InvalidInput: no service that is up and enabled has it
+        :raises InvalidInput: no service that is up and enabled has this backend or pool
         """
         backend, _, pool = named.partition('#')
         for service in services.list_all(self._parts.database, self._down_after,

@@ -1,4 +1,4 @@
-"""Backends and pools by what clients name."""
+"""Lookup of backends and pools by the names that clients use."""
 from typing import NamedTuple
 
 from blockattach.storage import errors
@@ -10,8 +10,9 @@ from blockattach.storage.domain import pools
 
 
 class Place(NamedTuple):
-    """A backend by what a client names: ``host@backend`` or ``cluster@backend``, with or without
-    ``#pool``.
+    """Name of a backend in a request: ``host@backend`` or ``cluster@backend``.
+
+    A ``#pool`` may follow.
     """
 
     kind: str
@@ -19,10 +20,10 @@ class Place(NamedTuple):
 
 
 def pool(database: storage_db.Database, place: Place, down_after: float) -> pools.Pool:
-    """The pool that is named, or the first one of the backend.
+    """Return the named pool, or the first pool of the backend if none is named.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
-    :raises InvalidInput: there is none, or its backend cannot be used now
+    :raises InvalidInput: the pool does not exist, or its backend is not available
     """
     host, (_, _, wanted) = backend(database, place, down_after), place.name.partition('#')
     for found in stored_pools.list_all(database, down_after):
@@ -32,9 +33,9 @@ def pool(database: storage_db.Database, place: Place, down_after: float) -> pool
 
 
 def backend(database: storage_db.Database, place: Place, down_after: float) -> str:
-    """The name of a backend whose manager is up and in use.
+    """Return the name of a backend whose service is up and enabled.
 
-    :raises InvalidInput: there is none
+    :raises InvalidInput: the backend does not exist, or is not available
     """
     name = place.name.partition('#')[0]
     keeping = services.keeping(database, binaries.VOLUME, name, down_after)

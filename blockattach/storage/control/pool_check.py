@@ -1,8 +1,8 @@
-"""Whether any pool could take a new volume, checked before the scheduler is called.
+"""Early check whether any pool can hold a new volume, before the scheduler is called.
 
-It uses the scheduler's functions and its stored reports. The scheduler decides; this only answers
-at once what the user would find out later. Reports are read again once they are older than the
-report interval, and before each refusal.
+The check uses the functions and the stored reports of the scheduler. The scheduler decides; the
+check only tells the user at once what would be known later. Reports are read again when they are
+older than the report interval, and before each refusal.
 """
 import logging
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ LOG = logging.getLogger(__name__)
 
 
 class PoolCheck:
-    """One per process; safe to use from several threads."""
+    """Pool check of a process. It is safe to use from several threads."""
 
     def __init__(self, database: storage_db.Database, filters: Sequence[str],
                  check: api_conf.CapabilityCheck, service: service_conf.ServiceSettings,
                  clock: clock.Clock) -> None:
-        """Apply the scheduler's filters.
+        """Create the check.
 
-        :param filters: their names; one that is not our own is left to the scheduler
+        :param filters: filter names of the scheduler; names of third-party filters are ignored
         """
         self._database = database
         self._filters: Mapping[str, placement.Filter] = {
@@ -45,9 +45,11 @@ class PoolCheck:
         self._kept: tuple[float, list[pools.Pool]] | None = None
 
     def refusal(self, request: pools.VolumeRequest) -> Mapping[str, str] | None:
-        """Why no pool will do, by their names; None: one will, or it is not known yet.
+        """Return the reasons why no pool is suitable, by pool name, or None.
 
-        :raises NoPoolForVolume: no pool will do, and requests are to be refused for that
+        None means that a pool is suitable, or that this is not known yet.
+
+        :raises NoPoolForVolume: no pool is suitable, and the configuration rejects such requests
         """
         if self._check == api_conf.CapabilityCheck.OFF:
             return None
@@ -64,7 +66,7 @@ class PoolCheck:
 
     def record(self, project_id: str, request_id: str | None, volume_id: str,
                reasons: Mapping[str, str]) -> None:
-        """Write the user message that the scheduler would write, before it is asked."""
+        """Create the user message of the scheduler before the scheduler is called."""
         messages.no_valid_pool(self._database, project_id, request_id, volume_id, reasons,
                                placement.summarise(reasons))
 
@@ -81,7 +83,10 @@ class PoolCheck:
         return found
 
     def _all_up(self) -> bool:
-        """Whether a refusal counts: like the scheduler, wait for managers that still start."""
+        """Return True if a refusal is reliable.
+
+        Like the scheduler, the check waits for services that are still starting.
+        """
         down_after = self._service.service_down_time
         if self._clock.monotonic() - self._began > down_after:
             return True

@@ -1,4 +1,4 @@
-"""A backend is asked to make its target as the rows say, now, and what came of it."""
+"""Reconciliation of backends on request."""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,12 @@ from blockattach.storage.rpc import volume as volume_rpc
 
 
 class ReconcileControl:
-    """The caller has been checked already."""
+    """Reconcile operation for an authorized caller."""
 
     def __init__(self, database: storage_db.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
-        """
+        """Create the control object.
+
         :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._database = database
@@ -25,13 +26,16 @@ class ReconcileControl:
 
     def reconcile(self, caller: context.RequestContext, host: str,
                   dry_run: bool) -> Sequence[Mapping[str, Any]]:
-        """Each difference between rows and target, as `VolumeInterface.reconcile` says it.
+        """Reconcile a backend, and return the differences between database and target.
 
-        :param host: ``host@backend``, of a cluster its own
-        :raises ServiceNotFound: there is no such backend
-        :raises ServiceSilent: its services send no heartbeat
-        :raises BackendError: its target does not answer
-        :raises ServiceUnreachable: no answer came in time; it may go on
+        The differences have the form of `VolumeInterface.reconcile`.
+
+        :param host: ``host@backend``, or ``cluster@backend`` of a cluster
+        :param dry_run: True to report the differences without repairing them
+        :raises ServiceNotFound: the backend does not exist
+        :raises ServiceSilent: the services of the backend send no heartbeat
+        :raises BackendError: the target does not respond
+        :raises ServiceUnreachable: no response came in time; the reconciliation may continue
         """
         keeping = services.keeping(self._database, binaries.VOLUME, host, self._down_after)
         if not keeping:

@@ -1,4 +1,4 @@
-"""Idempotency keys: a request that is repeated shows what the first one made."""
+"""Repeated requests with an idempotency key, which return the result of the first request."""
 import functools
 import threading
 from collections.abc import Callable
@@ -20,13 +20,16 @@ Made = TypeVar('Made')
 _State = attachment_lifecycle.State
 
 Within = Callable[[Any, str], None]
-"""What is written in the transaction that makes something: with its connection and the new id."""
+"""Stores the key in the transaction that creates a resource.
+
+The arguments are the database connection and the ID of the new resource.
+"""
 
 
 class Undone(Exception):
-    """What the request made before has failed: a repeat makes it again.
+    """Failure of the resource that an earlier request created. A repeat creates a new one.
 
-    ``in_the_way``: its remains are still being removed.
+    ``in_the_way`` is True while the failed resource is still being removed.
     """
 
     def __init__(self, resource_id: str, in_the_way: bool) -> None:
@@ -36,13 +39,17 @@ class Undone(Exception):
 
 
 class Repeats:
-    """Makes something for a request, or finds what the request made before."""
+    """Creation of resources for requests with an idempotency key.
+
+    A repeated request returns the resource that the first one created.
+    """
 
     def __init__(self, database: storage_db.Database, kept_seconds: float,
                  wait_seconds: float) -> None:
-        """
-        :param kept_seconds: how long a key is remembered
-        :param wait_seconds: how long a repeat waits for the first to end
+        """Create the object of a process.
+
+        :param kept_seconds: seconds for which a key is remembered
+        :param wait_seconds: seconds for which a repeat waits for the first request
         """
         self._database = database
         self._kept_seconds = kept_seconds
@@ -50,14 +57,14 @@ class Repeats:
 
     def once(self, request: idempotency.Request, make: Callable[[Within], Made],
              show: Callable[[str], Made]) -> Made:
-        """Make it, unless it was made.
+        """Create a resource, or return the resource that an earlier request created.
 
-        :param make: makes it, and writes the key in the same transaction
-        :param show: what was made before, by its id; raises NotFound if it is deleted, `Undone` if
-            it failed
+        :param make: creates the resource, and stores the key in the same transaction
+        :param show: returns the resource of an ID; raises NotFound if it is deleted, and `Undone`
+            if its creation failed
         :raises IdempotencyKeyReused: the key was used with another body
-        :raises IdempotencyKeyTaken: the first is still under way, and was waited for; or it has
-            failed, and is being undone
+        :raises IdempotencyKeyTaken: the first request is still running after the wait, or has
+            failed and is being undone
         """
         undone: Undone | None = None
         found = idempotency_keys.find(self._database, request)
@@ -73,7 +80,7 @@ class Repeats:
             except errors.BlockattachError as exc:
                 found = idempotency_keys.find(self._database, request)
                 if found not in mine:
-                    # A copy of this request may have made what was in the way.
+                    # A copy of this request may have created the conflicting resource.
                     continue
                 if undone is not None and undone.in_the_way and isinstance(
                         exc, errors.InvalidVolume):
@@ -82,9 +89,9 @@ class Repeats:
 
     def _remember(self, request: idempotency.Request, mine: list[str | None], connection: Any,
                   resource_id: str) -> None:
-        """Store the key of what is made now, instead of what was made first and failed.
+        """Store the key of a new resource, in place of an earlier resource that failed.
 
-        :param mine: what this very request has made; a transaction may be repeated
+        :param mine: IDs that this request stored; a transaction may be repeated
         """
         idempotency_keys.remember(connection, self._database, request, resource_id,
                                   self._kept_seconds, mine[0])
@@ -100,18 +107,18 @@ class Repeats:
         return None if found is None else self.volume(found)
 
     def volume(self, volume_id: str) -> records.Volume:
-        """A volume made before, as it is now.
+        """Return the current state of a volume that an earlier request created.
 
-        :raises VolumeNotFound: it is deleted
+        :raises VolumeNotFound: the volume is deleted
         """
         return volume_queries.get(self._database, volume_id)
 
     def attachment(self, attachment_id: str) -> records.Attachment:
-        """An attachment made before, as soon as its making has ended.
+        """Return an attachment that an earlier request created, after its creation has ended.
 
-        :raises AttachmentNotFound: it is deleted
-        :raises Undone: its host was never connected
-        :raises IdempotencyKeyTaken: its making takes too long
+        :raises AttachmentNotFound: the attachment is deleted
+        :raises Undone: the host was never connected
+        :raises IdempotencyKeyTaken: the creation takes longer than the wait
         """
         deadline = self._database.clock.monotonic() + self._wait_seconds
         while _is_being_made(
@@ -127,11 +134,17 @@ class Repeats:
 
 
 def _is_being_made(row: records.Attachment) -> bool:
-    """It was made with a connector, and its host is not connected yet: it has no former state."""
+    """Return True if the attachment is being created with a connector.
+
+    Its host is not connected yet, so the attachment has no former state.
+    """
     return row.state is _State.CONNECTING and row.previous_state is None
 
 
 def _has_failed(row: records.Attachment) -> bool:
-    """It ends, or has ended, with an error and before its host was connected."""
+    """Return True if the attachment failed before its host was connected.
+
+    Such an attachment is deleted, or its deletion is running or has failed.
+    """
     return (row.state in (_State.DISCONNECTING, _State.ERROR_DETACHING, _State.GONE)
             and row.connection is None and row.last_error is not None)

@@ -1,4 +1,4 @@
-"""Host reservations, read from the volume's manager; none where the backend cannot report them."""
+"""SCSI reservations of hosts, read from the volume service of a backend that reports them."""
 import logging
 
 from blockattach.platform import context
@@ -17,12 +17,13 @@ _CAPABILITY = 'host_reservations'
 
 
 class ReservationControl:
-    """Reads host reservations."""
+    """Reader of host reservations."""
 
     def __init__(self, database: storage_db.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
-        """
-        :param down_after: seconds after which a pool that is silent is not asked
+        """Create the reader.
+
+        :param down_after: seconds without a report after which a pool counts as down
         """
         self._database = database
         self._volume_services = volume_services
@@ -30,7 +31,10 @@ class ReservationControl:
 
     def held(self, caller: context.RequestContext,
              attachment: records.Attachment) -> reservation.HostReservation | None:
-        """What the attachment's host holds of its volume; None: it is not known."""
+        """Return the reservation that the attachment's host has on the volume.
+
+        :returns: None if the reservation is not known
+        """
         if attachment.initiator is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""os-reset_status: an administrator says what is true. It never leaves an orphan behind."""
+"""Reset of volume statuses by an administrator (os-reset_status), without orphaned resources."""
 import dataclasses
 
 from blockattach.platform import context
@@ -13,19 +13,20 @@ from blockattach.storage.domain import reset_rule
 
 def reset(control: attachment_control.AttachmentControl, caller: context.RequestContext,
           volume: records.Volume, requested: reset_rule.Requested) -> None:
-    """Set what is said of a volume, by `blockattach.storage.domain.reset_rule`; the caller is
-    authorized already.
+    """Reset the statuses of a volume for an authorized caller.
 
-    :raises InvalidInput: what is asked for contradicts the live attachments, or has no meaning
-    :raises VolumeAtWork: it is being made or removed
-    :raises AttachmentInUseByServer: an attachment would go that Nova uses; nothing was changed
-    :raises NovaUnavailable: nobody knows whether it does; nothing was changed
-    :raises BackendError: an attachment could not be ended
+    The rule is `blockattach.storage.domain.reset_rule`.
+
+    :raises InvalidInput: the new statuses contradict the live attachments, or are not valid
+    :raises VolumeAtWork: the volume is being created or deleted
+    :raises AttachmentInUseByServer: Nova uses an attachment to delete; nothing was changed
+    :raises NovaUnavailable: Nova does not respond, or is not configured; nothing was changed
+    :raises BackendError: an attachment could not be deleted
     """
     database = control.backend.database
     _check(volume.id, resets.reset_facts(database, volume.id, requested))
     if requested.attach_status == reset_rule.DETACHED:
-        # Each attachment goes as it always goes, its grant at the target included.
+        # Attachments are deleted as usual, including their grants at the target.
         rows = attachment_queries.of_volume(database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
         for row in rows:
@@ -35,13 +36,13 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
         if rows and requested.status is None:
             resets.clear(database, volume.id, volume.project_id)
     if requested.status is not None or requested.migration_status is not None:
-        # Decided again: the attachments are removed by now, and there may be new ones.
+        # The rule is checked again, because the attachments have changed since.
         _check(volume.id, resets.reset_status(
             database, volume, dataclasses.replace(requested, attach_status=None)))
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:
-    """Return if the rule allows it, else raise its error."""
+    """Raise the error of the reset rule, unless the rule allows the reset."""
     outcome = reset_rule.decide(facts).outcome
     if outcome is reset_rule.Outcome.ALLOWED:
         return

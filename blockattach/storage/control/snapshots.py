@@ -1,5 +1,6 @@
-"""The verbs of a snapshot: create and delete, and revert. They answer at once; the work goes on
-elsewhere.
+"""Snapshot operations: create, delete and revert.
+
+The operations return at once; the volume service does the work.
 """
 import functools
 
@@ -17,17 +18,17 @@ from blockattach.storage.domain import snapshots as domain
 
 
 class SnapshotControl:
-    """What may be asked of a snapshot; the caller has been checked already."""
+    """Snapshot operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts) -> None:
         self._parts = parts
 
     def create(self, caller: context.RequestContext, draft: snapshots.Draft,
                request: idempotency.Request | None = None) -> domain.Snapshot:
-        """Write a snapshot down and ask the manager of its volume to make it.
+        """Create a snapshot record, and ask the volume service to create the snapshot.
 
-        :param request: the name that the client gave it: made once, however often it comes
-        :raises VolumeNotFound, InvalidVolume: it cannot be made of its volume
+        :param request: idempotency key; repeated requests create only one snapshot
+        :raises VolumeNotFound, InvalidVolume: the volume does not allow a snapshot
         """
         with self._parts.telemetry.verb('snapshots.create'):
             if request is None:
@@ -48,10 +49,10 @@ class SnapshotControl:
 
     def delete(self, caller: context.RequestContext, snapshot: domain.Snapshot,
                force: bool = False) -> None:
-        """Begin to delete a snapshot.
+        """Start to delete a snapshot.
 
-        :param force: whatever its status is
-        :raises SnapshotNotFound, InvalidSnapshot: it cannot be deleted
+        :param force: ignore the status of the snapshot
+        :raises SnapshotNotFound, InvalidSnapshot: the snapshot cannot be deleted
         """
         with self._parts.telemetry.verb('snapshots.delete'):
             deleting = snapshots.start_delete(
@@ -64,9 +65,9 @@ class SnapshotControl:
 
     def revert(self, caller: context.RequestContext, volume: records.Volume,
                snapshot_id: str | None) -> None:
-        """Begin to revert a volume to its latest snapshot.
+        """Start to revert a volume to its latest snapshot.
 
-        :raises InvalidInput, NotRevertible: it cannot be reverted to this one
+        :raises InvalidInput, NotRevertible: the volume cannot be reverted to this snapshot
         """
         with self._parts.telemetry.verb('volumes.revert'):
             reverting = reverts.start(

@@ -1,4 +1,4 @@
-"""Dependencies of the verbs of a volume, built by the wiring."""
+"""Dependencies of the volume operations, which the wiring builds."""
 import dataclasses
 
 from blockattach.platform.telemetry import acts
@@ -12,7 +12,7 @@ from blockattach.storage.rpc import volume as volume_rpc
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeParts:
-    """One for each process."""
+    """Dependencies of the volume operations of a process."""
 
     database: storage_db.Database
     scheduler: scheduler_rpc.SchedulerInterface

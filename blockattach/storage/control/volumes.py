@@ -1,4 +1,4 @@
-"""The verbs of a volume: create and delete. Both answer at once; the work goes on elsewhere."""
+"""Volume operations: create and delete. They return at once; other processes do the work."""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class VolumeControl:
-    """What may be asked of a volume; the caller has been checked already."""
+    """Volume operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts) -> None:
         self._parts = parts
@@ -33,18 +33,19 @@ class VolumeControl:
                hints: Mapping[str, Any] | None = None,
                source: sources.Source | None = None,
                progress: Mapping[str, Any] | None = None) -> records.Volume:
-        """Write a volume down and ask the scheduler to place it.
+        """Create a volume record, and ask the scheduler to place the volume.
 
-        :param request: the name that the client gave it: made once, however often it comes
-        :param hints: what the client says of where it shall go; the scheduler heeds what it is
-            configured to
-        :param source: what it is made of, as it was judged; None: it begins empty
-        :param progress: what its making has to remember from the beginning
-        :raises InvalidInput: the caller has no project that it would be of
-        :raises NoPoolForVolume: no pool will do, and such requests are to be refused
-        :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
-        :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot: nor its source
-        :raises QuotaExceeded: the project has as much as it may
+        :param request: idempotency key; repeated requests create only one volume
+        :param hints: scheduler hints of the client, of which the configured filters use some
+        :param source: checked source of the volume; None creates an empty volume
+        :param progress: data that the creation stores from the beginning
+        :raises InvalidInput: the request context has no project
+        :raises NoPoolForVolume: no pool is suitable, and the configuration rejects such requests
+        :raises VolumeTypeNotFound, VolumeTypeChanged: the type was deleted or changed since the
+            check
+        :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot: the source was
+            deleted or changed since the check
+        :raises QuotaExceeded: the project has reached a quota
         """
         if not caller.project_id:
             raise errors.InvalidInput(reason='Invalid input received: A project-scoped '
@@ -71,7 +72,7 @@ class VolumeControl:
         made = volumes.create(self._parts.database, draft, self._parts.settings.schedule_seconds,
                               within)
         if refusal is not None:
-            # Before the scheduler is called: its notifications come later.
+            # The message precedes the notifications of the scheduler.
             self._parts.check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
         handoff.place(self._parts, caller, made.id,
@@ -80,31 +81,33 @@ class VolumeControl:
 
     def judge_pools(self, caller: context.RequestContext, kind: records.VolumeType, size_gb: int,
                     availability_zone: str) -> Sequence[Mapping[str, Any]]:
-        """What a scheduler would find on each pool for such a volume, as
-        `SchedulerInterface.judge_pools` says it; nothing is made.
+        """Return the verdict of a scheduler on each pool for a new volume.
 
-        :raises VolumeTypeNotFound: its type is gone
-        :raises ServiceUnreachable: no scheduler answers
+        The verdicts have the form of `SchedulerInterface.judge_pools`. Nothing is created.
+
+        :param size_gb: size in GiB
+        :raises VolumeTypeNotFound: the type is deleted
+        :raises ServiceUnreachable: no scheduler responds
         """
         return self._parts.scheduler.judge_pools(
             caller, placement.VolumeRequest.from_domain(
                 pools.request_for(kind, size_gb, availability_zone)), kind.id)
 
     def made_before(self, request: idempotency.Request | None) -> records.Volume | None:
-        """What a request made when it came before: what it named may be gone since.
+        """Return the volume that an earlier copy of the request created, or None.
 
-        :raises VolumeNotFound: it is deleted
-        :raises IdempotencyKeyReused: the name was given to another body
+        :raises VolumeNotFound: the volume is deleted
+        :raises IdempotencyKeyReused: the key was used with another body
         """
         return None if request is None else self._parts.repeats.find_volume(request)
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False, cascade: bool = False) -> None:
-        """Begin to delete a volume.
+        """Start to delete a volume.
 
-        :param force: whatever its own status is; live attachments prevent it all the same
-        :param cascade: its snapshots too; only an administrator those of other projects
-        :raises InvalidVolume: its status, its attachments or its snapshots do not allow it
+        :param force: ignore the volume's own status; live attachments still prevent the deletion
+        :param cascade: also delete its snapshots; those of other projects only for administrators
+        :raises InvalidVolume: the status, the attachments or the snapshots do not allow it
         """
         with self._parts.telemetry.verb('volumes.delete'):
             deleting = volumes.start_delete(

@@ -1,8 +1,8 @@
-"""``/map``: a page that draws volumes with the hosts and servers that use them.
+"""Page at ``/map`` that draws volumes with the hosts and servers that use them.
 
-In front of everything else, as it needs neither a token nor the database: the page, its style and
-its scripts are the files beside this module. What it shows, the scripts read from the API as any
-other client does.
+The page is served in front of all other layers, because it needs neither a token nor the database.
+The page, its style sheet and its scripts are the files beside this module. The scripts read their
+data from the API like any other client.
 """
 import hashlib
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from blockattach.platform.http import conditional
 
 PATH = '/map'
 TYPES = {'html': 'text/html', 'css': 'text/css', 'js': 'text/javascript', 'svg': 'image/svg+xml'}
-"""By suffix, what is served."""
+"""Content types of the served files, by file name suffix."""
 POLICY = '; '.join((
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
     "img-src 'self'",
     "base-uri 'none'",
-    # The token goes nowhere, also where the script could not be loaded.
+    # No form can send the token, even if the script could not be loaded.
     "form-action 'none'",
     "frame-ancestors 'none'",
-    # A text never becomes a part of the page.
+    # Text is never interpreted as markup or script.
     "require-trusted-types-for 'script'", "trusted-types 'none'"))
 _PAGE = 'index.html'
 _HEADERS = (('Content-Security-Policy', POLICY),
@@ -31,7 +31,7 @@ _HEADERS = (('Content-Security-Policy', POLICY),
             ('Referrer-Policy', 'no-referrer'),
             ('Cross-Origin-Opener-Policy', 'same-origin'),
             ('Cross-Origin-Resource-Policy', 'same-origin'),
-            # With the tag: after an upgrade nobody sees a page with the former one's script.
+            # Browsers revalidate by ETag, so that an upgrade never mixes old and new files.
             ('Cache-Control', 'no-cache'))
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -44,7 +44,7 @@ class _File(NamedTuple):
 
 
 def with_map(application: Wsgi) -> Wsgi:
-    """What answers ``/map`` and its parts, and hands everything else to the application."""
+    """Return a WSGI application that serves ``/map`` and passes other requests on."""
     files = dict(_read())
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -66,7 +66,7 @@ def with_map(application: Wsgi) -> Wsgi:
 
 
 def _read() -> Iterable[tuple[str, _File]]:
-    """The files by their paths."""
+    """Yield the URL path and the content of each file to serve."""
     for found in resources.files(__name__).iterdir():
         kind = TYPES.get(found.name.rpartition('.')[2])
         if kind is not None:

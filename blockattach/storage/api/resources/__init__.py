@@ -1,1 +1,1 @@
-"""One module or package per noun; they do not know each other."""
+"""Resources of the API, one module or package per resource. They do not import each other."""

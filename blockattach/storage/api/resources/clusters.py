@@ -1,5 +1,4 @@
-"""Clusters: volume services that keep a backend together; they are shown, and taken out of use,
-as one."""
+"""Clusters of volume services that manage the same backend."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -22,31 +21,31 @@ _REPLICATION_STATUS = 'disabled'
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List clusters, a line each."""
+    """List clusters."""
     view = operation.at_version(_SUMMARIES, call.version)
     return {'clusters': [view.show(one) for one in _found(services, call)]}
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List clusters with their members counted."""
+    """List clusters with details, including the number of hosts."""
     view = operation.at_version(_DETAILS, call.version)
     return {'clusters': [view.show(one) for one in _found(services, call)]}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one cluster."""
+    """Show cluster details."""
     found = clusters.get(services.database, services.service_down_time, call.path['id'],
                          call.query.get('binary', binaries.VOLUME))
     return {'cluster': operation.at_version(_DETAILS, call.version).show(found)}
 
 
 def enable(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Take all members into use."""
+    """Enable all members of a cluster."""
     return _set(services, call, disabled=False)
 
 
 def disable(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Take all members out of use: the backend gets no new volumes, and keeps those it has."""
+    """Disable all members of a cluster. The backend gets no new volumes, and keeps its volumes."""
     return _set(services, call, disabled=True)
 
 
@@ -61,9 +60,9 @@ def _set(services: api_services.ApiServices, call: operation.Call,
 
 
 def _found(services: api_services.ApiServices, call: operation.Call) -> list[domain.Cluster]:
-    """Those that the query asks for.
+    """Return the clusters that match the query.
 
-    :raises InvalidInput: a filter is unknown, or its value cannot be read
+    :raises InvalidInput: a filter is unknown, or its value is malformed
     """
     asked = dict(call.query.items())
     known = _FILTERS if call.version < _REPLICATION else _MORE_FILTERS
@@ -77,7 +76,7 @@ def _found(services: api_services.ApiServices, call: operation.Call) -> list[dom
 
 
 def _value(cluster: domain.Cluster, key: str) -> Any:
-    """What a filter compares: numbers as a query writes them."""
+    """Return the value that a filter is compared with. Numbers are converted to text."""
     if key == 'replication_status':
         return _REPLICATION_STATUS
     value = getattr(cluster, key, None)

@@ -1,4 +1,4 @@
-"""Default volume types of projects, which go before the one that is configured."""
+"""Default volume types of projects, which override the configured default volume type."""
 import functools
 from typing import Any
 from typing import NamedTuple
@@ -18,31 +18,31 @@ from blockattach.storage.policy import default_types as policies
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List those of all projects."""
+    """List the default volume types of all projects."""
     return {'default_types': [_VIEW.show(one) for one in
                               default_types.list_all(services.database)]}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show that of a project."""
+    """Show the default volume type of a project."""
     services.project_check(call.context, call.target.project_id)
     return {'default_type': _VIEW.show(default_types.get(services.database,
                                                          call.target.project_id))}
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Set that of a project; the type is named by its id or its name."""
+    """Set the default volume type of a project. The request has the ID or name of the type."""
     services.project_check(call.context, call.target.project_id)
     return {'default_type': _VIEW.show(_change(services, call))}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let a project have the configured one; also a project that is gone by now."""
+    """Unset the default volume type of a project, which may have been deleted in Keystone."""
     default_types.remove(services.database, call.target.project_id)
 
 
 class _Project(NamedTuple):
-    """Whose default type is meant: the rules are asked about it."""
+    """Project of a request, as the target of the policy rules."""
 
     project_id: str
 
@@ -61,7 +61,7 @@ def _change(services: api_services.ApiServices, call: operation.Call) -> records
                                        call.body['default_type']['volume_type'])
         default_types.change(services.database, project_id, kind.id)
     except errors.NotFound as missing:
-        # What the path names is there; only what the body names is not.
+        # 404 is for resources in the path. This type is named in the body.
         raise errors.InvalidInput(str(missing)) from missing
     return records.DefaultType(project_id, kind.id)
 

@@ -1,5 +1,7 @@
-"""Extensions: parts of the API under names of their own, which clients look for before they use
-them. A part is listed if the operation that it stands for is served."""
+"""API extensions, which clients look for before they use an optional part of the API.
+
+An extension is listed only if the operation that represents the extension is served.
+"""
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +17,7 @@ _VARIABLE = re.compile(r'{\w+}')
 
 
 class Extension(NamedTuple):
-    """One name; ``by``: the operation without which it would promise too much."""
+    """Name of an extension. ``by`` is the operation that must be served for it to be listed."""
 
     alias: str
     name: str
@@ -101,20 +103,20 @@ _EXTENSION = schema.View({
 
 
 def operations(served: Iterable[operation.Operation]) -> tuple[operation.Operation, ...]:
-    """The rows that list and show what these operations are.
+    """Return the operations that list and show the extensions of the served operations.
 
-    :param served: all others
+    :param served: all other operations
     """
     names = {_VARIABLE.sub('{}', row.name) for row in served if row.extension is None}
     shown = {one.alias: _EXTENSION.show(one) for one in EXTENSIONS
              if _VARIABLE.sub('{}', one.by) in names}
 
     def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """List them."""
+        """List the extensions."""
         return {'extensions': list(shown.values())}
 
     def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """Show one."""
+        """Show an extension."""
         if call.path['id'] not in shown:
             raise errors.NotFound()
         return {'extension': shown[call.path['id']]}

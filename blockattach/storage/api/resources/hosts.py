@@ -1,4 +1,4 @@
-"""Hosts of services, as clients knew them before there were services, and availability zones."""
+"""Hosts of services, in the form of clients older than os-services, and availability zones."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -15,7 +15,7 @@ _TOTAL = '(total)'
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the services that are in use, all or those of a zone."""
+    """List the enabled services of a zone, or of all zones."""
     zone = call.query.get('zone')
     return {'hosts': [
         _HOST.show(one) for one in db_services.list_all(
@@ -24,9 +24,9 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show how much is on the backend of a volume service, in all and by project.
+    """Show the usage of the backend of a volume service, in total and for each project.
 
-    :raises HostNotFound: it is none of a volume service
+    :raises HostNotFound: the host has no volume service
     """
     host = call.path['host']
     try:
@@ -43,7 +43,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def zones(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the zones of the volume services; one is available where any service is in use."""
+    """List the zones of volume services. A zone is available if any of its services is enabled."""
     found: dict[str, bool] = {}
     for one in db_services.list_all(services.database, services.service_down_time,
                                     binary=binaries.VOLUME):

@@ -1,4 +1,4 @@
-"""User messages: why something failed after it was answered."""
+"""User messages, which explain why an operation failed after its request was accepted."""
 from typing import Any
 
 from blockattach.platform.db import paging
@@ -36,12 +36,12 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one message."""
+    """Show a message."""
     return {'message': _view(services, call, call.target)}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Forget a message."""
+    """Delete a message."""
     messages.delete(services.database, call.target.id)
 
 
@@ -61,7 +61,7 @@ _MESSAGE = schema.View({
     'message_level': {'enum': ['ERROR']},
     'created_at': answers.TIME,
     'guaranteed_until': answers.TIME,
-    # Clients read a text here, also where no request was the cause.
+    # Clients expect a string, even if no request caused the message.
     'request_id': (answers.TEXT, lambda message: message.request_id or ''),
     'resource_type': answers.TEXT,
     'resource_uuid': (schema.NULLABLE_UUID, 'resource_id'),

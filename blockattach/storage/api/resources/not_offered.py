@@ -1,5 +1,8 @@
-"""What this service does not offer, so that clients which look find none: lists are empty, nothing
-is there under any id, and what would make one is refused with a sentence that says so."""
+"""Resources that this service does not support, such as backups and groups.
+
+Clients that look for such resources find none: lists are empty, every ID is unknown, and creation
+requests are rejected with an error that says so.
+"""
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -20,15 +23,17 @@ from blockattach.storage.policy import not_offered as policies
 
 
 class Noun(NamedTuple):
-    """What there is none of.
+    """Type of resource that is not supported.
 
-    :ivar key: the first word of its paths, and the key of its lists
-    :ivar what: how it is called when one is to be made
-    :ivar kind: how one is called that is not there
-    :ivar rules: that are asked for a list, one, a new one, and the end of one
-    :ivar making: further paths by which one would be made, with their rules
-    :ivar counted: whether its lists have a count
-    :ivar filtered: as what it is in the table of what users may filter by; None: it is not there
+    :ivar key: first word of the paths, and the key of the lists
+    :ivar what: plural name in errors and summaries
+    :ivar kind: name in the error for an unknown ID
+    :ivar rules: policy rules of list, show, create and delete
+    :ivar since: first version of the operations
+    :ivar making: further paths that create the resource, with their policy rules
+    :ivar detailed: True if there is a list with details
+    :ivar counted: True if the lists have a count
+    :ivar filtered: name in the configured resource filters; None if filters are not checked
     """
 
     key: str
@@ -64,7 +69,7 @@ NOUNS = (
 
 
 def _list(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List what there is: nothing."""
+    """Return an empty list after a check of the filters."""
     has_count = noun.counted and call.version >= listing.COUNTED
     if noun.filtered is not None:
         own = frozenset(('with_count',)) if has_count else frozenset()
@@ -75,13 +80,13 @@ def _list(noun: Noun, services: api_services.ApiServices, call: operation.Call) 
 
 
 def _refuse(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> NoReturn:
-    """Refuse to make one, or to do anything with one."""
+    """Reject a request on a resource that is not supported."""
     raise errors.NotOffered(what=noun.what)
 
 
 def _absent(noun: Noun, caller: request_context.RequestContext, database: storage_db.Database,
             one_id: str) -> NoReturn:
-    """Say that it is not there, whatever its id, before anybody asks who may."""
+    """Raise NoneOffered for any ID, before the policy is checked."""
     raise errors.NoneOffered(kind=noun.kind, id=one_id)
 
 

@@ -1,4 +1,4 @@
-"""The pools of all backends, and what a backend can do, as they last reported."""
+"""Pools and capabilities of backends, as the backends last reported them."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +20,7 @@ _BY_TYPE = operation.V(3, 35)
 _NO_FILTERS = frozenset(('detail', 'all_tenants'))
 _REPORTED = ('vendor_name', 'volume_backend_name', 'pool_name', 'driver_version',
              'storage_protocol', 'display_name', 'description', 'visibility')
-# What a type may ask of any backend, as clients show it.
+# Capabilities that extra specs can require of any backend.
 _PROPERTIES = {
     name: {'title': title, 'description': description, 'type': 'boolean'}
     for name, title, description in (
@@ -31,11 +31,10 @@ _PROPERTIES = {
 
 
 def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the pools, with ``detail`` their whole reports: those of a name, and those that have
-    what the extra specs of a type ask for.
+    """List the pools that match the filters and the extra specs of the volume type.
 
-    A pool is shown by what it last reported, and as down when that, or the last heartbeat of
-    its service, is too old.
+    With ``detail`` each pool has its last report. The pool is shown as down if that report, or the
+    last heartbeat of its service, is too old.
     """
     with_detail = listing.flag(call, 'detail')
     asked = _filters(services, call)
@@ -57,9 +56,9 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
 
 
 def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[str, str]:
-    """The name, the volume type and the capabilities that were asked for.
+    """Return the filters by name, volume type and capabilities.
 
-    :raises InvalidFilter: another filter, which is an error here for administrators too
+    :raises InvalidFilter: a filter is unknown, for administrators too
     """
     if call.version < _FILTERED:
         return {}
@@ -77,7 +76,7 @@ def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[s
 
 
 def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
-    """Whether a pool reports a value, or with ``key~`` one that contains it."""
+    """Return True if a pool reports the value, or with ``key~`` a value that contains it."""
     found = reported.get(key.removesuffix('~'))
     if key.endswith('~'):
         return found is not None and value in str(found)
@@ -89,10 +88,10 @@ def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show a backend by the report of its first pool: no backend is kept waiting for.
+    """Show a backend by the report of its first pool, without a call to the backend.
 
-    :raises ServiceNotFound: there is no such backend
-    :raises ServiceSilent: it sends no heartbeat
+    :raises ServiceNotFound: the backend does not exist
+    :raises ServiceSilent: the backend sends no heartbeat
     """
     host, down_after = call.path['host'], services.service_down_time
     keeping = db_services.keeping(services.database, binaries.VOLUME, host, down_after)
@@ -113,7 +112,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 _NUMBER_OR_WORD: schema.Schema = {'type': ['number', 'string']}
-# A backend may report whatever it likes beside these.
+# A backend may report other capabilities too.
 _CAPABILITIES = schema.obj({
     'total_capacity_gb': _NUMBER_OR_WORD,
     'free_capacity_gb': _NUMBER_OR_WORD,

@@ -1,4 +1,4 @@
-"""QoS specs: limits under a name, which volume types refer to."""
+"""QoS specs, which volume types refer to."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +20,7 @@ _OWN_KEYS = frozenset(('name', 'consumer'))
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List QoS specs; there is never a link."""
+    """List QoS specs. The response never has a link to the next page."""
     page = listing.page(call, qos_specs.SORT_COLUMNS, services.settings.osapi_max_limit)
     asked = listing.asked(call, _FILTERS)
     found = [] if asked.nothing or asked.like else qos_specs.list_page(
@@ -34,7 +34,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Make QoS specs."""
+    """Create QoS specs."""
     asked: Mapping[str, Any] = call.body['qos_specs']
     return _detail(call, qos_specs.create(
         services.database, asked['name'].strip(), asked.get('consumer') or qos.BACK_END,
@@ -42,7 +42,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Change what is named; answers that."""
+    """Update the given QoS specs, and return the given values."""
     asked: Mapping[str, Any] = call.body['qos_specs']
     specs = _specs(asked)
     qos_specs.update(services.database, call.target.id, asked.get('consumer'), specs)
@@ -51,34 +51,34 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Remove QoS specs; those that types have, by force only."""
+    """Delete QoS specs. ``force`` also deletes QoS specs that volume types are associated with."""
     qos_specs.delete(services.database, call.target.id, listing.flag(call, 'force'))
 
 
 def delete_keys(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Remove some of the specs."""
+    """Delete keys of QoS specs."""
     qos_specs.delete_keys(services.database, call.target.id, call.body['keys'])
 
 
 def associations(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the volume types that have these QoS specs."""
+    """List the volume types that are associated with the QoS specs."""
     found = qos_specs.types(services.database, call.target.id)
     return {'qos_associations': [
         {'association_type': 'volume_type', 'name': kind.name, 'id': kind.id} for kind in found]}
 
 
 def associate(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Give them to a volume type."""
+    """Associate the QoS specs with a volume type."""
     qos_specs.associate(services.database, call.target.id, _type_id(call))
 
 
 def disassociate(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Take them from a volume type."""
+    """Disassociate the QoS specs from a volume type."""
     qos_specs.disassociate(services.database, call.target.id, _type_id(call))
 
 
 def disassociate_all(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Take them from every volume type."""
+    """Disassociate the QoS specs from all volume types."""
     qos_specs.disassociate(services.database, call.target.id)
 
 
@@ -95,7 +95,10 @@ def _type_id(call: operation.Call) -> str:
 
 
 def _specs(asked: Mapping[str, Any]) -> dict[str, str | None]:
-    """The limits that were given; clients send numbers too, which are kept as texts."""
+    """Return the specs of a request. Clients also send numbers, which are converted to text.
+
+    :raises InvalidInput: the specs are not valid
+    """
     found = {key: None if value is None else str(value) for key, value in asked.items()
              if key not in _OWN_KEYS}
     qos.check(found)

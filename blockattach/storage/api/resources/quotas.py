@@ -1,6 +1,8 @@
-"""Quotas: what a project may have, and how much it has (limits, quota sets); and what those may
-have that were given no limits of their own (quota class sets). Attachments are shown to clients of
-the extension only."""
+"""Limits, quota sets of projects and quota class sets.
+
+The class ``default`` has the limits of projects without limits of their own. Quotas of attachments
+are shown only if the client negotiated the extension.
+"""
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -19,9 +21,9 @@ from blockattach.storage.domain import quotas as domain
 from blockattach.storage.policy import quotas as policies
 
 _OF_PROJECT = operation.V(3, 39)
-"""From here on an administrator may ask about another project."""
+"""First version in which an administrator can ask for the limits of another project."""
 _ATTACHMENTS = operation.V(1, 3)
-"""Of ``blockattach``: attachments have a limit."""
+"""First version of ``blockattach`` with quotas of attachments."""
 
 _LIMITS = {'maxTotalVolumes': 'volumes', 'maxTotalVolumeGigabytes': 'gigabytes',
            'maxTotalSnapshots': 'snapshots', 'maxTotalBackups': 'backups',
@@ -29,25 +31,25 @@ _LIMITS = {'maxTotalVolumes': 'volumes', 'maxTotalVolumeGigabytes': 'gigabytes',
 _USED = {'totalVolumesUsed': 'volumes', 'totalGigabytesUsed': 'gigabytes',
          'totalSnapshotsUsed': 'snapshots', 'totalBackupsUsed': 'backups',
          'totalBackupGigabytesUsed': 'backup_gigabytes'}
-"""Clients expect all of these, though there are no backups."""
+"""Keys of the usage. Clients expect all of them, although there are no backups."""
 _MAX_ATTACHMENTS, _ATTACHMENTS_USED = 'maxTotalAttachments', 'totalAttachmentsUsed'
 
 _NO_LIMITS = ('id', 'tenant_id')
-"""Keys of a quota set that clients send back as they got them."""
+"""Keys of a quota set that clients send back unchanged."""
 _INTEGER = re.compile(r'-?[0-9]{1,19}')
-"""Python refuses to read much longer ones."""
+"""Pattern of integers. Python refuses to parse much longer numbers."""
 _LONGEST_NAME = 255
 _MOST = 2**31 - 1
 
 
 class Owner(NamedTuple):
-    """Whose limits are meant. No row says which projects there are."""
+    """Project whose limits are requested. The database does not know which projects exist."""
 
     project_id: str
 
 
 def limits(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """What a project may have, and what it has."""
+    """Show the limits of a project, and their usage if the policy allows it."""
     project_id = _project(call)
     shows_use = services.policy.allowed(call.context, policies.USED_LIMITS, project_id)
     found = quotas.show(services.database, project_id, usage=shows_use)
@@ -61,7 +63,7 @@ def limits(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """The limits, and on request how much of them is used."""
+    """Show the limits of a project, and with ``usage`` their usage."""
     usage = listing.flag(call, 'usage')
     found = quotas.show(services.database, call.target.project_id, usage, _caller(call))
     shown: Mapping[str, Any] = found.limits
@@ -72,13 +74,13 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def defaults(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """The limits of a project that was given none."""
+    """Show the limits of a project that has no limits of its own."""
     found = quotas.defaults(services.database, _caller(call))
     return {'quota_set': {'id': call.path['id'], **_visible(call, found)}}
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Give a project limits of its own."""
+    """Set limits of a project."""
     _check_stored_here(services)
     project_id = call.target.project_id
     asked = {name: value for name, value in call.body['quota_set'].items()
@@ -94,18 +96,18 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Give a project the default limits again."""
+    """Reset the limits of a project to the default limits."""
     _check_stored_here(services)
     quotas.reset(services.database, call.target.project_id)
 
 
 def show_class(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """The limits of a class."""
+    """Show the limits of a quota class."""
     return {'quota_class_set': {'id': call.path['id'], **_class(services, call)}}
 
 
 def update_class(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Change limits of a class; those of ``default`` are the default ones."""
+    """Update limits of a quota class. The class ``default`` has the default limits."""
     _check_stored_here(services)
     _check_name(call.path['id'])
     asked = call.body['quota_class_set']
@@ -127,7 +129,7 @@ def _project(call: operation.Call) -> str:
 
 
 def _caller(call: operation.Call) -> str | None:
-    """The project that sees only types which it may use; None: all types are shown."""
+    """Return the project whose usable types are shown, or None to show all types."""
     return None if call.context.is_admin else call.context.project_id or ''
 
 
@@ -142,9 +144,9 @@ def _visible(call: operation.Call, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keys(services: api_services.ApiServices, call: operation.Call, asked: Mapping[str, Any],
           of: str) -> dict[str, str]:
-    """Keys by name, once all that is asked for is a limit.
+    """Return the quota keys by name after a check of the requested limits.
 
-    :raises InvalidInput: it is not
+    :raises InvalidInput: a name is unknown, or a limit is not an integer in range
     """
     keys = _visible(call, quotas.keys_by_name(services.database))
     bad = [name for name in asked if name not in keys]
@@ -161,7 +163,8 @@ def _keys(services: api_services.ApiServices, call: operation.Call, asked: Mappi
 
 
 def _check_not_below(name: str, value: Any, found: domain.QuotaSet) -> None:
-    """As Cinder: a limit that a project has already is not set below what it has."""
+    """Raise InvalidInput if a limit of the project's own would be below its usage, as Cinder does.
+    """
     used = sum(found.used[name])
     if name in found.own and name != domain.ATTACHMENTS and domain.UNLIMITED < int(value) < used:
         raise errors.InvalidInput(
@@ -170,9 +173,9 @@ def _check_not_below(name: str, value: Any, found: domain.QuotaSet) -> None:
 
 
 def _check_stored_here(services: api_services.ApiServices) -> None:
-    """Keystone's limits are changed in Keystone.
+    """Check that the limits are stored in the database.
 
-    :raises NotAuthorized: they are
+    :raises NotAuthorized: the quotas are unified limits in Keystone
     """
     if services.database.limit_source is not None:
         raise errors.NotAuthorized(
@@ -202,7 +205,7 @@ _WITH_USE = answers.whole({'limit': answers.INTEGER, 'in_use': answers.INTEGER,
 
 
 def _set(value: schema.Schema, **more: schema.Schema) -> schema.Schema:
-    """An object with a value for each limit, those of volume types among them."""
+    """Return the schema of an object with a value for each limit, also limits of volume types."""
     return schema.obj({**more, **dict.fromkeys(_BY_NAME, value)}, required=[*more, *_BY_NAME],
                       patternProperties={_OF_TYPES: value})
 

@@ -1,4 +1,4 @@
-"""By what users may filter the lists of the API, as it is configured."""
+"""Configured filters that users can use in lists."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -12,7 +12,7 @@ _SINCE = V(3, 33)
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the filters of each resource, or of the one that is asked for."""
+    """List the filters of each resource, or of the requested resource."""
     wanted = call.query.get('resource')
     return {'resource_filters': [
         {'resource': resource, 'filters': list(names)}

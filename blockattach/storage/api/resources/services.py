@@ -1,6 +1,4 @@
-"""The processes of the service, as operators see them, take them out of use and set the levels of
-their logs; and backends whose volumes stay as they are: frozen, and thawed. None of them is
-replicated."""
+"""Services, their log levels, and frozen backends. No backend is replicated."""
 from typing import Any
 
 from blockattach.platform import log
@@ -21,7 +19,7 @@ _ANY = (None, '', '*')
 _STATUS = {True: 'disabled', False: 'enabled'}
 _CLUSTERS = operation.V(3, 7)
 _FREEZING = operation.V(3, 26)
-"""From here on a cluster may be named instead of a host."""
+"""First version in which a request can name a cluster instead of a host."""
 _LOG_LEVELS = operation.V(3, 32)
 _BACKENDS = operation.V(3, 49)
 _RECONCILED = operation.V(1, 2)
@@ -29,7 +27,7 @@ _ON_REQUEST = operation.V(1, 6)
 
 
 def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the services, all or those of a host or of a name."""
+    """List the services, or only those of a host or a binary."""
     down_after = handed.service_down_time
     found = services.list_all(handed.database, down_after, call.query.get('host') or None,
                               call.query.get('binary') or None)
@@ -52,34 +50,38 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
 
 
 def enable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Take a service into use; why it was out of it is forgotten."""
+    """Enable a service, and clear its disabled reason."""
     return {**_set(handed, call, disabled=False), 'disabled_reason': None}
 
 
 def disable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Take a service out of use: a backend gets no new volumes, and keeps those it has."""
+    """Disable a service. Its backend gets no new volumes, and keeps its volumes."""
     return _set(handed, call, disabled=True)
 
 
 def disable_log_reason(handed: api_services.ApiServices,
                        call: operation.Call) -> dict[str, Any]:
-    """Disable a service, with a reason."""
+    """Disable a service with a reason."""
     reason = call.body['disabled_reason']
     return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
 
 
 def freeze(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Let no volume be made or deleted there; those that are there are used as ever."""
+    """Freeze a backend. Its volumes stay usable, but none is created or deleted."""
     _set_frozen(handed, call, True)
 
 
 def thaw(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """The end of that; whether the service is disabled stays as it was before."""
+    """Thaw a backend. A disabled service stays disabled."""
     _set_frozen(handed, call, False)
 
 
 def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Refuse: there is no other backend with the same volumes."""
+    """Reject the failover, because no backend is replicated.
+
+    :raises ServiceNotFound: the backend does not exist
+    :raises InvalidInput: the backend exists
+    """
     backend = _backend(call)
     if not services.keeping(handed.database, binaries.VOLUME, backend, handed.service_down_time):
         services.get_by_host(handed.database, binaries.VOLUME, backend, handed.service_down_time)
@@ -89,14 +91,19 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def reconcile(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Repair what differs between rows and target of a backend, or only look."""
+    """Reconcile a backend, or with ``dry_run`` only report the differences."""
     dry_run = call.body.get('dry_run', False)
     found = handed.reconciling.reconcile(call.context, _backend(call), dry_run)
     return {'dry_run': dry_run, 'findings': [{key: one[key] for key in _FINDING} for one in found]}
 
 
 def _set_frozen(handed: api_services.ApiServices, call: operation.Call, frozen: bool) -> None:
-    """What the peer answers 400 here, and 404 elsewhere: there is no such backend."""
+    """Freeze or thaw a backend.
+
+    Cinder responds with 400 here if the backend does not exist, and with 404 elsewhere.
+
+    :raises InvalidInput: the backend does not exist
+    """
     try:
         services.set_frozen(handed.database, _backend(call), frozen)
     except errors.ServiceNotFound as error:
@@ -117,13 +124,16 @@ def _set(handed: api_services.ApiServices, call: operation.Call, disabled: bool,
 
 
 def levels(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """What the loggers let through, process by process."""
+    """Return the log levels of the selected loggers of each process."""
     found = handed.logs.get(call.context, _choice(call.body))
     return {'log_levels': [_LEVELS.show(one) for one in found]}
 
 
 def set_levels(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Let more or less through, until the process ends."""
+    """Set log levels until the process ends.
+
+    :raises InvalidInput: the level is unknown
+    """
     level = call.body['level']
     if level.upper() not in log.LEVELS:
         raise errors.InvalidInput(
@@ -163,7 +173,7 @@ _ANSWER = {
 
 
 _NUMBER: schema.Schema = {'type': 'integer', 'minimum': 0}
-# What a volume service has repaired since its start, by its last report; null: no report.
+# Repairs of a volume service since its start, by its last report; null without a report.
 _RECONCILED_VIEW = schema.View({
     'repaired': (answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
                  lambda last: {kind: last.repaired.get(kind, 0) for kind in metrics.DRIFTS}),
@@ -202,7 +212,7 @@ _NOTHING = {operation.BASE: answers.EMPTY}
 
 _LOGGERS: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _ASKED = schema.obj({
-    # The last one has no process here, and clients may name it.
+    # This service has no cinder-backup process, but clients may name the binary.
     'binary': {'enum': [*_ANY, binaries.API, binaries.VOLUME, binaries.SCHEDULER,
                         'cinder-backup']},
     'server': _LOGGERS,

@@ -21,22 +21,22 @@ _FILTERS = listing.FilterRules(known=frozenset(('id', 'name', 'display_name', 'v
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List what the caller's project offers, a line each."""
+    """List the transfers of the caller's project."""
     return _list(services, call, _name)
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List what the caller's project offers with all that is known of it."""
+    """List the transfers of the caller's project with details."""
     return _list(services, call, _detail)
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one transfer."""
+    """Show a transfer."""
     return {'transfer': _detail(call, call.target)}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Offer a volume. Only this answer has the key."""
+    """Create a transfer of a volume. Only this response has the key."""
     asked = call.body['transfer']
     volume = access.volume(call.context, services.database, asked['volume_id'])
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
@@ -54,7 +54,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Give the volume to the caller's project. The key is the right to do so."""
+    """Move the volume to the caller's project. The key authorizes the caller."""
     caller = call.context
     found = transfers.get(services.database, call.path['id'])
     if not domain.matches(found.sealed, str(call.body['accept']['auth_key'])):
@@ -67,7 +67,7 @@ def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Take the offer back."""
+    """Delete a transfer."""
     transfers.withdraw(services.database, call.target)
 
 
@@ -111,7 +111,7 @@ _VIEWS = {
     _HISTORY: schema.View({
         **_WITH_SNAPSHOTS,
         'source_project_id': (answers.TEXT, 'project_id'),
-        # One that was accepted is gone: nobody sees by whom.
+        # An accepted transfer is deleted, so its destination is never shown.
         'destination_project_id': answers.NULL,
         'accepted': ({'enum': [False]}, lambda transfer: False)}),
 }

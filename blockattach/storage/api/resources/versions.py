@@ -1,4 +1,4 @@
-"""Version discovery, without authentication."""
+"""Version discovery, which needs no authentication."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -10,7 +10,7 @@ _OFFER = {operation.OFFER_HEADER:
 
 
 def discover(services: Any, call: operation.Call) -> operation.Answer:
-    """The only major version, and between which microversions it is spoken.
+    """Return the only major version and the range of its microversions.
 
     Clients check the document against a strict schema, so the extension is announced in a header.
     """

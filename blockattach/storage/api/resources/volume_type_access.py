@@ -1,4 +1,4 @@
-"""Which projects may use a private volume type."""
+"""Access of projects to private volume types."""
 import functools
 from typing import Any
 
@@ -13,7 +13,7 @@ from blockattach.storage.policy import volume_types as policies
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List them.
+    """List the projects with access to a volume type.
 
     :raises VolumeTypeAccessNotFound: the type is public
     """
@@ -26,12 +26,12 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def add(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let a project use the type."""
+    """Add access of a project to the volume type."""
     type_access.add(services.database, call.target.id, call.body['addProjectAccess']['project'])
 
 
 def remove(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let a project use the type no longer."""
+    """Remove access of a project from the volume type."""
     type_access.remove(services.database, call.target.id,
                        call.body['removeProjectAccess']['project'])
 

@@ -1,5 +1,4 @@
-"""Volume types, what a volume may ask of a pool, under a name; their extra specs and their
-encryption."""
+"""Volume types with their extra specs and their encryption."""
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from blockattach.storage.policy import volume_types as policies
 BASE = operation.BASE
 _IS_PUBLIC = 'os-volume-type-access:is_public'
 _WHICHEVER = 'provider'
-"""What stock clients send instead of the id of an encryption: a type has one."""
+"""ID that stock clients send instead of an encryption ID. A type has at most one encryption."""
 _BY_EXTRA_SPECS = operation.V(3, 52)
 _TEXTS = frozenset(('id', 'name', 'description'))
 _FILTERS = listing.FilterRules(
@@ -44,19 +43,19 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def default(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the type that a volume gets which names none."""
+    """Show the default volume type."""
     found = access.find_default_volume_type(call.context, services.database,
                                             services.default_volume_type)
     return {'volume_type': _detail(services, call, found)}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one type."""
+    """Show a type."""
     return {'volume_type': _detail(services, call, call.target)}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Make a type."""
+    """Create a type."""
     asked: Mapping[str, Any] = call.body['volume_type']
     _check_specs(asked.get('extra_specs') or {})
     made = volume_types.create(
@@ -67,7 +66,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Change a type."""
+    """Update a type."""
     asked: Mapping[str, Any] = call.body['volume_type']
     name, is_public = asked.get('name'), asked.get('is_public')
     if name is None and is_public is None and asked.get('description') is None:
@@ -77,7 +76,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
         raise errors.InvalidInput('Volume type name can not be empty.')
     if name is not None and name.strip() != call.target.name \
             and call.target.name == services.default_volume_type:
-        # Volumes that name no type find theirs by this name, as the operator has configured it.
+        # Requests without a type find the configured default volume type by its name.
         raise errors.InvalidInput(
             f'The volume type {call.target.id} is a default volume type and cannot be renamed.')
     changed = volume_types.update(
@@ -87,17 +86,17 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Remove a type that no volume has."""
+    """Delete a type that no volume has."""
     volume_types.delete(services.database, call.target.id, services.default_volume_type)
 
 
 def list_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List what the caller may see."""
+    """List the extra specs that the caller may see."""
     return {'extra_specs': _visible_specs(services, call, call.target)}
 
 
 def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one; what the caller may not see is not there."""
+    """Show an extra spec. An extra spec that the caller may not see is not found."""
     key = call.path['key']
     specs = _visible_specs(services, call, call.target)
     if key not in specs:
@@ -106,14 +105,14 @@ def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[
 
 
 def create_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Set some; answers those that were given."""
+    """Create or update extra specs, and return the given ones."""
     _check_specs(call.body['extra_specs'])
     volume_types.set_extra_specs(services.database, call.target.id, call.body['extra_specs'])
     return {'extra_specs': call.body['extra_specs']}
 
 
 def update_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Set one."""
+    """Create or update an extra spec."""
     if call.path['key'] not in call.body:
         raise errors.InvalidInput('Request body and URI mismatch')
     _check_specs(call.body)
@@ -122,17 +121,17 @@ def update_spec(services: api_services.ApiServices, call: operation.Call) -> dic
 
 
 def delete_spec(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Remove one."""
+    """Delete an extra spec."""
     volume_types.delete_extra_spec(services.database, call.target.id, call.path['key'])
 
 
 def show_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show all of it, or nothing."""
+    """Show the encryption of a type, or an empty object if it has none."""
     return _encryption(call.target.encryption)
 
 
 def encryption_fact(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one fact."""
+    """Show one key of the encryption of a type."""
     key = call.path['key']
     shown = _encryption(call.target.encryption)
     if key not in shown:
@@ -141,26 +140,29 @@ def encryption_fact(services: api_services.ApiServices, call: operation.Call) ->
 
 
 def create_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Let the volumes of a type be encrypted."""
+    """Create the encryption of a type."""
     made = volume_types.create_encryption(services.database, call.target.id,
                                           **_asked_encryption(call))
     return {'encryption': _ENCRYPTION_MADE.show(made)}
 
 
 def update_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Change what is named; answers that."""
+    """Update the given encryption fields of a type, and return them."""
     changes = _asked_encryption(call)
     volume_types.update_encryption(services.database, call.target.id, _named(call), changes)
     return {'encryption': changes}
 
 
 def delete_encryption(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let the volumes of a type be plain again."""
+    """Delete the encryption of a type."""
     volume_types.delete_encryption(services.database, call.target.id, _named(call))
 
 
 def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.Asked:
-    """Before types could be filtered by extra specs, an unknown filter was never an error."""
+    """Return the filters of a list request.
+
+    Before types could be filtered by extra specs, an unknown filter was never an error.
+    """
     rules = _FILTERS.allowed_by(services.filters, 'volume_type')
     if call.version < _BY_EXTRA_SPECS:
         heeded = rules.known | rules.more if call.context.is_admin else rules.known
@@ -171,13 +173,21 @@ def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.
 
 def _may_ask(services: api_services.ApiServices, call: operation.Call,
              wanted: Mapping[str, str]) -> bool:
-    """A filter by sensitive extra specs would disclose them: for users it matches nothing."""
+    """Return True if the caller may filter by these extra specs.
+
+    A filter by sensitive extra specs would disclose them, so it matches nothing for users.
+    """
     return (wanted.keys() <= volume_type.USER_VISIBLE_SPECS
             or services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE))
 
 
 def _public(call: operation.Call) -> bool | None:
-    """Whether public types, private ones or (None) both shall be listed."""
+    """Return True to list public types, False to list private types, or None to list both.
+
+    Callers who are not administrators always list public types.
+
+    :raises InvalidInput: ``is_public`` is not a boolean
+    """
     text = call.query.get('is_public')
     if text is None or not call.context.is_admin:
         return True
@@ -190,9 +200,9 @@ def _public(call: operation.Call) -> bool | None:
 
 
 def _check_specs(specs: Mapping[str, str]) -> None:
-    """Check extra specs before they are written: an invalid value would show too late.
+    """Check extra specs before they are stored. An invalid value would fail only when used.
 
-    :raises InvalidInput: a value that its key cannot have
+    :raises InvalidInput: a value is not valid for its key
     """
     mode = specs.get(volume_type.MODE)
     if mode is not None and mode not in volume_type.MODES:
@@ -207,7 +217,7 @@ def _check_specs(specs: Mapping[str, str]) -> None:
 
 
 def _asked_encryption(call: operation.Call) -> dict[str, Any]:
-    """The facts that were given; clients send the size of the key as a text too."""
+    """Return the given encryption fields. Clients also send the key size as text."""
     asked = {key: value for key, value in call.body['encryption'].items() if key in _FACTS}
     size = asked.get('key_size')
     return asked if size is None else {**asked, 'key_size': int(size)}
@@ -220,7 +230,7 @@ def _named(call: operation.Call) -> str | None:
 
 def _detail(services: api_services.ApiServices, call: operation.Call,
             kind: records.VolumeType) -> dict[str, Any]:
-    """All that the caller may know of a type."""
+    """Return a type with the details that the caller may see."""
     shown = _changed(services, call, kind)
     if services.policy.allowed(call.context, policies.QOS_SPECS_ATTRIBUTE):
         shown['qos_specs_id'] = kind.qos_specs_id
@@ -231,7 +241,7 @@ def _detail(services: api_services.ApiServices, call: operation.Call,
 
 def _changed(services: api_services.ApiServices, call: operation.Call,
              kind: records.VolumeType) -> dict[str, Any]:
-    """A type as the answer to its change shows it."""
+    """Return a type as the response to its update."""
     shown = _TYPE_VIEW.show(kind)
     if services.policy.allowed(call.context, policies.EXTRA_SPECS_ATTRIBUTE):
         shown['extra_specs'] = _visible_specs(services, call, kind)
@@ -239,13 +249,16 @@ def _changed(services: api_services.ApiServices, call: operation.Call,
 
 
 def _encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
-    """How the volumes of a type are encrypted: nothing where they are plain."""
+    """Return the encryption of a type, or an empty dict if its volumes are not encrypted."""
     return {} if found is None else _ENCRYPTION_DETAIL.show(found)
 
 
 def _visible_specs(services: api_services.ApiServices, call: operation.Call,
                    kind: records.VolumeType) -> Mapping[str, str]:
-    """The extra specs that the caller may see: what they say of backends is not for users."""
+    """Return the extra specs that the caller may see.
+
+    Users do not see extra specs that describe backends.
+    """
     if services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE):
         return kind.extra_specs
     return {key: value for key, value in kind.extra_specs.items()
@@ -293,7 +306,7 @@ _TYPES = schema.obj({
     'volume_type_links': answers.NEXT_LINK,
 }, required=['volume_types'])
 _SHOWN = {BASE: schema.wrapped('volume_type', _TYPE)}
-# Tempest's schemas of these two have fewer keys, and allow no others.
+# Tempest's schemas of the create and update responses allow fewer keys.
 _CREATED = schema.wrapped('volume_type', schema.extend(_CHANGED, _ACCESS, required=_ACCESS))
 _UPDATED = schema.wrapped('volume_type', _CHANGED)
 
@@ -329,7 +342,7 @@ _ENCRYPTION_UPDATED = schema.wrapped('encryption', schema.obj(_FACTS))
 _ENCRYPTION_CREATED = schema.wrapped('encryption', answers.whole(
     {**_FACTS, **_ENCRYPTION_MADE.keys}))
 _ALL_FACTS = {**_FACTS, **_ENCRYPTION_DETAIL.keys}
-# Not wrapped, and empty where volumes of the type are plain.
+# The response is not wrapped, and is empty for types without encryption.
 _ENCRYPTION_SHOWN = {'anyOf': [schema.obj(), answers.whole(_ALL_FACTS)]}
 _ENCRYPTION_FACT = schema.obj(_ALL_FACTS, minProperties=1, maxProperties=1)
 _NOTHING = {BASE: answers.EMPTY}

@@ -1,8 +1,8 @@
-"""What services that are down have not finished.
+"""Unfinished work of services that are down.
 
-Work that a process has left is found and finished by others, without being asked
-(`blockattach.storage.work`): there is nothing to start here. The answer says of which services
-there is such work, and whether anyone is there who finishes it.
+Other processes find and finish such work without a request (`blockattach.storage.work`), so this
+request starts nothing. The response lists the services with unfinished work, and whether another
+service is available to finish it.
 """
 from collections.abc import Callable
 from typing import Any
@@ -25,9 +25,10 @@ _LOCATIONS = ('service_id', 'cluster_name', 'host')
 
 
 def cleanup(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Say which services have left work: those that are down, unless others are asked for.
+    """List the services that left unfinished work. By default these are services that are down.
 
-    :raises InvalidInput: there are no such things, or one thing that is named waits for nothing
+    :raises InvalidInput: the resource type is unknown, or the named resource has no unfinished
+        work
     """
     asked = {key: value for key, value in call.body.items() if value not in (None, '')}
     kind = asked.get('resource_type', '').title()
@@ -64,14 +65,14 @@ def _is_meant(service: records.Service, asked: dict[str, Any]) -> bool:
 
 
 def _has(service: records.Service, act: records.Work) -> bool:
-    """Whether work was last a service's, or is to be done by it."""
+    """Return True if the service last owned the work, or is the one to do it."""
     if act.owner is not None:
         return act.owner.rpartition(db_services.INSTANCE)[0] == service.host
     return act.host == _keeps(service)
 
 
 def _keeps(service: records.Service) -> str | None:
-    """The backend whose work a service does; None: that of schedulers."""
+    """Return the backend whose work the service does, or None for a scheduler."""
     return service.backend if service.binary == binaries.VOLUME else None
 
 

@@ -1,4 +1,4 @@
-"""Attachments: a volume that a host uses, or is about to; what can be done with them."""
+"""Attachments of volumes to hosts, and the operations on them."""
 from typing import Any
 
 from blockattach.platform.http import operation

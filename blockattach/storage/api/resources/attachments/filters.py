@@ -1,4 +1,4 @@
-"""Which attachments the query string of a list asks for."""
+"""Filters of attachment lists."""
 import dataclasses
 
 from blockattach.platform.http import operation
@@ -10,7 +10,7 @@ from blockattach.storage.domain import attachment_lifecycle
 
 _WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
 _STATUS = ('status', 'attach_status')
-# Filters by their names, and the columns that they mean.
+# Columns of filters whose names differ from the column names.
 _COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
 
 _RULES = listing.FilterRules(
@@ -20,7 +20,7 @@ _RULES = listing.FilterRules(
 
 def wanted(services: api_services.ApiServices,
            call: operation.Call) -> attachment_queries.Filters | None:
-    """What shall be listed; None: nothing can match."""
+    """Return the filters of a list request, or None if no attachment can match."""
     rules = _RULES.allowed_by(services.filters, 'attachment')
     more = (operation.at_version(views.INDEX, call.extension or operation.NONE) or {}).keys()
     asked = listing.asked(call, dataclasses.replace(
@@ -43,7 +43,10 @@ def wanted(services: api_services.ApiServices,
 
 
 def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
-    """The inner states of the API's states; ``status`` means ``attach_status``."""
+    """Return the attachment states that match the status filters, or None for all states.
+
+    ``status`` and ``attach_status`` are the same filter.
+    """
     words = set(_WORDS)
     for key in _STATUS:
         if key in asked.equal:
@@ -57,6 +60,9 @@ def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | No
 
 
 def _columns_like(asked: listing.Asked) -> dict[str, str]:
-    """Filters that match a part of a column; states are not stored in the API's words."""
+    """Return the substring filters by column, without the status filters.
+
+    The database does not store states in the words of the API.
+    """
     return {_COLUMNS.get(key, key): text
             for key, text in asked.like.items() if key not in _STATUS}

@@ -1,4 +1,4 @@
-"""What each operation on attachments does."""
+"""Handlers of attachment operations."""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -21,28 +21,31 @@ _DRY_RUNS = min(views.CREATION)
 
 def index(services: api_services.ApiServices,
           call: operation.Call) -> dict[str, Any] | watching.Watch:
-    """List attachments, a line each; or show what happens to them, as it happens."""
+    """List attachments, or stream attachment events if ``watch`` is true."""
     if watching.is_asked(call):
         return watching.watch(services, call)
     return {'attachments': [views.SUMMARY.show(one) for one in _listed(services, call)]}
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List attachments with all that is known of them."""
+    """List attachments with details."""
     return {'attachments': _details(services, call, _listed(services, call, sealed=True))}
 
 
 def facts(services: api_services.ApiServices, call: operation.Call,
           ) -> tuple[bool, views.Pairs, dict[str, Any]]:
-    """What `show` composes its answer of besides the attachment: whether the caller sees its
-    credential, the others of its pair, and what its host has reserved."""
+    """Return the data that `show` needs besides the attachment.
+
+    :returns: True if the caller may see the credential, the pair of the attachment, and the
+        reservation of its host
+    """
     return (access.sees_credential(services.policy, call.context, call.target),
             views.of_pair(services, call, [call.target]),
             views.reserved(services, call, call.target))
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one attachment."""
+    """Show an attachment."""
     with_credential, pairs, reserved = call.facts
     infos = {call.target.id: access.connection_info(services.database, call.target,
                                                     with_credential)}
@@ -52,7 +55,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Reserve a volume, and with a connector connect its host too."""
+    """Create an attachment. With a connector, also connect the host."""
     wish = call.body['attachment']
     expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
                                        wish.get('instance_uuid'), wish.get('connector'))
@@ -79,7 +82,7 @@ def _dry_run(services: api_services.ApiServices, call: operation.Call,
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Connect the host of a connector."""
+    """Update an attachment with a connector, and connect the host."""
     connector = _connector(call.body['attachment'])
     assert connector is not None
     return _detail(services, call,
@@ -87,12 +90,12 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def complete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """The consumer uses the volume."""
+    """Complete an attachment."""
     services.attachments.complete(call.context, call.target)
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Remove an attachment; answers the remaining ones of its volume."""
+    """Delete an attachment, and return the remaining attachments of the volume."""
     remaining = services.attachments.delete(call.context, call.target,
                                             force=_forced(services, call))
     return {'attachments': views.remaining(services, call, remaining)}
@@ -110,9 +113,9 @@ def _details(services: api_services.ApiServices, call: operation.Call,
 
 
 def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What a host says of itself; None: nothing.
+    """Return the connector of a request, or None if it is absent or empty.
 
-    :raises InvalidInput: it is beyond `connection.check_connector`
+    :raises InvalidInput: the connector fails `connection.check_connector`
     """
     found = asked.get('connector') or {}
     connection.check_connector(found)
@@ -121,9 +124,9 @@ def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _listed(services: api_services.ApiServices, call: operation.Call,
             sealed: bool = False) -> list[records.Attachment]:
-    """The page that was asked for.
+    """Return the requested page of attachments.
 
-    :param sealed: with the credentials of their connections
+    :param sealed: include the encrypted credentials of the connections
     :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed
     """
@@ -135,10 +138,10 @@ def _listed(services: api_services.ApiServices, call: operation.Call,
 
 
 def _forced(services: api_services.ApiServices, call: operation.Call) -> bool:
-    """Whether an attachment shall be deleted by force, which few may ask.
+    """Return True if the request asks for a forced delete.
 
-    :raises InvalidInput: ``force`` is neither true nor false
-    :raises NotAuthorized: the caller may not
+    :raises InvalidInput: ``force`` is not a boolean
+    :raises NotAuthorized: the caller may not force a delete
     """
     if call.extension is None or not listing.flag(call, views.FORCE):
         return False

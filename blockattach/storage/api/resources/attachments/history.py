@@ -1,6 +1,4 @@
-"""What ``blockattach 1.4`` shows of how an attachment came to be as it is: its history, and an
-explanation.
-"""
+"""History and explanation of attachments, which ``blockattach 1.4`` added."""
 import uuid
 from typing import Any
 
@@ -39,7 +37,7 @@ _EVENT = {
     'reason': answers.NULLABLE_TEXT,
 }
 EVENT = schema.View(_EVENT)
-"""A move. ``user_id`` null: the service itself."""
+"""State change of an attachment. ``user_id`` is null for changes by the service itself."""
 WATCHED = schema.View({
     'attachment_id': schema.UUID,
     'volume_id': schema.UUID,
@@ -48,7 +46,7 @@ WATCHED = schema.View({
     'host': answers.NULLABLE_TEXT,
     **_EVENT,
 })
-"""A move as a stream shows it."""
+"""State change of an attachment in an event stream."""
 HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
 
 OF_VOLUME = {OF_VOLUME_SINCE: {
@@ -100,9 +98,9 @@ EXPLAINED = schema.wrapped('explanation', _EXPLANATION.whole)
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show what happened to an attachment, live or gone.
+    """List the events of an attachment, which may be deleted.
 
-    :raises InvalidInput: ``after`` or ``limit`` is no number
+    :raises InvalidInput: ``after`` or ``limit`` is not a valid number
     """
     most = listing.limit(call, services.settings.osapi_max_limit)
     found = history.of_attachment(services.database, call.target.id, _generation(call), most)
@@ -110,7 +108,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show what happened to the attachments of a volume, live or gone.
+    """List the events of all attachments of a volume, which may be deleted.
 
     :raises InvalidInput: ``volume_id`` is missing or invalid, or another parameter is malformed
     """
@@ -123,7 +121,7 @@ def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> 
 
 
 def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Explain an attachment: record, target, what comes next, and what a person can do."""
+    """Explain an attachment: its record, its target, the next step and advice to the operator."""
     row = call.target
     last = history.last_of_attachment(services.database, row.id)
     others = [] if row.initiator is None else attachment_queries.of_pair(
@@ -133,7 +131,7 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
     sees_backend = services.policy.allowed(call.context, volume_policies.HOST_ATTRIBUTE,
                                            row.project_id)
     if said.reason is not None and not sees_backend:
-        # It may name the backend.
+        # The reason may name the backend.
         said = said._replace(reason=_NOT_ASKED)
     return {'explanation': _EXPLANATION.show(
         found, attachment_id=row.id, volume_id=row.volume_id,

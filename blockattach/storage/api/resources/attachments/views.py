@@ -1,6 +1,4 @@
-"""Attachments as requests ask for them and as answers show them, and what ``blockattach 1.0`` and
-1.1 in the header add to that.
-"""
+"""Request and response schemas of attachments, with the additions of the extension."""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +17,7 @@ from blockattach.storage.policy import attachments as policies
 FIRST = operation.V(1, 0)
 _RESERVATIONS = operation.V(1, 1)
 
-# The database keeps UUIDs as they came.
+# The database stores UUIDs as the client wrote them.
 _UUID: schema.Schema = {**schema.UUID, 'maxLength': 36}
 
 CREATE = schema.wrapped('attachment', schema.obj({
@@ -33,7 +31,7 @@ UPDATE = schema.wrapped('attachment', schema.obj(
     {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
 
 NO_MODE = 'null'
-"""The mode of an attachment without one: these four letters, not JSON's null."""
+"""Mode of an attachment without a mode: the string "null", not JSON's null."""
 TARGET = 'target'
 CONSUMER = 'consumer'
 
@@ -45,7 +43,7 @@ _SUMMARY = {
     'volume_id': schema.UUID,
 }
 SUMMARY = schema.View(_SUMMARY)
-"""One line of a list."""
+"""Attachment in a list without details."""
 
 _DETAIL = {
     **_SUMMARY,
@@ -55,7 +53,7 @@ _DETAIL = {
     'connection_info': (answers.CONNECTION, schema.GIVEN),
 }
 DETAIL = schema.View(_DETAIL)
-"""All that is known of an attachment. ``connection_info`` None: nobody knows."""
+"""Attachment with details. ``connection_info`` is None if it is unknown."""
 
 _SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
 _REMAINING = schema.View(_SHARED)
@@ -94,7 +92,7 @@ CREATION = {operation.V(1, 4): {DRY_RUN: {
                                       'Return the attachment that the request would create, with '
                                       'an ID of zeros, or the error that the request would '
                                       'return.'}}}
-"""What the extension adds to the query strings of lists, of a delete and of a create."""
+"""Query parameters that the extension adds to lists, deletes and creates."""
 
 _ADDED = schema.View(_MORE).keys
 ONE_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachment')}
@@ -102,19 +100,23 @@ SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
     {**_ADDED, **_RESERVED}, 'attachment')}
 EACH_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachments')}
 REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
-"""What the extension makes of the schemas of answers: one in full, one that was asked for, many,
-what a delete leaves."""
+"""Changes of the response schemas by the extension.
+
+They apply to a create or update, to a show, to a list with details, and to the list that a delete
+returns.
+"""
 
 
 Pairs = Sequence[records.Pair] | None
-"""For each of several attachments, its pair, which only the extension shows."""
+"""Pair of each attachment, in the same order. None if the extension was not negotiated."""
 
 
 def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
             pairs: Pairs) -> list[dict[str, Any]]:
-    """All that is known of attachments.
+    """Return attachments with details.
 
-    :param infos: how their hosts reach the volume, by attachment
+    :param infos: connection information by attachment ID
+    :param pairs: pair of each attachment; None leaves out the keys of the extension
     """
     if pairs is None:
         return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
@@ -126,7 +128,7 @@ def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
 
 def remaining(services: api_services.ApiServices, call: operation.Call,
               attachments: Sequence[records.Attachment]) -> list[dict[str, Any]]:
-    """The attachments that remain after a delete, a line each."""
+    """Return the attachments that remain after a delete, without details."""
     shown = [SUMMARY.show(one) for one in attachments]
     pairs = of_pair(services, call, attachments)
     if pairs is not None:
@@ -137,7 +139,10 @@ def remaining(services: api_services.ApiServices, call: operation.Call,
 
 def reserved(services: api_services.ApiServices, call: operation.Call,
              attachment: records.Attachment) -> dict[str, Any]:
-    """What the host has reserved; only of an attachment that was asked for, as its backend is."""
+    """Return the SCSI reservation of the host, or an empty dict below ``blockattach 1.1``.
+
+    Only a show has it, because the backend must be called for each attachment.
+    """
     if call.extension is None or call.extension < _RESERVATIONS:
         return {}
     return {'reservation': services.reservations.held(call.context, attachment)}
@@ -145,7 +150,10 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
 
 def of_pair(services: api_services.ApiServices, call: operation.Call,
             attachments: Sequence[records.Attachment]) -> Pairs:
-    """By one query; None: they were not asked for."""
+    """Return the pair of each attachment, or None if the extension was not negotiated.
+
+    All pairs are loaded by one query.
+    """
     if call.extension is None:
         return None
     found = attachment_queries.shared_connections(
@@ -154,10 +162,12 @@ def of_pair(services: api_services.ApiServices, call: operation.Call,
 
 
 def _enforced_by(attachment: records.Attachment, pair: records.Pair) -> str | None:
-    """What enforces the mode of a read-only attachment.
+    """Return the component that enforces the mode of an attachment.
 
-    The target knows initiators, not attachments: one that may write by another attachment of the
-    same connection can be held back by its own host only. So can one whose credential others have.
+    The target knows initiators, not attachments. If another attachment of the same connection may
+    write, or if others know the credential, only the host can enforce the read-only mode.
+
+    :returns: `TARGET`, `CONSUMER`, or None if the attachment has no connector
     """
     if attachment.connector is None:
         return None

@@ -1,6 +1,4 @@
-"""Streams of what happens to attachments, for clients of ``blockattach 1.5``: which one is asked
-for, and how an event of it is written.
-"""
+"""Streams of attachment events, for clients of ``blockattach 1.5``."""
 from blockattach.platform import errors
 from blockattach.platform.http import operation
 from blockattach.platform.http import responses
@@ -20,19 +18,19 @@ _LAST = 'Last-Event-ID'
 
 
 def is_asked(call: operation.Call) -> bool:
-    """Whether a list is to be watched.
+    """Return True if the request asks for a stream instead of a list.
 
-    :raises InvalidInput: ``watch`` is neither true nor false
+    :raises InvalidInput: ``watch`` is not a boolean
     """
     return call.extension is not None and call.extension >= SINCE and listing.flag(
         call, views.WATCH)
 
 
 def watch(services: api_services.ApiServices, call: operation.Call) -> streams.Watch:
-    """The stream that is asked for: from now on, or behind the last event that the client has.
+    """Return the stream that starts now, or after the last event that the client has received.
 
-    :raises InvalidInput: a filter is none of a stream, or that event was never sent
-    :raises NotAuthorized: the caller may not
+    :raises InvalidInput: a filter is not supported, or Last-Event-ID is not the ID of an event
+    :raises NotAuthorized: the caller may not watch attachments
     """
     services.policy.authorize(call.context, policies.WATCH, call.context.project_id)
     wanted = filters.wanted(services, call)
@@ -53,5 +51,5 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
 
 
 def render(event: records.AttachmentEvent) -> bytes:
-    """The data of an event."""
+    """Return the data of an event as JSON."""
     return responses.dumps(views_of_history.WATCHED.show(event))

@@ -1,4 +1,4 @@
-"""Snapshots: what a volume was at one moment."""
+"""Snapshots of volumes, and the operations on them."""
 import functools
 
 from blockattach.platform.http import operation
@@ -15,7 +15,7 @@ from blockattach.storage.policy import access
 from blockattach.storage.policy import snapshots as policies
 
 _ONE = '/snapshots/{id}'
-# Of a snapshot that the caller may see.
+# Operations on a snapshot that the caller can see.
 _of = functools.partial(Operation, target=handlers.target)
 _action = functools.partial(operation.action, f'{_ONE}/action', target=handlers.target)
 

@@ -1,4 +1,4 @@
-"""What each operation on snapshots does."""
+"""Handlers of snapshot operations."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ View = Callable[[api_services.ApiServices, operation.Call, Sequence[domain.Snaps
 
 def target(caller: request_context.RequestContext, database: storage_db.Database,
            snapshot_id: str) -> domain.Snapshot:
-    """A snapshot of the caller's project, or of any for an administrator.
+    """Return a snapshot of the caller's project, or of any project for an administrator.
 
-    :raises SnapshotNotFound: there is none that the caller may see
+    :raises SnapshotNotFound: the snapshot does not exist, or the caller cannot see it
     """
     found = snapshot_queries.get(database, snapshot_id)
     if not access.is_visible(caller, found.project_id):
@@ -47,17 +47,17 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List snapshots with all that is known of them."""
+    """List snapshots with details."""
     return _list(services, call, views.details)
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one snapshot."""
+    """Show a snapshot."""
     return {'snapshot': views.details(services, call, [call.target])[0]}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Write a snapshot down; it is made afterwards."""
+    """Create a snapshot record, and start the creation of the snapshot."""
     caller = call.context
     if not caller.project_id:
         raise errors.InvalidInput(
@@ -77,7 +77,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Change the name or description of a snapshot."""
+    """Update the name or description of a snapshot."""
     snapshots.update(services.database, call.target, _texts(call.body['snapshot']))
     found = snapshot_queries.get(services.database, call.target.id)
     return {'snapshot': views.made(call, found)}
@@ -89,12 +89,12 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a snapshot whatever its status."""
+    """Delete a snapshot regardless of its status."""
     services.snapshots.delete(call.context, call.target, force=True)
 
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Say what is true of a snapshot."""
+    """Reset the status of a snapshot."""
     status = call.body['os-reset_status']['status'].lower()
     if status not in domain.RESETTABLE:
         raise errors.InvalidInput(
@@ -104,7 +104,7 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def update_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Say how far a snapshot is."""
+    """Update the status and progress of a snapshot."""
     asked: Mapping[str, Any] = call.body['os-update_snapshot_status']
     progress = asked.get('progress')
     snapshots.state_status(services.database, call.target, asked['status'],
@@ -117,9 +117,9 @@ def revert(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def _in_use(force: str | bool | None, version: operation.V) -> bool:
-    """Whether the volume may be in use.
+    """Return True if the volume of the snapshot may be in use.
 
-    :raises InvalidInput: what allows it is said not to, at a version at which it always may
+    :raises InvalidInput: ``force`` is false at a version that always allows volumes in use
     """
     if force is None:
         return version >= _IN_USE
@@ -132,7 +132,7 @@ def _in_use(force: str | bool | None, version: operation.V) -> bool:
 
 
 def _texts(asked: Mapping[str, Any]) -> dict[str, str | None]:
-    """The name and the description, as far as they are said."""
+    """Return the name and description, if the request has them."""
     found: dict[str, str | None] = {}
     for key in ('name', 'description'):
         for said in (f'display_{key}', key):
@@ -159,7 +159,7 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: View) 
 
 def _filters(services: api_services.ApiServices,
              call: operation.Call) -> snapshot_queries.Filters | None:
-    """What shall be listed; None: nothing can match.
+    """Return the filters of a list request, or None if no snapshot can match.
 
     :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed

@@ -20,11 +20,10 @@ MANAGE = {operation.BASE: schema.wrapped('snapshot', schema.obj({
 
 
 def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Write a snapshot down whose bytes lie on the backend of its volume; it is taken over
-    afterwards.
+    """Create a record for a snapshot on the backend of its volume, and start managing it.
 
-    :raises VolumeNotFound: there is no such volume
-    :raises InvalidInput: a value cannot be used
+    :raises VolumeNotFound: the volume does not exist
+    :raises InvalidInput: a value is not valid
     """
     caller, asked = call.context, call.body['snapshot']
     if not caller.project_id:
@@ -43,5 +42,5 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def unmanage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Leave a snapshot to its backend."""
+    """Unmanage a snapshot. The backend keeps the data."""
     snapshots.unmanage(services.database, call.target)

@@ -1,4 +1,4 @@
-"""Snapshots as requests ask for them and as answers show them, at each version."""
+"""Request and response schemas of snapshots at each version."""
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -48,11 +48,11 @@ _EXTENDED = schema.View({
         {'type': 'string', 'pattern': '^[0-9]{1,3}%$'},
         lambda snapshot: f'{snapshot.progress}%'),
 })
-"""What only those see to whom a rule allows it, of one and in lists with details."""
+"""Keys of a show and of lists with details, for callers whom the policy allows to see them."""
 
 
 class Added(NamedTuple):
-    """Keys that came with a version."""
+    """Keys that a version added."""
 
     since: V
     view: schema.View
@@ -67,7 +67,7 @@ ADDED = (
 
 def _by_version(around: Callable[[schema.Schema], schema.Schema],
                 more: Mapping[str, schema.Schema] | None = None) -> dict[V, schema.Schema]:
-    """The schema of an answer at each version that changed what a snapshot shows."""
+    """Return the response schema at each version that changed the keys of a snapshot."""
     one: schema.Schema = schema.extend(_MADE.whole, more or {})
     found = {BASE: around(one)}
     for since, view in ADDED:
@@ -95,7 +95,7 @@ DETAILS = _by_version(_list, _EXTENDED.keys)
 
 
 def made(call: operation.Call, snapshot: snapshots.Snapshot) -> dict[str, Any]:
-    """A snapshot as the answer to its creation shows it."""
+    """Return a snapshot as the response to its creation."""
     shown = _MADE.show(snapshot)
     for since, view in ADDED:
         if call.version >= since:
@@ -105,13 +105,13 @@ def made(call: operation.Call, snapshot: snapshots.Snapshot) -> dict[str, Any]:
 
 def names(services: api_services.ApiServices, call: operation.Call,
           found: Sequence[snapshots.Snapshot]) -> list[dict[str, Any]]:
-    """As a list without details shows them."""
+    """Return snapshots as a list without details."""
     return [made(call, snapshot) for snapshot in found]
 
 
 def details(services: api_services.ApiServices, call: operation.Call,
             found: Sequence[snapshots.Snapshot]) -> list[dict[str, Any]]:
-    """All that the caller may know of each."""
+    """Return snapshots with the details that the caller may see."""
     allowed = {owner: services.policy.allowed(call.context, policies.EXTENDED_ATTRIBUTES, owner)
                for owner in {snapshot.project_id for snapshot in found}}
     return [made(call, snapshot) | (

@@ -1,4 +1,4 @@
-"""Volumes: what bytes are kept on; what can be done with them."""
+"""Volumes, and the operations on them."""
 import functools
 
 from blockattach.platform.http import operation
@@ -26,7 +26,7 @@ def _hidden(call: operation.Call) -> errors.BlockattachError:
     return errors.VolumeNotFound(volume_id=call.path['id'])
 
 
-# Of a volume that the caller may see.
+# Operations on a volume that the caller can see.
 _of = functools.partial(Operation, target=access.volume)
 _action = functools.partial(operation.action, '/volumes/{id}/action', target=access.volume)
 

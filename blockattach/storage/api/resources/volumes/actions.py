@@ -1,7 +1,7 @@
-"""What each action on a volume does: the body's only key says which.
+"""Handlers of volume actions. The only key of the request body names the action.
 
-Most are older than attachments, and say less; `blockattach.storage.control.legacy` translates them
-to moves of attachments.
+Most of these actions are older than attachments and carry less information.
+`blockattach.storage.control.legacy` translates them to state changes of attachments.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -22,35 +22,35 @@ _ATTACH_STATUSES = (None, reset_rule.ATTACHED, reset_rule.DETACHED)
 
 
 def reserve(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Reserve the volume for a consumer that is named later."""
+    """Reserve the volume for a consumer that a later request names."""
     services.legacy.reserve(call.context, call.target, _forbidden_by(services, call))
 
 
 def unreserve(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Release what os-reserve reserved."""
+    """Release the reservation of os-reserve."""
     services.legacy.unreserve(call.context, call.target)
 
 
 def begin_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Announce a detach."""
+    """Begin detaching the volume."""
     services.legacy.begin_detaching(call.context, call.target)
 
 
 def roll_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Take an announcement back."""
+    """Roll back os-begin_detaching."""
     services.legacy.roll_detaching(call.context, call.target)
 
 
 def initialize_connection(services: api_services.ApiServices,
                           call: operation.Call) -> dict[str, Any]:
-    """Connect a host; answers how it reaches the volume."""
+    """Connect a host, and return its connection information."""
     connector = _connector(call.body['os-initialize_connection']['connector'])
     row = services.legacy.initialize_connection(call.context, call.target, connector,
                                                 _forbidden_by(services, call))
     info = access.connection_infos(services.policy, call.context, services.database,
                                    [row])[row.id]
     assert info is not None
-    # The form that clients knew before there were attachments.
+    # Form of clients that are older than the attachments API.
     return {'connection_info': {
         'driver_volume_type': info['driver_volume_type'],
         'data': {key: value for key, value in info.items()
@@ -67,7 +67,7 @@ def terminate_connection(services: api_services.ApiServices, call: operation.Cal
 
 
 def attach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """The consumer uses the volume, and is named: a server or a host."""
+    """Attach the volume to a server or a host."""
     body: Mapping[str, str] = call.body['os-attach']
     host = body.get('host_name')
     consumer = attachments.Attached(
@@ -79,19 +79,22 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def detach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """End one attachment: the named one, else the only one."""
+    """Delete the named attachment, or the only attachment if none is named."""
     body = call.body['os-detach'] or {}
     services.legacy.detach(call.context, call.target, body.get('attachment_id'))
 
 
 def force_detach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """End one attachment whatever its state is. Its connector is known; none is needed."""
+    """Delete an attachment regardless of its state.
+
+    The connector of the request is ignored, because the attachment has its connector.
+    """
     body = call.body['os-force_detach']
     services.legacy.force_detach(call.context, call.target, body.get('attachment_id'))
 
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Set the status of a volume, by an administrator."""
+    """Reset the statuses of a volume."""
     body = {key: word.lower() for key, word in call.body['os-reset_status'].items()
             if word is not None}
     if not body:
@@ -109,12 +112,12 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete the volume whatever its status is; live attachments prevent it all the same."""
+    """Delete the volume regardless of its status. Live attachments still prevent the deletion."""
     services.volumes.delete(call.context, call.target, force=True)
 
 
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Let attachments made from now on read only, or not."""
+    """Set the read-only flag, which applies to attachments that are created afterwards."""
     value = call.body['os-update_readonly_flag']['readonly']
     volumes.set_readonly(services.database, call.target, bool(listing.boolean(value)))
 
@@ -124,10 +127,10 @@ def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> s
 
 
 def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """What a host says of itself; a text says nothing.
+    """Return the connector of a request after a check.
 
-    :raises ConnectorUnusable: it is a text
-    :raises InvalidInput: it is beyond `connection.check_connector`
+    :raises ConnectorUnusable: the connector is a text, which identifies no host
+    :raises InvalidInput: the connector fails `connection.check_connector`
     """
     if isinstance(value, str):
         raise errors.ConnectorUnusable(missing='initiator')

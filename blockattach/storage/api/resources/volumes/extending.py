@@ -1,4 +1,4 @@
-"""Volumes that become larger: two actions."""
+"""Actions that extend volumes."""
 from blockattach.platform.http import operation
 from blockattach.platform.http import schema
 from blockattach.platform.http.operation import V
@@ -17,7 +17,7 @@ COMPLETION = schema.obj({'error': {'type': ['string', 'null', 'boolean']}})
 
 
 def extend(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Make a volume larger; one in use too, where the version has that."""
+    """Extend a volume. A volume in use can be extended since 3.42."""
     in_use = call.version >= _IN_USE and call.target.status == extending.IN_USE
     if in_use:
         services.policy.authorize(call.context, policies.EXTEND_ATTACHED, call.target.project_id)
@@ -26,8 +26,9 @@ def extend(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def complete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """The consumer says how an extension has ended that waits for it. None does: what a backend
-    makes larger by itself ends by itself.
+    """Reject the completion of an extend operation.
+
+    No extend operation waits for the consumer, because backends extend volumes by themselves.
 
     :raises InvalidVolume: always
     """

@@ -1,4 +1,4 @@
-"""What operations on one volume do: from the body that asks for it to what shall be made."""
+"""Handlers of operations on a single volume."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +17,7 @@ from blockattach.storage.policy import volumes as policies
 
 _FORCED = V(3, 23)
 
-# What else a volume could be in or made from, its first version, and the error where it is absent.
+# Groups and sources that are not supported: key, first version and error.
 _SOURCES = (
     ('consistencygroup_id', operation.BASE, 'ConsistencyGroup %s could not be found.'),
     ('group_id', V(3, 13), 'Group %s could not be found.'),
@@ -28,15 +28,15 @@ _FALSE = frozenset((None, False, 'False', 'FALSE', 'false', '0', 'off', 'Off', '
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one volume."""
+    """Show a volume."""
     return {'volume': views.one(services, call)}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Write a volume down; it is made afterwards.
+    """Create a volume record, and start the creation of the volume.
 
-    :raises InvalidInput: a value cannot be used
-    :raises NotFound: it names something that is not there
+    :raises InvalidInput: a value is not valid
+    :raises NotFound: a resource that the request names does not exist
     """
     if not call.context.project_id:
         raise errors.InvalidInput('Cannot create volume. A project-scoped token is required.')
@@ -70,7 +70,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a volume; with ``cascade`` its snapshots too."""
+    """Delete a volume, and with ``cascade`` its snapshots."""
     force = call.version >= _FORCED and listing.flag(call, 'force')
     if force:
         services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
@@ -78,12 +78,15 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Clients ask for this before they attach a volume, whether it is encrypted or not."""
+    """Show the encryption metadata of a volume.
+
+    Clients request them before they attach a volume, also if the volume is not encrypted.
+    """
     return views.encryption(services, call.target)
 
 
 def encryption_key(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """One of these facts."""
+    """Show one key of the encryption metadata of a volume."""
     key = call.path['key']
     found = views.encryption(services, call.target)
     if key not in found:
@@ -93,9 +96,9 @@ def encryption_key(services: api_services.ApiServices, call: operation.Call) -> 
 
 def find_kind(services: api_services.ApiServices, call: operation.Call,
               id_or_name: str | None) -> records.VolumeType:
-    """The type that a request names, or the default one.
+    """Return the volume type that a request names, or the default volume type.
 
-    :raises NotFound: there is none that the caller may see
+    :raises NotFound: the type does not exist, or the caller cannot see it
     """
     if not id_or_name:
         return access.default_volume_type(call.context, services.database,
@@ -104,7 +107,7 @@ def find_kind(services: api_services.ApiServices, call: operation.Call,
 
 
 def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
-    """There are none of these yet."""
+    """Raise NotFound if the request names a source that is not supported, such as a backup."""
     for key, since, absent in _SOURCES:
         if version >= since and asked.get(key) is not None:
             raise errors.NotFound(absent % errors.shortened(asked[key]))

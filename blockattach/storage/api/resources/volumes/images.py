@@ -1,5 +1,4 @@
-"""Images among the requests on volumes: what imageRef means for a new volume, and the actions
-os-volume_upload_image and os-reimage."""
+"""Images of volumes: imageRef of new volumes, os-volume_upload_image and os-reimage."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,9 +90,9 @@ def with_type(services: api_services.ApiServices, call: operation.Call, image: i
 
 
 def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | None:
-    """What the making of a volume has to remember of its image.
+    """Return the image data that the creation of a volume stores, or None without an image.
 
-    :raises InvalidInput: the image does not fit
+    :raises InvalidInput: the image does not fit into ``size_gb`` GiB
     """
     if image is None:
         return None
@@ -102,7 +101,7 @@ def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | No
 
 
 def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Make an image of a volume."""
+    """Upload a volume to a new image."""
     asked, volume = call.body['os-volume_upload_image'], call.target
     wanted = {'name': asked['image_name'],
               'disk_format': asked.get('disk_format') or images.RAW,
@@ -141,7 +140,7 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def reimage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Give a volume the bytes of another image."""
+    """Replace the data of a volume with another image."""
     asked, volume = call.body['os-reimage'], call.target
     if volume.status == _RESERVED:
         services.policy.authorize(call.context, policies.REIMAGE_RESERVED, volume.project_id)

@@ -1,4 +1,4 @@
-"""Lists of volumes and their sum: from the query string to what the database is asked."""
+"""Lists and the summary of volumes."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -35,17 +35,17 @@ View = Callable[[api_services.ApiServices, operation.Call, Sequence[records.Volu
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List volumes, a line each."""
+    """List volumes."""
     return _list(services, call, views.names)
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List volumes with all that is known of them."""
+    """List volumes with details."""
     return _list(services, call, views.details)
 
 
 def summary(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Count volumes and their GiB; say which values their metadata has."""
+    """Return the number of volumes, their total size in GiB and their metadata values."""
     wanted = _filters(services, call)
     totals = volume_queries.Totals(0, 0) if wanted is None else volume_queries.totals(
         services.database, wanted)
@@ -70,7 +70,7 @@ def _list(services: api_services.ApiServices, call: operation.Call, view: View) 
 
 def _filters(services: api_services.ApiServices,
              call: operation.Call) -> volume_queries.Filters | None:
-    """What shall be listed; None: nothing can match.
+    """Return the filters of a list request, or None if no volume can match.
 
     :raises InvalidFilter: a filter is unknown, see `listing.asked`
     :raises InvalidInput: a value is malformed
@@ -92,7 +92,7 @@ def _filters(services: api_services.ApiServices,
         elif key == 'size':
             equal[key] = _sizes(text)
         elif key == 'group_id':
-            # Nothing has such a one.
+            # No volume is in a group.
             nothing = True
         else:
             equal[key] = text if key in _RAW else listing.literal(text)
@@ -112,7 +112,10 @@ def _sizes(text: str) -> list[int]:
 
 
 def _rules(services: api_services.ApiServices, version: V) -> listing.FilterRules:
-    """The filters at a version: some are not refused below theirs but mean nothing there."""
+    """Return the filter rules at a version.
+
+    Some filters are ignored instead of rejected below their first version.
+    """
     own: set[str] = set()
     if version < _OF_IMAGES:
         own.add('glance_metadata')

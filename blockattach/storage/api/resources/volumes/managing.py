@@ -28,9 +28,9 @@ MANAGE = {operation.BASE: _BASE, manageable.BY_CLUSTER: schema.extend(
 
 
 def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Write a volume down whose bytes lie on a backend; it is taken over afterwards.
+    """Create a record for an existing volume on a backend, and start managing it.
 
-    :raises InvalidInput: a value cannot be used
+    :raises InvalidInput: a value is not valid
     """
     asked = call.body['volume']
     place = manageable.place(call, asked, manageable.BY_CLUSTER)
@@ -51,5 +51,5 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def unmanage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Leave a volume to its backend."""
+    """Unmanage a volume. The backend keeps the data."""
     services.managing.unmanage(call.context, call.target)

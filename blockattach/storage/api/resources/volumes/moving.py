@@ -1,4 +1,4 @@
-"""Volumes that get another type or another place: three actions."""
+"""Actions that retype and migrate volumes."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -14,7 +14,7 @@ from blockattach.storage.policy import access
 from blockattach.storage.policy import volumes as policies
 
 CLUSTERS = V(3, 16)
-"""Since when a migration names a host or a cluster."""
+"""First version in which a migration names a host or a cluster."""
 _ON_DEMAND = 'on-demand'
 _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _HOW = {'force_host_copy': views.BOOLEAN, 'lock_volume': views.BOOLEAN}
@@ -32,9 +32,11 @@ COMPLETION = schema.obj({'new_volume': schema.UUID,
 
 
 def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Move a volume to another backend. Its bytes are always copied (force_host_copy).
+    """Migrate a volume to another backend.
 
-    :raises InvalidInput: not one of host and cluster is named
+    The data are always copied, as with force_host_copy.
+
+    :raises InvalidInput: the request names neither a host nor a cluster, or both
     """
     asked = call.body['os-migrate_volume']
     named = list(filter(None, (asked.get('host'), asked.get('cluster'))))
@@ -45,11 +47,12 @@ def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def complete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """The consumer says that it uses the new volume of a migration. None waits for that: only
-    volumes that nobody uses are migrated.
+    """Reject the completion of a migration.
 
-    :raises VolumeNotFound: there is no such new volume
-    :raises InvalidVolume: else
+    No migration waits for the consumer, because only unused volumes are migrated.
+
+    :raises VolumeNotFound: the new volume does not exist
+    :raises InvalidVolume: the new volume exists
     """
     access.volume(call.context, services.database,
                   call.body['os-migrate_volume_completion']['new_volume'])
@@ -57,7 +60,7 @@ def complete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def retype(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Give a volume another type."""
+    """Retype a volume."""
     asked: dict[str, Any] = call.body['os-retype']
     kind = access.find_volume_type(call.context, services.database, asked['new_type'])
     multiattach = volume_type.is_multiattach(kind.extra_specs)

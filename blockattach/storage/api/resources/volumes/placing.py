@@ -1,4 +1,4 @@
-"""Where a volume could be, for clients of ``blockattach 1.6``: what each pool says to it."""
+"""Explanation of pool selection, for clients of ``blockattach 1.6``."""
 from typing import Any
 
 from blockattach.platform import errors
@@ -29,13 +29,16 @@ EXPLAINED = answers.whole({
     'availability_zone': answers.TEXT,
     'pools': schema.array(answers.whole(_VERDICT)),
 })
-"""The pools that would take it, best first, then the others. ``left_gb`` null: without limit."""
+"""Response schema: suitable pools, best first, then the others.
+
+``left_gb`` is null for a pool without a capacity limit.
+"""
 
 
 def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Ask a scheduler what it would find on each pool; nothing is made or held.
+    """Return the verdict of a scheduler on each pool, without creating or reserving anything.
 
-    :raises InvalidInput: no size, or a zone that is not there
+    :raises InvalidInput: the size is missing or not valid, or the zone does not exist
     """
     size = call.query.get('size', '')
     if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) > 0):

@@ -1,5 +1,6 @@
-"""What users say of a volume: its name and description, its metadata and that of its image, and
-whether a server can boot from it. No backend is asked.
+"""Volume attributes that users set, which need no call to a backend.
+
+These are the name, the description, the metadata, the image metadata and the bootable flag.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,7 @@ from blockattach.storage.policy import volumes as policies
 
 TEXTS = ('name', 'description')
 _TEXT: schema.Schema = {'type': ['string', 'null']}
-# Lengths are checked once they are trimmed.
+# `text` checks the lengths after it has trimmed the values.
 _UPDATE = schema.wrapped('volume', schema.obj({
     **{f'{prefix}{name}': _TEXT for prefix in ('', 'display_') for name in TEXTS},
     'metadata': metadata.PAIRS}))
@@ -32,7 +33,7 @@ METADATA = metadata.Noun(
     get=policies.GET_METADATA, create=policies.CREATE_METADATA, update=policies.UPDATE_METADATA,
     delete=policies.DELETE_METADATA)
 
-# As long as a column of MySQL's own text would hold.
+# Limit of a TEXT column of MySQL.
 _LONGEST_VALUE = 65535
 SET_IMAGE_METADATA = schema.obj({'metadata': schema.obj(patternProperties={
     metadata.KEY: {'type': 'string', 'maxLength': _LONGEST_VALUE}})}, required=['metadata'])
@@ -43,7 +44,7 @@ SET_BOOTABLE = schema.obj({'bootable': views.BOOLEAN}, required=['bootable'])
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Change name, description or all metadata of a volume."""
+    """Update the name, the description or all metadata of a volume."""
     asked = call.body['volume']
     values = {name: text(asked, name) for name in TEXTS
               if name in asked or f'display_{name}' in asked}
@@ -53,9 +54,9 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def text(asked: Mapping[str, Any], key: str) -> str | None:
-    """A name or a description of a request, trimmed; None: it has none.
+    """Return the trimmed name or description of a request, or None if it is absent or null.
 
-    :raises InvalidInput: it is too long
+    :raises InvalidInput: the text has more than 255 characters
     """
     found: str | None = asked.get(key, asked.get(f'display_{key}'))
     if found is None:
@@ -67,16 +68,16 @@ def text(asked: Mapping[str, Any], key: str) -> str | None:
 
 
 def set_bootable(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Say whether a server can boot from the volume."""
+    """Set the bootable flag of a volume."""
     value = listing.boolean(call.body['os-set_bootable']['bootable'])
     volume_settings.update(services.database, call.target, {'bootable': bool(value)})
 
 
 def show_image_metadata(services: api_services.ApiServices,
                         call: operation.Call) -> dict[str, Any]:
-    """Show what is known of the image that the volume was made from.
+    """Show the image metadata of a volume.
 
-    :raises ImageMetadataNotFound: nothing is
+    :raises ImageMetadataNotFound: the volume has no image metadata
     """
     if not call.target.image_metadata:
         raise errors.ImageMetadataNotFound(volume_id=call.target.id)
@@ -84,7 +85,7 @@ def show_image_metadata(services: api_services.ApiServices,
 
 
 def set_image_metadata(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Add to what is known of it."""
+    """Add or update image metadata of a volume, and return all of them."""
     services.policy.authorize(call.context, policies.UPDATE_METADATA, call.target.project_id)
     added = call.body['os-set_image_metadata']['metadata']
     return {'metadata': volume_settings.change_image_metadata(
@@ -92,9 +93,9 @@ def set_image_metadata(services: api_services.ApiServices, call: operation.Call)
 
 
 def unset_image_metadata(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Remove one item.
+    """Delete an image metadata item of a volume.
 
-    :raises ImageMetadataNotFound: it is not there
+    :raises ImageMetadataNotFound: the volume has no such item
     """
     services.policy.authorize(call.context, policies.DELETE_METADATA, call.target.project_id)
     key = call.body['os-unset_image_metadata']['key']

@@ -1,4 +1,4 @@
-"""What a request for a volume names as that which it shall be made of: found, and judged."""
+"""Sources of new volumes: a snapshot, another volume or an image."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,16 +19,20 @@ progress_of = images.progress_of
 _KEYS = ('snapshot_id', 'source_volid')
 _IMAGES = images.KEYS
 _BOOTED = operation.V(3, 46)
-"""First microversion at which an image of a volume-backed server stands for the snapshot in its
-properties."""
+"""First version that replaces the image of a volume-backed server by its snapshot.
+
+The properties of such an image name the snapshot.
+"""
 
 
 def made_before(services: api_services.ApiServices, call: operation.Call,
                 asked: Mapping[str, Any]) -> records.Volume | None:
-    """What a request made when it came before under the same name: its source may be gone since.
+    """Return the volume that an earlier copy of the request created, or None.
 
-    :raises VolumeNotFound: it is deleted
-    :raises IdempotencyKeyReused: the name was given to another body
+    It is looked up before the source, because the source may have been deleted since.
+
+    :raises VolumeNotFound: the volume is deleted
+    :raises IdempotencyKeyReused: the key was used with another body
     """
     if all(asked.get(key) is None for key in (*_KEYS, *_IMAGES)):
         return None
@@ -64,10 +68,11 @@ def of_image(services: api_services.ApiServices, call: operation.Call, asked: Ma
 
 def find(services: api_services.ApiServices, call: operation.Call,
          asked: Mapping[str, Any]) -> sources.Source | None:
-    """The volume or the snapshot that is named; None: none is.
+    """Return the source volume or source snapshot, or None if the request names neither.
 
-    :raises VolumeNotFound, SnapshotNotFound: there is none that the caller may see
-    :raises InvalidInput: more than one is named
+    :raises VolumeNotFound, SnapshotNotFound: the source does not exist, or the caller cannot see
+        it
+    :raises InvalidInput: the request names more than one source
     """
     snapshot_id, volume_id = (asked.get(key) for key in _KEYS)
     found = []
@@ -91,9 +96,11 @@ def _snapshot(services: api_services.ApiServices, call: operation.Call,
 
 def zone(services: api_services.ApiServices, named: str | None,
          source: sources.Source | None) -> str:
-    """The zone of the volume: the named one, else that of its source, else the usual one.
+    """Return the availability zone of a new volume.
 
-    :raises InvalidInput: no service is in the named one
+    It is the named zone, else the zone of the source, else the default zone.
+
+    :raises InvalidInput: no service is in the named zone
     """
     usual = services.availability_zone
     if named is None:
@@ -107,9 +114,10 @@ def zone(services: api_services.ApiServices, named: str | None,
 
 def check(services: api_services.ApiServices, source: sources.Source | None,
           kind: records.VolumeType, size_gb: int, zone: str) -> None:
-    """Check whether such a volume can be made of it.
+    """Check whether a volume can be created from a source. Without a source, do nothing.
 
-    :raises InvalidInput: it cannot (`blockattach.storage.domain.sources`)
+    :raises InvalidInput: the type, size or zone does not fit
+        (`blockattach.storage.domain.sources`)
     """
     if source is None:
         return

@@ -1,5 +1,7 @@
-"""Volumes as requests ask for them and as answers show them, at each version, to each kind of
-caller: what it may see, and has asked for; and the bodies of the actions on them."""
+"""Request and response schemas of volumes and of the actions on them.
+
+The keys of a volume depend on the version, on the extension and on the caller.
+"""
 import functools
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -27,7 +29,7 @@ HINTS = 'OS-SCH-HNT:scheduler_hints'
 _TEXT: schema.Schema = {'type': ['string', 'null']}
 _ID_OR_NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
 
-# Lengths of names and descriptions are checked once they are trimmed.
+# `settings.text` checks the lengths of names and descriptions after it has trimmed them.
 _WISH = schema.obj({
     'name': _TEXT, 'display_name': _TEXT,
     'description': _TEXT, 'display_description': _TEXT,
@@ -59,7 +61,7 @@ _NAME = schema.View({
     'links': (answers.LINKS, schema.GIVEN),
 })
 
-# Clients expect the volume's id as the first one; the attachment has a key of its own.
+# Clients expect the ID of the volume as ``id``; the attachment has its own key.
 _SERVER = schema.View({
     'id': (schema.UUID, schema.GIVEN),
     'attachment_id': schema.UUID,
@@ -70,7 +72,7 @@ _SERVER = schema.View({
     'attached_at': answers.NULLABLE_TIME,
 })
 
-# What clients know no word for.
+# Statuses that clients do not know, and the statuses shown instead.
 _SHOWN_AS = {'managing': 'creating', 'error_managing': 'error'}
 
 _KEYS = {
@@ -107,7 +109,7 @@ _BY_RULE: Mapping[str, Mapping[str, Any]] = {
         'os-vol-mig-status-attr:migstat': (answers.NULLABLE_TEXT, 'migration_status'),
         'os-vol-mig-status-attr:name_id': answers.NULL},
 }
-"""By rule: what only those see to whom it allows it in the project of the volume; for a `View`."""
+"""Keys by policy rule. A caller sees the keys that the rule allows in the volume's project."""
 
 _ATTRIBUTES = {
     'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
@@ -115,11 +117,11 @@ _ATTRIBUTES = {
 
 
 class Added(NamedTuple):
-    """A key that came with a version.
+    """Key that a version added.
 
-    :ivar held: a volume has it, under the same name; else every volume has this ``value``, by
-        default that of a feature which no volume has, where clients expect the key
-    :ivar admin: only administrators see it
+    :ivar held: True if the value is the volume attribute of the same name; False if all volumes
+        have ``value``, which is None for features that this service lacks
+    :ivar admin: only administrators see the key
     """
 
     since: V
@@ -144,7 +146,7 @@ ADDED = (
 
 def _by_version(volume: schema.Schema,
                 around: Callable[[schema.Schema], schema.Schema]) -> dict[V, schema.Schema]:
-    """The schema of an answer at each version that changed what a volume shows."""
+    """Return the response schema at each version that changed the keys of a volume."""
     found = {}
     for row in ADDED:
         volume = schema.extend(volume, {row.key: row.promise},
@@ -170,7 +172,7 @@ DETAILS = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _list)
 SHOWN = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _one)
 CREATED = _by_version(_MADE.whole, _one)
 
-# The storage encrypts by itself, so no volume has a key that a consumer would fetch.
+# The backend encrypts the data, so consumers need no encryption key.
 _PLAIN = schema.View({'encryption_key_id': answers.NULL})
 _ENCRYPTED = schema.View({
     'encryption_key_id': answers.NULL,
@@ -193,10 +195,10 @@ SUMMARY = {
 _MORE = {'attachment_count': answers.INTEGER}
 EXTENDED = {V(1, 0): schema.extending(_MORE, 'volume')}
 EXTENDED_LIST = {V(1, 0): schema.extending(_MORE, 'volumes')}
-"""What ``blockattach`` makes of the answers."""
+"""Changes of the response schemas by the extension."""
 
 _LONGEST_TEXT = 255
-# Old clients send a text here, which identifies no host.
+# Old clients send a string as the connector, which identifies no host.
 _CONNECTOR: schema.Schema = {**answers.CONNECTOR, 'type': ['object', 'string']}
 _NO_CONNECTOR = schema.nullable(_CONNECTOR)
 
@@ -229,15 +231,17 @@ _SERVICE_ROLE = 'service'
 
 def names(services: api_services.ApiServices, call: operation.Call,
           volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
-    """A line each."""
+    """Return volumes as a list without details."""
     return [_NAME.show(volume, links=call.links(f'/volumes/{volume.id}')) for volume in volumes]
 
 
 class Seen(NamedTuple):
-    """What a caller sees of the volumes of a project.
+    """Visibility of the volumes of a project for a caller.
 
-    :ivar hosts: on which hosts they are attached
-    :ivar rules: those of `_BY_RULE` that allow it to see what they are about
+    :ivar admin: the caller is an administrator
+    :ivar hosts: the caller sees the hosts of attachments
+    :ivar rules: rules of `_BY_RULE` that allow the caller to see their keys
+    :ivar image_metadata: the caller sees the image metadata
     """
 
     admin: bool
@@ -247,7 +251,7 @@ class Seen(NamedTuple):
 
 
 def seen(services: api_services.ApiServices, call: operation.Call, project_id: str) -> Seen:
-    """What the caller may know of the volumes of a project."""
+    """Return the visibility of the volumes of a project for the caller."""
     allowed = services.policy.allowed
     return _seen_of_any(call)._replace(
         rules=tuple(rule for rule in _BY_RULE if allowed(call.context, rule, project_id)),
@@ -255,20 +259,24 @@ def seen(services: api_services.ApiServices, call: operation.Call, project_id: s
 
 
 def facts(services: api_services.ApiServices, call: operation.Call) -> tuple[Seen, int | None]:
-    """What `one` is composed of besides the volume."""
+    """Return the data that `one` needs besides the volume.
+
+    :returns: the visibility of the volume and the number of its attachments, which is None if the
+        extension was not negotiated
+    """
     return (seen(services, call, call.target.project_id),
             _counts(services, call, [call.target]).get(call.target.id))
 
 
 def one(_services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """All that the caller may know of the volume that was asked for."""
+    """Return the requested volume with the details that the caller may see."""
     sees, count = call.facts
     return _shown(call, call.target, sees, count)
 
 
 def details(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> list[dict[str, Any]]:
-    """All that the caller may know of each."""
+    """Return volumes with the details that the caller may see."""
     sees = {owner: seen(services, call, owner)
             for owner in {volume.project_id for volume in volumes}}
     counts = _counts(services, call, volumes)
@@ -278,14 +286,16 @@ def details(services: api_services.ApiServices, call: operation.Call,
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
-    """A volume as the answer to its creation, or to a change of it, shows it."""
+    """Return a volume as the response to its creation or update."""
     return _shown(call, volume, _seen_of_any(call),
                   _counts(services, call, [volume]).get(volume.id))
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
-    """What a consumer needs to know of a volume's encryption. Its type says that; it cannot say
-    another thing meanwhile."""
+    """Return the encryption metadata a consumer needs.
+
+    They are read from the volume type, whose encryption cannot change while volumes use it.
+    """
     found = volume_types.get(services.database, volume.volume_type_id).encryption \
         if volume.encrypted else None
     return (_PLAIN if found is None else _ENCRYPTED).show(found)
@@ -293,7 +303,10 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
 
 def _counts(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> dict[str, int]:
-    """What ``blockattach 1.0`` adds to each, by one query; none if it was not asked for."""
+    """Return the number of attachments by volume ID, or an empty dict without the extension.
+
+    The attachments are counted by one query.
+    """
     if call.extension is None:
         return {}
     ids = [volume.id for volume in volumes]
@@ -301,15 +314,16 @@ def _counts(services: api_services.ApiServices, call: operation.Call,
 
 
 def _seen_of_any(call: operation.Call) -> Seen:
-    """What no rule of its own decides."""
+    """Return the visibility that applies to all projects, without policy rules."""
     is_admin = bool(call.context.is_admin)
     return Seen(is_admin, is_admin or _SERVICE_ROLE in call.context.roles)
 
 
 def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
            count: int | None) -> dict[str, Any]:
-    """
-    :param count: of its attachments; None: it was not asked for
+    """Return a volume with the keys of the version and of the caller.
+
+    :param count: number of attachments; None leaves the key out
     """
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
                             host_name=one.host if sees.hosts else None)
@@ -325,7 +339,10 @@ def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
 
 @functools.cache
 def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
-    """Of a version, for such a caller: one table, so that an answer is composed once."""
+    """Return the view of a volume at a version for a caller.
+
+    Views are cached, so that a response is composed by a single table.
+    """
     rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
     return schema.View({
         **{row.key: (row.promise, lambda _volume, value=row.value: value)
@@ -335,7 +352,10 @@ def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
 
 
 def _metadata(volume: records.Volume) -> Mapping[str, str]:
-    """With what clients expect there, though no request on metadata writes it."""
+    """Return the metadata of a volume with the read-only and attached mode keys.
+
+    Clients expect these keys there, although no metadata request writes them.
+    """
     if volume.readonly is None and volume.attached_mode is None:
         return volume.metadata
     more = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
