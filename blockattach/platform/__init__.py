@@ -1,4 +1,4 @@
-"""Code that any service needs: HTTP, the bus, the database engine, options, policy, telemetry.
+"""Shared infrastructure of all services: HTTP, message bus, database, options, policy, telemetry.
 
-Nothing here imports block storage or servers.
+This package imports neither block storage nor compute code.
 """

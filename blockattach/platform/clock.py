@@ -1,6 +1,6 @@
-"""The source of time: handed down by the wiring, so that a test may hold it still.
+"""Source of time, passed in by the wiring so that tests can replace the clock.
 
-Deadlines that several processes compare are never taken from here but from the database
+Deadlines that several processes compare never come from this module but from the database
 (`blockattach.platform.db.clock`): a node whose clock is wrong must not release what another node
 holds.
 """
@@ -14,19 +14,22 @@ class Clock:
     """Wall time for records and replies, monotonic time for waiting."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow; for measuring how long something took."""
+        """Return the monotonic time in seconds, for measuring durations."""
         return time.monotonic()
 
     def utcnow(self) -> datetime.datetime:
-        """Now, in UTC, without zone, to the microsecond, as the API prints it."""
+        """Return the current UTC time, without zone, as the API prints times."""
         return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for the event, at most so long; True if it came."""
+        """Wait for an event for at most ``seconds``; return True if the event was set."""
         return event.wait(seconds)
 
     def until(self, condition: Callable[[], bool], seconds: float, tick: float) -> bool:
-        """Look every ``tick`` seconds whether it holds, for so long at most; True if it does."""
+        """Poll a condition every ``tick`` seconds until the condition holds.
+
+        :returns: False if the condition does not hold after ``seconds``
+        """
         ends, never = self.monotonic() + seconds, threading.Event()
         while not condition():
             if self.monotonic() > ends:

@@ -1,27 +1,28 @@
-"""The caller, its project and the request id. Passed along with every call and message."""
+"""Request context: the caller, the project and the request ID of a call or message."""
 from typing import Any
 
 from oslo_context import context as oslo_context
 
 SERVICE_ROLES = ('service',)
-"""Of a service token where no identity service says which count."""
+"""Default roles of a service token, used where no identity service defines them."""
 
 
 class RequestContext(oslo_context.RequestContext):
-    """The caller as policies see it.
+    """Context of a request, with the credentials that policies check.
 
-    ``is_admin`` is decided once, where the request arrives, and is sent with messages, as
-    ``service_roles`` are. ``deadline`` is when the caller stops waiting, on this process's
-    monotonic clock (None: unknown); the remaining seconds are sent. ``traceparent`` is the trace
-    of a message.
+    ``is_admin`` is decided once, where the request arrives, and is sent with messages like
+    ``service_roles``. ``deadline`` is the time at which the caller stops waiting, on the monotonic
+    clock of this process (None: unknown); messages carry the remaining seconds. ``traceparent`` is
+    the trace context of a message.
     """
 
     FROM_DICT_EXTRA_KEYS = ['service_roles']
 
     def __init__(self, overwrite: bool = True, **values: Any) -> None:
         """
-        :param overwrite: this thread logs by it from now on. oslo.context would store it even so
-            where there is none, and the thread would log by it for ever
+        :param overwrite: store the context as that of the current thread, which then logs with it.
+            oslo.context stores a context even if this is False and the thread has none; the thread
+            would then log with that context forever
         """
         self._stores_itself = overwrite
         super().__init__(overwrite=overwrite, **values)
@@ -30,11 +31,11 @@ class RequestContext(oslo_context.RequestContext):
         self.traceparent: str | None = None
 
     def update_store(self) -> None:
-        """Let this thread log by it."""
+        """Store the context as that of the current thread, unless ``overwrite`` is False."""
         if self._stores_itself:
             super().update_store()
 
 
 def admin_context(**values: Any) -> RequestContext:
-    """The service itself, acting without a caller (start-up, periodic work)."""
+    """Return an administrator context for start-up and periodic tasks, which have no caller."""
     return RequestContext(is_admin=True, overwrite=False, **values)

@@ -1,4 +1,4 @@
-"""The bytes of disks, files and block devices, piece by piece: read, written, and compared."""
+"""Reading, writing and comparing the data of disks, files and block devices in pieces."""
 import contextlib
 import ctypes
 import errno
@@ -14,10 +14,16 @@ from blockattach.platform import errors
 from blockattach.platform import units
 
 PIECE = units.MIB
-"""Pieces begin at multiples of this, so that two disks with the same bytes have the same ones."""
+"""Size of a piece in bytes.
+
+Pieces start at multiples of this size, so that disks with the same data have the same pieces.
+"""
 SETTLED = units.MIB
-"""After so many bytes a copy waits until they are on the medium: what others make durable on the
-same disk waits for no more than that, and the cache is left to them."""
+"""Number of written bytes after which a copy waits for the medium.
+
+The limit bounds how long other writers of the same disk wait for their own flushes, and keeps the
+copy from filling the page cache.
+"""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of exhausted space, on which retrying is pointless."""
 # Meaning of an error number for any storage of volume data. Any other number is uncertain.
@@ -34,27 +40,34 @@ _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 
 @functools.cache
 def zeros() -> bytes:
-    """A piece of them. Nothing writes to it, so it takes no memory, as a repeated byte would."""
+    """Return a piece of zeros.
+
+    The bytes are never written to, so the kernel allocates no memory for them, unlike for a
+    repeated byte.
+    """
     return bytes(PIECE)
 
 
 class Disk(Protocol):
-    """The bytes of one volume. Any I/O raises OSError."""
+    """Data of one volume. Any I/O may raise OSError."""
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Each piece as it is on the medium now, by its offset; holes are left out."""
+        """Yield the offset and the data of each piece on the medium, without holes."""
 
     def write(self, offset: int, piece: bytes) -> None:
-        """Write a piece."""
+        """Write a piece at an offset."""
 
     def discard(self, offset: int, length: int) -> bool:
-        """Give the room of a part back, which reads as zeros then; False: it cannot."""
+        """Release the space of a range, which then reads as zeros.
+
+        :returns: False if the disk does not support discarding
+        """
 
     def sync(self) -> None:
-        """Return when all that was written is on the medium, and is read from there again."""
+        """Flush all written data to the medium, and drop the data from the page cache."""
 
     def close(self) -> None:
-        """End the use."""
+        """Close the disk."""
 
 
 def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
@@ -82,9 +95,9 @@ def translated(size_gb: float = 0) -> Iterator[None]:
 
 
 def punch(file: int, offset: int, length: int) -> None:
-    """Give the room of a part of an open file back; it reads as zeros then.
+    """Release the space of a range of an open file. The range then reads as zeros.
 
-    :raises OSError: the file system cannot, or the disk failed
+    :raises OSError: the file system does not support holes, or the disk failed
     """
     call = ctypes.CDLL(None, use_errno=True).fallocate64
     call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -94,34 +107,34 @@ def punch(file: int, offset: int, length: int) -> None:
 
 
 def settle(file: int) -> None:
-    """Return when what was written is on the medium, and is read from there again."""
+    """Flush written data to the medium, and drop the data from the page cache."""
     os.fdatasync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class Device:
-    """A block device, or a file that is one."""
+    """Block device, or a regular file used as one."""
 
     def __init__(self, path: str, size: int, writes: bool = False,
                  punch: Callable[[int, int, int], None] = punch) -> None:
         """
-        :param size: how many bytes of it are used
+        :param size: number of bytes of the device that are used
         :param punch: see `punch`
-        :raises OSError: it cannot be opened, or is smaller
+        :raises OSError: the device cannot be opened, or is smaller than ``size``
         """
         self._size = size
         self._punch = punch
         self._unsettled = 0
-        # A device that is gone must not become a file.
+        # Without O_CREAT, so that a missing device does not become a regular file.
         self._file = os.open(path, (os.O_RDWR if writes else os.O_RDONLY) | os.O_CLOEXEC)
         if os.lseek(self._file, 0, os.SEEK_END) < size:
             os.close(self._file)
             raise OSError(errno.EIO, 'the disk is smaller than the volume', path)
-        # What a target has written past this machine's cache is not in what was read before.
+        # Cached pages do not contain data that a target has written past the page cache.
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """See `Disk`."""
+        """Yield the pieces with data, as `Disk.pieces` describes."""
         offset = 0
         while offset < self._size:
             offset = self._data(offset)
@@ -131,7 +144,7 @@ class Device:
             offset += len(piece)
 
     def write(self, offset: int, piece: bytes) -> None:
-        """See `Disk`."""
+        """Write a piece, flushing the device after every `SETTLED` bytes."""
         while piece:
             done = os.pwrite(self._file, piece, offset)
             piece, offset = piece[done:], offset + done
@@ -140,7 +153,7 @@ class Device:
             self.sync()
 
     def discard(self, offset: int, length: int) -> bool:
-        """See `Disk`."""
+        """Release the space of a range; return False if the device does not support this."""
         try:
             self._punch(self._file, offset, length)
         except OSError as exc:
@@ -150,16 +163,16 @@ class Device:
         return True
 
     def sync(self) -> None:
-        """See `Disk`."""
+        """Flush all written data to the medium, as `Disk.sync` describes."""
         settle(self._file)
         self._unsettled = 0
 
     def close(self) -> None:
-        """See `Disk`."""
+        """Close the device."""
         os.close(self._file)
 
     def _data(self, offset: int) -> int:
-        """Where the next bytes are, rounded down; a device has no holes."""
+        """Return the offset of the next data, rounded down to a piece. Devices have no holes."""
         try:
             found = os.lseek(self._file, offset, os.SEEK_DATA)
         except OSError as exc:
@@ -181,23 +194,23 @@ class Device:
 
 
 def is_empty(piece: bytes) -> bool:
-    """Whether a piece is nothing but zeros, as a new volume is everywhere."""
-    # To compare ends at the first other byte; to count would hold up all threads meanwhile.
+    """Return True if a piece contains only zeros, as a new volume does."""
+    # Comparing stops at the first difference. Counting bytes would block all other threads.
     return piece == zeros()[:len(piece)]
 
 
 class Digest:
-    """A checksum of the pieces that are not empty, and of where they are."""
+    """Checksum of the non-empty pieces and their offsets."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
 
     def add(self, offset: int, piece: bytes) -> None:
-        """Take a piece into account."""
+        """Add a piece to the checksum. Empty pieces are ignored."""
         if not is_empty(piece):
             self._sum.update(b'%d:%d:' % (offset, len(piece)))
             self._sum.update(piece)
 
     def value(self) -> bytes:
-        """The checksum of all until now."""
+        """Return the checksum of all pieces added so far."""
         return self._sum.digest()

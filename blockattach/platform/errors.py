@@ -1,73 +1,74 @@
-"""The root of all errors, their kinds, and the errors that concern no resource.
+"""Base classes of all errors, and the errors that are not specific to a resource.
 
-Each class has a stable ``code`` for logs and programs, and a text for people. ``final`` tells
-whether an error proves that nothing happened; only then may it be answered as a failure at once.
-``retry_after`` is set if the condition is temporary: the request may be repeated.
+Each class has a stable ``code`` for logs and programs, and a text for people. ``final`` is True if
+the error proves that nothing happened; only such an error may be returned as a failure at once.
+``retry_after`` is set if the condition is temporary and the request may be repeated.
 
     BlockattachError
-    ├── InvalidInput                 the caller's mistake: nothing was changed
-    │   ├── InvalidFilter            a list was asked for with an unknown filter
-    │   └── VersionInvalid           the microversion cannot be read
-    ├── NotAuthenticated, NotAuthorized   no identity; policy denies it
+    ├── InvalidInput                 invalid request: nothing was changed
+    │   ├── InvalidFilter            unknown filter of a list
+    │   └── VersionInvalid           malformed microversion
+    ├── NotAuthenticated, NotAuthorized   no identity; denied by policy
     ├── NotFound
     │   ├── ProjectNotFound
-    │   └── RouteNotFound            also: an operation below its microversion
+    │   └── RouteNotFound            also an operation below its microversion
     ├── Conflict
-    │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   another request's key; it is under way
-    │   └── StaleGeneration          the row has moved since: a late call changes nothing
-    ├── PreconditionFailed           it is not what If-Match names: nothing was changed
-    ├── QuotaExceeded                the project has as much as it may
+    │   ├── IdempotencyKeyReused, IdempotencyKeyTaken   key of another request; request in progress
+    │   └── StaleGeneration          row changed since: a late call has no effect
+    ├── PreconditionFailed           ETag differs from If-Match: nothing was changed
+    ├── QuotaExceeded                quota of the project is used up
     ├── VersionNotAcceptable, MediaTypeNotSupported
     ├── BackendError
     │   ├── BackendRefused  (final)  nothing happened
-    │   │   └── BackendFull          no room
-    │   └── BackendUncertain         it may have happened: never guessed, always reconciled
-    ├── ServiceUnreachable           no answer over the bus (uncertain)
-    ├── ServiceSilent                counts as down, and was not asked
-    ├── DeadlinePassed               the caller no longer waits: it was not begun
-    ├── Overloaded                   no slot was free in time: nothing was begun
-    │   ├── QueueTimeout, QueueFull   its deadline came first; too many wait already
-    │   └── BackendBusy              too many wait for one slow backend
-    ├── RequestAbandoned             the client has hung up: nothing was begun
-    ├── IdentityUnavailable          Keystone does not answer: nothing was begun
-    │   └── LimitsUnavailable        Keystone keeps the quotas, and does not say them
-    ├── DatabaseUnavailable          rows cannot be read or written now (uncertain)
-    │   └── DatabaseNotWritable      its disk is full, or it is read-only
-    ├── OutcomeUnknown               lost the database while it committed (uncertain)
-    ├── NovaUnavailable              whether a server uses an attachment is unknown: it stays
-    ├── GlanceUnavailable            what it was asked for may have happened (uncertain)
-    └── ConfigurationError           the operator must change something before we start
+    │   │   └── BackendFull          no free space
+    │   └── BackendUncertain         may have happened: outcome is reconciled
+    ├── ServiceUnreachable           no RPC reply (uncertain)
+    ├── ServiceSilent                service is down, and was not called
+    ├── DeadlinePassed               caller has stopped waiting: not started
+    ├── Overloaded                   no slot was free in time: nothing was started
+    │   ├── QueueTimeout, QueueFull   deadline passed in the queue; queue is full
+    │   └── BackendBusy              queue of a slow backend is too long
+    ├── RequestAbandoned             client has disconnected: nothing was started
+    ├── IdentityUnavailable          Keystone does not respond: nothing was started
+    │   └── LimitsUnavailable        quota limits cannot be read from Keystone
+    ├── DatabaseUnavailable          database cannot be reached (uncertain)
+    │   └── DatabaseNotWritable      database is full or read-only
+    ├── OutcomeUnknown               connection lost during a commit (uncertain)
+    ├── NovaUnavailable              use of an attachment is unknown: not detached
+    ├── GlanceUnavailable            request to Glance may have happened (uncertain)
+    └── ConfigurationError           configuration must be fixed before the start
 """
 from typing import Any
 
 MODULES = ('blockattach.platform.errors', 'blockattach.storage.errors',
            'blockattach.compute.errors')
-"""Modules of the classes, which are part of their names on the bus. They are named here because
-nothing here imports the other two.
+"""Modules of the classes, which are part of their names on the bus.
+
+They are listed here because this module imports neither of the other two.
 """
 
 _LONGEST_VALUE = 200
 _COMPOSED = ('reason', 'summary')
-"""Fields that are texts of ours."""
+"""Fields that contain texts of this service and are not shortened."""
 
 
 def shortened(value: Any, most: int = _LONGEST_VALUE) -> Any:
-    """As much of what a client sent as an error repeats."""
+    """Return a text from a client cut to ``most`` characters; other values are unchanged."""
     return f'{value[:most]}...' if isinstance(value, str) and len(value) > most else value
 
 
 class BlockattachError(Exception):
-    """The root. Fields fill the class's text, unless the text is given whole."""
+    """Base class of all errors. Fields fill the text of the class unless a message is given."""
 
     code = 'internal'
     text = 'An unexpected error occurred.'
     status = 500
     """HTTP status of the response."""
     shown = False
-    """Whether the response contains the text, or only that the request failed."""
+    """True if the response contains the text, False if only that the request failed."""
     final = True
     retry_after: str | None = None
-    """Seconds after which the request may succeed; None: repeating it does not help."""
+    """Seconds after which the request may succeed; None if repeating it does not help."""
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         # oslo.messaging rebuilds an error on the other side from ``args`` and ``kwargs``.
@@ -82,7 +83,7 @@ class BlockattachError(Exception):
 
 
 def is_known(error: BaseException) -> bool:
-    """Whether its text says everything, so that a log needs no traceback."""
+    """Return True if the text explains the error, so that a log needs no traceback."""
     return isinstance(error, BlockattachError)
 
 
@@ -100,7 +101,10 @@ def is_defect(error: BaseException) -> bool:
 
 
 def in_words(error: BaseException) -> str:
-    """What a user reads of a failure of a backend, or of one that it has caused."""
+    """Return the user-visible text of a backend failure, or of the error that it caused.
+
+    :returns: an empty text if neither the error nor its cause has one
+    """
     said = (getattr(one, 'words', '') for one in (error, error.__cause__))
     return next(filter(None, said), '')
 
@@ -211,18 +215,18 @@ class QuotaExceeded(BlockattachError):
 
 
 class BackendError(BlockattachError):
-    """What a driver may raise; the core knows nothing finer than its two kinds."""
+    """Error that a driver may raise, of one of two kinds: refused or uncertain."""
 
     code = 'backend.error'
     status = 500
     shown = True
     text = '%(reason)s'
     words = ''
-    """What a user reads of it in a message: no name and no capacity."""
+    """User-visible text of the error, without names and capacities."""
 
 
 class BackendRefused(BackendError):
-    """Final: the backend is as it was before."""
+    """Final error of a backend that has changed nothing."""
 
     code = 'backend.refused'
 
@@ -234,7 +238,10 @@ class BackendFull(BackendRefused):
 
 
 class BackendUncertain(BackendError):
-    """The act may have happened, wholly or in part. A repeat must be safe."""
+    """Error of a backend that may have executed the call in whole or in part.
+
+    A repeated call must be safe.
+    """
 
     code = 'backend.uncertain'
     status = 504
@@ -243,7 +250,7 @@ class BackendUncertain(BackendError):
 
 
 class ServiceUnreachable(BlockattachError):
-    """Called without an answer: the act may have happened."""
+    """RPC call without a reply. The call may have been executed."""
 
     code = 'bus.unreachable'
     status = 504
@@ -254,7 +261,7 @@ class ServiceUnreachable(BlockattachError):
 
 
 class ServiceSilent(BlockattachError):
-    """Nobody was asked: it has sent no heartbeat for so long that it counts as down."""
+    """Service that is considered down because of missing heartbeats, and was not called."""
 
     code = 'service.silent'
     status = 502
@@ -263,7 +270,7 @@ class ServiceSilent(BlockattachError):
 
 
 class DeadlinePassed(BlockattachError):
-    """Final: a message that came too late, or would have, was not acted upon."""
+    """Final error of a message that arrived after its deadline, or would have."""
 
     code = 'bus.deadline_passed'
     status = 503
@@ -274,7 +281,7 @@ class DeadlinePassed(BlockattachError):
 
 
 class Overloaded(BlockattachError):
-    """There are more requests than can be served. Final: nothing was begun."""
+    """Rejection of a request that exceeds the capacity. Final: the request was not started."""
 
     code = 'queue.overloaded'
     status = 503
@@ -310,7 +317,7 @@ class RequestAbandoned(BlockattachError):
 
 
 class IdentityUnavailable(BlockattachError):
-    """Keystone did not check the token, which may be valid."""
+    """Keystone outage during the check of a token. The token may be valid."""
 
     code = 'auth.unavailable'
     status = 503
@@ -327,7 +334,7 @@ class LimitsUnavailable(IdentityUnavailable):
 
 
 class DatabaseUnavailable(BlockattachError):
-    """Uncertain: this statement has done nothing; what was asked for may have begun before."""
+    """Unreachable database. Uncertain: this statement did nothing, earlier ones may have."""
 
     code = 'database.unavailable'
     status = 503
@@ -338,7 +345,7 @@ class DatabaseUnavailable(BlockattachError):
 
 
 class DatabaseNotWritable(DatabaseUnavailable):
-    """Read it can be: its disk is full, it is read-only, or its file was taken away."""
+    """Database that can only be read: full disk, read-only, or database file removed."""
 
     code = 'database.not_writable'
     text = ('Cannot write to the database: the database is full or read-only. Retry the request '
@@ -347,7 +354,7 @@ class DatabaseNotWritable(DatabaseUnavailable):
 
 
 class OutcomeUnknown(BlockattachError):
-    """The database was lost while it committed, and did not come back in time to be asked."""
+    """Database connection lost during a commit whose outcome could not be determined in time."""
 
     code = 'database.outcome_unknown'
     status = 504
@@ -359,7 +366,7 @@ class OutcomeUnknown(BlockattachError):
 
 
 class NovaUnavailable(BlockattachError):
-    """Asked Nova and learnt nothing. Final: whatever was to be done was not begun."""
+    """Nova outage before a detach. Final: the detach was not started."""
 
     code = 'nova.unavailable'
     status = 503
@@ -371,7 +378,7 @@ class NovaUnavailable(BlockattachError):
 
 
 class GlanceUnavailable(BlockattachError):
-    """Glance was asked and did not answer, or not as it should."""
+    """Missing or invalid response of Glance."""
 
     code = 'glance.unavailable'
     status = 503

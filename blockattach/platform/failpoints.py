@@ -1,14 +1,15 @@
-"""Named points in the code where something can be made to fail. Off: one dictionary look-up.
+"""Failpoints: named places in the code where tests inject failures.
 
-A point's name says where it is: ``<package>.<module>.<moment>`` in the code of a verb,
-``db.<module>.<verb>.before`` and ``.after`` around each verb of the database,
-``work.<noun>.<verb>.before`` and ``.after`` around work,
-``rpc.<interface>.<method>.<moment>`` on the bus, ``backend.<part>.<verb>.before`` and ``.after``
-around each act on a backend. The page "Failpoints" of the documentation lists them all.
+A disabled failpoint costs one dictionary look-up. The name of a failpoint contains its place:
+``<package>.<module>.<moment>`` in the code of an operation, ``db.<module>.<verb>.before`` and
+``.after`` around each database operation, ``work.<noun>.<verb>.before`` and ``.after`` around
+asynchronous work, ``rpc.<interface>.<method>.<moment>`` on the bus,
+``backend.<part>.<verb>.before`` and ``.after`` around each call of a backend driver. The page
+"Failpoints" of the documentation lists them all.
 
-The service never arms one by itself. A test arms a point with an action of its own; an operator,
-or a test of whole processes, by ``[failpoints] armed``: ``NAME=ACTION``, where the action is one
-of `ACTIONS`; with ``NAME=ACTION*3`` it happens the first three times only.
+The service never arms a failpoint by itself. Unit tests arm a failpoint with a function; operators
+and tests of whole processes use ``[failpoints] armed``: ``NAME=ACTION``, where the action is one
+of `ACTIONS`. With ``NAME=ACTION*3`` the action runs the first three times only.
 """
 import enum
 import functools
@@ -22,12 +23,12 @@ from blockattach.platform import errors
 
 
 class Effect(enum.Enum):
-    """What an action returns to the sender or receiver of a message; ignored elsewhere."""
+    """Effect of an action on the message at an RPC failpoint; ignored at other failpoints."""
 
     DROP = 'drop'
-    """The message, or the answer, is lost."""
+    """The message or the reply is lost."""
     DUPLICATE = 'duplicate'
-    """The message comes twice."""
+    """The message is delivered twice."""
 
 
 Action = Callable[[], Effect | None]
@@ -37,11 +38,11 @@ _armed: dict[str, Callable[..., Effect | None]] = {}
 
 
 class Reached(Exception):
-    """Raised where a point is armed with ``raise``: an error that nobody foresees."""
+    """Unexpected error, raised at a failpoint that is armed with ``raise``."""
 
 
 def point(name: str) -> Effect | None:
-    """Run the action armed at this point, if there is one."""
+    """Run the action armed at a failpoint, if any."""
     if _armed:
         action = _armed.get(name)
         if action is not None:
@@ -53,29 +54,29 @@ def point(name: str) -> Effect | None:
 
 
 def arm(name: str, action: Action) -> None:
-    """Let ``action`` run whenever the point is passed."""
+    """Run ``action`` whenever the failpoint is reached."""
     _armed[name] = action
 
 
 def disarm(name: str) -> None:
-    """Make the point pass silently again."""
+    """Remove the action of a failpoint."""
     _armed.pop(name, None)
 
 
 def arm_every(action: Callable[[str], Effect | None]) -> None:
-    """Let ``action`` run, with its name, at every point that is not armed by itself."""
+    """Run ``action`` with the name of the failpoint at each failpoint without its own action."""
     _armed[_EVERY] = action
 
 
 def disarm_every() -> None:
-    """Undo `arm_every`."""
+    """Remove the action set by `arm_every`."""
     _armed.pop(_EVERY, None)
 
 
 def configure(texts: Iterable[str]) -> None:
-    """Arm points by ``NAME=ACTION[:SECONDS][*TIMES]``.
+    """Arm failpoints given as ``NAME=ACTION[:SECONDS][*TIMES]``.
 
-    :raises ConfigurationError: one cannot be understood
+    :raises ConfigurationError: a text is malformed, or its action is unknown
     """
     for text in texts:
         name, _, effect = text.partition('=')
@@ -121,4 +122,4 @@ ACTIONS: dict[str, Callable[[str, float], Effect | None]] = {
     'drop': lambda name, seconds: Effect.DROP,
     'duplicate': lambda name, seconds: Effect.DUPLICATE,
 }
-"""What an armed point does, by the name of the action; a delay lasts so many seconds."""
+"""Actions by name, called with the name of the failpoint and the delay in seconds."""

@@ -1,4 +1,4 @@
-"""Named requests (``Idempotency-Key``), which create nothing when they are repeated."""
+"""Requests with an ``Idempotency-Key``, which create nothing when repeated."""
 import dataclasses
 import hashlib
 

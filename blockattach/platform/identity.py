@@ -1,4 +1,7 @@
-"""How other services of the cloud are asked: with a caller's token, or by an account of ours."""
+"""Sessions and credentials for requests to other OpenStack services.
+
+Requests carry the token of a caller, or use an account of this service.
+"""
 import os
 from typing import Any
 from urllib import request
@@ -16,17 +19,17 @@ from keystoneauth1.identity import v3
 from blockattach.platform.conf import account
 
 NO_TOKEN = 'notused'
-"""What keystoneauth's plugin ``none`` sends where there is no token."""
+"""Token that the ``none`` plugin of keystoneauth sends."""
 
 
 def open_session(settings: account.AccountSettings, timeout: float,
                  outgoing: requests.Session | None = None) -> session.Session:
-    """Connections as they are configured, for all threads; nothing is opened yet.
+    """Create a session from the settings, for all threads. No connection is opened yet.
 
-    :param timeout: seconds for each read
-    :param outgoing: what carries the requests; None: connections of its own
+    :param timeout: timeout of each read in seconds
+    :param outgoing: `requests` session that sends the requests; None to create one
     """
-    # What the environment says is looked up once, not in each request.
+    # The environment is read once here instead of in each request.
     bundle = os.environ.get('REQUESTS_CA_BUNDLE') or os.environ.get('CURL_CA_BUNDLE')
     opened = session.Session(
         session=outgoing, timeout=timeout, redirect=False,
@@ -46,12 +49,16 @@ def _certificate(settings: account.AccountSettings) -> str | tuple[str, str] | N
 
 
 def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
-    """In place of an account of a netrc, which is not this service's."""
+    """Return the request unchanged, so that no credentials of a netrc file are added."""
     return prepared
 
 
 def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
-    """This service's own account; without one only a service without authentication answers."""
+    """Return the auth plugin of this service's own account.
+
+    Without an account the plugin sends a placeholder token, which only services without
+    authentication accept.
+    """
     if settings.plugin is not None:
         # Imported late: loading takes long, and few accounts need a plugin.
         from keystoneauth1 import loading
@@ -78,9 +85,9 @@ def beside(user: plugin.BaseAuthPlugin,
 
 def endpoint(connections: session.Session, settings: account.AccountSettings, token: str,
              service_type: str) -> str:
-    """Where the catalog of a caller says that a service is.
+    """Return the URL of a service in the catalog of a caller.
 
-    :raises ClientException: there is no catalog, or no such service in it
+    :raises ClientException: the catalog cannot be read, or does not contain the service
     """
     reply = connections.get(f'{settings.keystone}/auth/catalog',
                             auth=token_endpoint.Token(settings.keystone, token))
@@ -92,7 +99,7 @@ def endpoint(connections: session.Session, settings: account.AccountSettings, to
 
 
 def body_of(reply: requests.Response) -> dict[str, Any]:
-    """What an answer says; one that is no JSON object says nothing."""
+    """Return the JSON object in a response, or an empty dictionary if there is none."""
     try:
         body = reply.json()
     except ValueError:

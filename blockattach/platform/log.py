@@ -1,15 +1,14 @@
-"""Set-up of logging, and the names of the fields that we log by.
+"""Logging set-up and the names of log fields.
 
-A log line is a constant sentence with identifiers behind it, so that it can be searched for:
-``Attachment state changed attachment_id=... volume_id=...``. As JSON (``use_json``) the
-identifiers stand under ``fields``, by their names. `FIELDS` has all of the names: one thing has
-one name.
+A log line is a constant, searchable sentence followed by identifiers: ``Attachment state changed
+attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers are stored under
+``fields``, by name. `FIELDS` contains all names; each kind of value has exactly one name.
 
-The request and the user of a line are put before the sentence by oslo.log (as JSON: under
-``context``), from the context of the thread that logs.
+oslo.log puts the request ID and the user before the sentence (as JSON: under ``context``), taken
+from the context of the thread that logs.
 
-A request has one line at INFO, which is written when it ends. What changes on the way is a `step`:
-it is at DEBUG within a request, whose line takes over what it was about.
+A request has one line at INFO, written when the request ends. Changes during a request are logged
+by `step` at DEBUG, and the line of the request includes their identifiers.
 """
 import configparser
 import contextlib
@@ -30,7 +29,7 @@ from blockattach.platform import errors
 Kept = Mapping[logging.Logger, tuple[int, bool, list[logging.Handler]]]
 """Level, propagation and handlers of each logger."""
 LEVELS = ('DEBUG', 'INFO', 'WARNING', 'ERROR')
-"""What a log can be set to while a process runs."""
+"""Log levels that can be set while a process runs."""
 
 FIELDS: Mapping[str, str] = {
     'attachment_id': 'ID of an attachment',
@@ -106,10 +105,10 @@ FIELDS: Mapping[str, str] = {
     'volume_type_id': 'ID of a volume type',
     'work': 'asynchronous operation, for instance ``volume.create``',
 }
-"""What a field says, by its name; ``doc/source/admin/logging.rst`` shows them."""
+"""Description of each field, by name; ``doc/source/admin/logging.rst`` shows them."""
 
 
-# What the line of a request takes over from its steps: ids, and what went wrong.
+# Fields of steps that the line of a request includes: identifiers and errors.
 _NOTED = frozenset((
     'attachment_id', 'code', 'image_id', 'initiator', 'instance_uuid', 'pool', 'project_id',
     'qos_specs_id', 'reason', 'resource_id', 'server_id', 'snapshot_id', 'source_volid',
@@ -122,7 +121,7 @@ _NO_GLOBAL_REQUEST = '[None req-'
 
 
 class Fields:
-    """Identifiers rendered only when the line is written, and never as more than one line."""
+    """Identifiers of a log line, rendered only when the line is written and always on one line."""
 
     __slots__ = ('_values',)
 
@@ -133,19 +132,18 @@ class Fields:
         line = ''
         for name, value in self._values.items():
             text = str(value)
-            # Text from outside may hold a line break, followed by a forged line.
+            # Untrusted text may contain a line break followed by a forged line.
             line += f' {name}={text if text.isprintable() else repr(text)}'
         return line
 
     def as_json(self) -> dict[str, Any]:
-        """Numbers, truth values and None as they are, everything else as text."""
+        """Return the values by name; all but numbers, booleans and None are converted to text."""
         return {name: value if isinstance(value, str | int | float | None) else str(value)
                 for name, value in self._values.items()}
 
 
 class Noted(Fields):
-    """What is known of a request when it ends: what its steps were about, and how long its parts
-    took."""
+    """Identifiers of the steps of a request, and the durations of its parts."""
 
     __slots__ = ('_token',)
 
@@ -153,26 +151,26 @@ class Noted(Fields):
         super().__init__({})
 
     def begin(self) -> None:
-        """What this thread does belongs to the request, until `end`."""
+        """Collect the steps of this thread until `end` is called."""
         self._token = _noted.set(self)
 
     def end(self) -> None:
-        """To be called by the same thread."""
+        """Stop collecting steps. Must be called by the thread that called `begin`."""
         _noted.reset(self._token)
 
     def about(self, identifiers: Mapping[str, Any]) -> None:
-        """Note ids, and what went wrong; different values of one name are separated by commas."""
+        """Add identifiers and errors; different values of one name are separated by commas."""
         for name, value in identifiers.items():
             if name not in _NOTED or value is None:
                 continue
             text = str(value)
             former = self._values.setdefault(name, text)
-            # The rest is in the lines of the steps.
+            # Further values are only in the log lines of the steps.
             if text not in former and len(former) < _MOST_NOTED:
                 self._values[name] = f'{former},{text}'
 
     def took(self, part: str, seconds: float) -> None:
-        """A part of it took so long."""
+        """Add ``seconds`` to the duration of a part."""
         self._values[part] = round(self._values.get(part, 0.0) + seconds, 6)
 
 
@@ -180,22 +178,22 @@ _noted: contextvars.ContextVar[Noted | None] = contextvars.ContextVar('noted', d
 
 
 class JsonFormatter(formatters.JSONFormatter):
-    """oslo.log's line, with ``fields`` by name and a ``message`` that holds none."""
+    """oslo.log JSON formatter with ``fields`` by name and a ``message`` without fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line of JSON."""
+        """Return the record as one line of JSON."""
         found: dict[str, Any] = {}
         arguments = record.args if isinstance(record.args, tuple) else ()
         for argument in arguments:
             if isinstance(argument, Fields):
                 found |= argument.as_json()
         if found:
-            # Other handlers get the record as it was.
+            # Other handlers must get the original record.
             record = logging.makeLogRecord(record.__dict__)
             record.args = tuple(Fields({}) if isinstance(argument, Fields) else argument
                                 for argument in arguments)
         line = jsonutils.loads(super().format(record))
-        # The message says it already.
+        # The message already contains the arguments.
         del line['args']
         return jsonutils.dumps({**line, 'fields': found})
 
@@ -209,26 +207,26 @@ class LineFormatter(formatters.ContextFormatter):
 
 
 def fields(**identifiers: Any) -> Fields:
-    """Identifiers for a constant sentence: ``LOG.info('Volume created%s', fields(...))``."""
+    """Return the identifiers of a log line: ``LOG.info('Volume created%s', fields(...))``."""
     return Fields(identifiers)
 
 
 def about(**identifiers: Any) -> None:
-    """Have the line of this thread's request, if any, say what it is about."""
+    """Add identifiers to the log line of the current request, if any."""
     if (of_request := _noted.get()) is not None:
         of_request.about(identifiers)
 
 
 def took(part: str, seconds: float) -> None:
-    """Have the line of this thread's request, if any, say how long a part of it took."""
+    """Add the duration of a part to the log line of the current request, if any."""
     if (of_request := _noted.get()) is not None:
         of_request.took(part, seconds)
 
 
 def step(logger: logging.Logger, sentence: str, **identifiers: Any) -> None:
-    """Log a state that changed: ``step(LOG, 'Volume created', volume_id=volume.id)``.
+    """Log a state change: ``step(LOG, 'Volume created', volume_id=volume.id)``.
 
-    Within a request it is at DEBUG, as the request has a line of its own; else at INFO.
+    The level is DEBUG within a request, which has its own line, and INFO otherwise.
     """
     level = logging.INFO
     if (of_request := _noted.get()) is not None:
@@ -239,27 +237,27 @@ def step(logger: logging.Logger, sentence: str, **identifiers: Any) -> None:
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.log's options known, with our defaults; before the command line is read.
+    """Register the options of oslo.log with the defaults of this service.
 
-    Libraries that chatter are held to warnings.
+    Must be called before the command line is parsed. Verbose libraries are limited to warnings.
     """
     oslo_log.set_defaults(default_log_levels=[
         'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
-        # Where the driver of notifications is "log", they are its lines.
+        # The "log" driver of notifications writes to this logger.
         'oslo.messaging.notification=INFO',
-        # It warns of what arrives while a connection is closed, at each stop.
+        # amqp warns about messages that arrive while a connection is closed, at each stop.
         'amqp=ERROR',
         'taskflow=WARNING', 'alembic=WARNING',
-        # They log the rows that are read and the requests that are sent, with what clients write.
+        # These log rows and requests, including data of clients.
         'sqlalchemy=WARNING', 'keystoneauth=WARNING',
-        # It logs a malformed rule with a trace; our reader of the file logs a line.
+        # oslo.policy logs malformed rules with a traceback; the enforcer logs one line.
         'oslo_policy._parser=CRITICAL',
-        # It logs each error with a trace, and raises it: the caller logs it again.
+        # oslo.db logs each error with a traceback and raises it; the caller logs it again.
         'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
     oslo_log.register_options(conf)
-    # oslo.log's own has "[-]" where there is no request.
+    # The default of oslo.log contains "[-]" if there is no request.
     conf.set_default('logging_default_format_string', _LINE_WITHOUT_REQUEST)
-    # oslo.log's own default is standard output, where a command says what it has to say.
+    # The default of oslo.log is standard output, which commands use for their results.
     conf.set_default('use_stderr', True)
 
 
@@ -304,7 +302,7 @@ class LogFile(handlers.WatchedFileHandler):
 
 
 def wrong() -> str | None:
-    """Return the reason why a log file cannot be reopened, or None if there is no such file."""
+    """Return the reason why a log file cannot be reopened, or None if all log files are open."""
     for handler in {one for logger in _all_loggers() for one in logger.handlers}:
         if isinstance(handler, LogFile):
             handler.acquire()
@@ -318,11 +316,11 @@ def wrong() -> str | None:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Check the file that ``log_config_append`` names.
+    """Check the file configured with ``log_config_append``.
 
     :raises ConfigurationError: the file cannot be read
     """
-    # Without a log of its own, as in a test, a process has no such option.
+    # The option is not registered if a process does not set up logging, as in tests.
     path = conf.log_config_append if 'log_config_append' in conf else None
     if path:
         try:
@@ -334,7 +332,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    """Start logging as configured: to standard error, or to the files that are named."""
+    """Start logging as configured: to standard error, or to the configured files."""
     if conf.log_file or conf.log_dir:
         conf.set_default('use_stderr', False)
     oslo_log.setup(conf, 'blockattach')
@@ -385,13 +383,15 @@ def restore(kept: Kept) -> None:
 
 
 def levels(prefix: str = '') -> dict[str, str]:
-    """The level of each logger with this prefix, by name."""
+    """Return the effective level of each logger whose name has the prefix, by name."""
     return {name: logging.getLevelName(logger.getEffectiveLevel())
             for name, logger in sorted(_loggers(prefix).items())}
 
 
 def set_levels(prefix: str, level: str) -> None:
-    """Set their level until the process ends; without a prefix, also that of loggers to come.
+    """Set the level of all loggers with a prefix until the process ends.
+
+    Without a prefix, the level of the root logger is set as well, which later loggers inherit.
 
     :param level: one of `LEVELS`
     """
@@ -406,7 +406,7 @@ def _all_loggers() -> list[logging.Logger]:
 
 
 def _loggers(prefix: str) -> dict[str, logging.Logger]:
-    # Another thread may make one meanwhile; a placeholder for children is no logger.
+    # Other threads may add loggers meanwhile. Placeholders in the dictionary are no loggers.
     known = list(logging.Logger.manager.loggerDict.items())
     return {name: logger for name, logger in known
             if isinstance(logger, logging.Logger) and name.startswith(prefix)}

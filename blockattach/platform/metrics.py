@@ -1,8 +1,8 @@
-"""What a process measures: the names of all metrics, their labels, and what the labels may say.
+"""Metric definitions: names, labels and label values.
 
-`blockattach.platform.telemetry.counting` makes them, ``doc/source/admin/metrics.rst`` prints them,
-and the alert rules in ``etc/prometheus`` may name no other. No label ever holds an id or anything
-of a project: what labels say is bounded by the code, or by the installation (backends, pools).
+`blockattach.platform.telemetry.counting` creates the metrics, ``doc/source/admin/metrics.rst``
+lists them, and the alert rules in ``etc/prometheus`` may use no others. No label contains an ID or
+data of a project: label values are limited by the code, or by the installation (backends, pools).
 """
 import enum
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from typing import get_args
 
 PREFIX = 'blockattach_'
 TRACEPARENT = 'traceparent'
-"""W3C Trace Context: under this name a trace travels in a header, and with a message."""
+"""Name of the W3C Trace Context in headers and messages."""
 
 
 class Kind(enum.StrEnum):
-    """Prometheus's kinds."""
+    """Metric types of Prometheus."""
 
     COUNTER = 'counter'
     GAUGE = 'gauge'
@@ -24,13 +24,13 @@ class Kind(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """How an act ended."""
+    """Outcome of an operation."""
 
     OK = 'ok'
     REFUSED = 'refused'
-    """An error of ours that is final: nothing happened."""
+    """Final error of this service: the operation had no effect."""
     UNCERTAIN = 'uncertain'
-    """An error of ours that is not: it may have happened."""
+    """Error of this service that is not final: the operation may have had an effect."""
     FAILED = 'failed'
     """Any other error."""
 
@@ -46,7 +46,7 @@ STEPS: Mapping[Step, str] = {
     'record': 'The result is stored in the attachment row.',
     'complete': 'The consumer completes the attachment.',
 }
-"""What attaching and detaching consist of, in this order."""
+"""Steps of attaching and detaching, in order."""
 
 Drift = Literal['volume', 'attachment', 'abandoned', 'grant', 'stray_export', 'unused_export']
 DRIFTS: Mapping[Drift, str] = {
@@ -57,26 +57,26 @@ DRIFTS: Mapping[Drift, str] = {
     'stray_export': 'A target exports a deleted volume.',
     'unused_export': 'A target exports a volume without grants.',
 }
-"""Differences between the rows and the backend."""
+"""Kinds of differences between the database and the backend."""
 
 CacheResult = Literal['hit', 'miss', 'evicted']
-"""A volume was cloned from a cached image, or could not be; a cached image goes."""
+"""Result of the image cache: cloned from a cached image, not cached, or cached image deleted."""
 
 FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Buckets, in seconds, of what waits for the database at most."""
+"""Histogram buckets in seconds, for operations that wait for nothing slower than the database."""
 SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Buckets, in seconds, of what waits for a backend."""
+"""Histogram buckets in seconds, for operations that wait for a backend."""
 
 
 class Span(NamedTuple):
-    """How an act appears in a trace.
+    """Representation of an operation in a trace.
 
-    A trace begins where somebody asks for something: with a request, or with a message that
-    carries none. What the service does by itself, as sending heartbeats, makes no trace.
+    A trace begins with an API request, or with a message that carries no trace. Operations that
+    the service starts by itself, such as heartbeats, are not traced.
 
-    :ivar name: filled from the labels of the metric
-    :ivar side: on which side of an exchange it is, as OpenTelemetry calls it
-    :ivar begins: whether a trace may begin with it
+    :ivar name: format string, filled from the labels of the metric
+    :ivar side: span kind of OpenTelemetry
+    :ivar begins: True if the span may begin a trace
     """
 
     name: str
@@ -85,9 +85,11 @@ class Span(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """One row. ``buckets``, ``span`` and ``part`` only for a histogram, whose unit is in its name.
+    """Definition of a metric.
 
-    :ivar part: field of the line of a request that says how long this took within it
+    Only histograms have ``buckets``, ``span`` and ``part``. Their names include the unit.
+
+    :ivar part: log field of a request to which the duration is added
     """
 
     name: str
@@ -100,7 +102,7 @@ class Metric(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """The name that is exported, without what its kind adds to it (``_bucket``)."""
+        """Exported name, without the suffixes of the metric type (``_bucket``)."""
         return PREFIX + self.name
 
 
@@ -197,7 +199,7 @@ BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'),
 READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, UNDER_WAY, POOL_TOTAL, POOL_FREE,
         POOL_PROVISIONED, THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY,
         QUEUE_WAITING, CONNECTIONS, IN_PROGRESS, CHECK, BUILD)
-"""Those that are read on demand; the others are updated when something happens."""
+"""Metrics that are read on demand; the others are updated when an event occurs."""
 
 METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
            QUEUE_WAIT, DATABASE_RETRIES, SCHEDULER_RETRIES, SCHEDULER_REFUSALS, DRIFT_FOUND,
@@ -241,4 +243,4 @@ LABELS = {
     'way': '``attach``, ``detach``',
     'work': '``volume.create``, ``volume.delete``, ``volume.cleanup``',
 }
-"""What each label says, for the documentation."""
+"""Description of each label, for the documentation."""

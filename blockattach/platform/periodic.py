@@ -1,4 +1,4 @@
-"""Periodic work: one thread each, which ends at once when it is stopped."""
+"""Periodic tasks, each in its own thread."""
 import threading
 from collections.abc import Callable
 
@@ -18,12 +18,12 @@ def _begin(name: str, act: Callable[[], None]) -> threading.Thread:
 
 
 class Periodic:
-    """Calls an act every so many seconds, and at once when it is poked."""
+    """Periodic task that runs at a fixed interval, or immediately after `poke`."""
 
     def __init__(self, name: str, act: Callable[[], object], seconds: float,
                  clock: clock.Clock, begin: Begin | None = None) -> None:
         """
-        :param begin: makes the thread; None: one of the standard library
+        :param begin: creates the thread; None to use `threading`
         """
         self._name = name
         self._act = act
@@ -34,26 +34,26 @@ class Periodic:
         self._thread = (begin or _begin)(name, self._run)
 
     def start(self) -> None:
-        """Begin; the first call comes at once."""
+        """Start the thread. The first run begins immediately."""
         self._thread.start()
 
     def poke(self) -> None:
-        """Call it now rather than when its time comes."""
+        """Run the task now instead of at the end of the interval."""
         self._wake.set()
 
     def every(self, seconds: float) -> None:
-        """Call it in these intervals from now on."""
+        """Change the interval, in seconds. A changed interval also triggers a run."""
         if seconds != self._seconds:
             self._seconds = seconds
             self.poke()
 
     def leave(self) -> None:
-        """End it after the call that is running, which is not waited for."""
+        """Stop the task after the current run, without waiting for that run."""
         self._ended = True
         self._wake.set()
 
     def stop(self) -> None:
-        """End it after the call that is running."""
+        """Stop the task and wait for the current run."""
         self.leave()
         if self._thread.is_alive():
             self._thread.join()
@@ -63,7 +63,7 @@ class Periodic:
             try:
                 self._act()
             except errors.BlockattachError as exc:
-                # A database or broker that is away, as a rule.
+                # Usually the database or the broker is unreachable.
                 LOG.warning('Periodic task failed, will retry: %s%s', exc,
                             log.fields(task=self._name))
             except Exception:

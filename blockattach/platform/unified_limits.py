@@ -1,7 +1,7 @@
-"""What projects may have, where Keystone keeps that: registered limits, and limits of projects.
+"""Quota limits from Keystone: registered limits and project limits.
 
-Read by oslo.limit. It would also count and enforce, but outside of the transaction that adds, and
-it would remember what it has read for ever: neither is used.
+The limits are read with oslo.limit. Its enforcement is not used, because that counts outside of
+the transaction that adds rows. Its cache is not used either, because cached limits never expire.
 """
 import threading
 from collections.abc import Mapping
@@ -22,25 +22,28 @@ LOG = oslo_log.getLogger(__name__)
 
 _MOST_PROJECTS = 4096
 _ALL_NAMES: Any = None
-"""oslo.limit reads all with one request then; the annotation of its enforcer does not say so."""
+"""Value that makes oslo.limit read all limits in one request.
+
+The type annotation of its enforcer does not allow None.
+"""
 _UNREADABLE = (exceptions.ClientException, client_exceptions.SDKException,
                limit_exceptions.SessionInitError, LookupError, TypeError, ValueError)
 
 
 class _Known(NamedTuple):
-    """What was answered, by name, and until when that counts (monotonic seconds)."""
+    """Cached limits of a project by name, and their expiry in monotonic seconds."""
 
     limits: Mapping[str, int]
     until: float
 
 
 class UnifiedLimits:
-    """The limits of a project, by the names of the resources. Threads share one."""
+    """Limits of projects, by resource name. Instances are shared between threads."""
 
     def __init__(self, seconds: float, clock: clocks.Clock) -> None:
-        """Ask nothing yet.
+        """Initialize the cache. No request is sent.
 
-        :param seconds: how long an answer is used again
+        :param seconds: lifetime of cached limits
         """
         self._seconds = seconds
         self._clock = clock
@@ -49,9 +52,9 @@ class UnifiedLimits:
         self._known: dict[str, _Known] = {}
 
     def __call__(self, project_id: str) -> Mapping[str, int]:
-        """What a project may have; what is not registered is left out.
+        """Return the limits of a project, without resources that have no registered limit.
 
-        :raises LimitsUnavailable: Keystone does not say
+        :raises LimitsUnavailable: the limits cannot be read from Keystone
         """
         now = self._clock.monotonic()
         with self._lock:
@@ -71,7 +74,7 @@ class UnifiedLimits:
         return limits
 
     def _ask(self, project_id: str) -> Mapping[str, int]:
-        # Made when it is needed: it asks Keystone for its model and for our endpoint.
+        # Created late: it requests the enforcement model and the endpoint from Keystone.
         enforcer = self._enforcer or limit.Enforcer(_count, cache=False)
         try:
             found = {**dict(enforcer.get_registered_limits(_ALL_NAMES)),
@@ -84,5 +87,5 @@ class UnifiedLimits:
 
 
 def _count(project_id: str | None, names: Any) -> dict[str, int]:
-    """What oslo.limit would call to enforce; the database counts in the transaction that adds."""
+    """Raise AssertionError. oslo.limit requires this callback, but only calls it to enforce."""
     raise AssertionError('limits are only read here')

@@ -1,4 +1,4 @@
-"""Sizes: the API speaks GiB, files and targets speak bytes."""
+"""Conversion of sizes: GiB in the API, bytes in files and targets."""
 
 KIB = 1024
 MIB = 1024 ** 2
@@ -6,10 +6,10 @@ GIB = 1024 ** 3
 
 
 def gib_to_bytes(gib: int) -> int:
-    """Whole GiB in bytes."""
+    """Convert whole GiB to bytes."""
     return gib * GIB
 
 
 def bytes_to_gib(count: int) -> float:
-    """Bytes in GiB, rounded to the two digits that reports carry."""
+    """Convert bytes to GiB, rounded to two decimal places as in reports."""
     return round(count / GIB, 2)

@@ -1,1 +1,1 @@
-"""Admission control: how much a process works on at once; what is beyond that waits or is shed."""
+"""Admission control: limits on concurrent requests. Requests above a limit wait or are shed."""

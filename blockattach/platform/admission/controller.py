@@ -1,12 +1,12 @@
 """Admission control of one process: limits on work in progress and on calls to each backend.
 
-A *work slot* is for what needs the processor and the database. Slots are few; a request holds one
-from its start and releases it while it waits for another process. *Each backend* has slots of its
-own: a request that finds none waits in that backend's queue and holds nothing that the callers of
-another backend need. So a slow or dead backend delays its own callers only.
+A *work slot* covers work that uses the processor and the database. Work slots are few. A request
+holds one from its start, and releases the slot while waiting for another process. *Each backend*
+has its own slots: a request that finds none waits in the queue of that backend, and holds nothing
+that callers of another backend need. A slow or dead backend therefore delays only its own callers.
 
-Both waits count against one deadline, which began when the request arrived. Nothing is written
-before both slots are held, so a refused request has changed nothing.
+Both waits count against one deadline, which starts when the request arrives. Nothing is written
+before both slots are held, so a rejected request has changed nothing.
 """
 import collections
 import contextlib
@@ -25,20 +25,23 @@ from blockattach.platform.telemetry import acts
 from blockattach.platform.telemetry import readings
 
 WORK = 'work'
-"""The name of the queue for work slots, beside those of backends (``host@backend``)."""
+"""Name of the queue for work slots. The queues of backends are named ``host@backend``."""
 
 _SLOWER = 0.2
-"""Weight of the last call in the moving average of what a call of a backend takes."""
+"""Weight of the last call in the moving average of the call duration of a backend."""
 _HOPE = 2.0
-"""A request is shed if its estimated wait is so many times what is left of its deadline. More than
-1, as the estimate is rough and a request that may just make it should wait."""
+"""Ratio of the estimated wait to the remaining time above which a request is shed.
+
+The ratio is above 1 because the estimate is rough, and a request that may just make its deadline
+should wait.
+"""
 
 _MAY_HANG_UP = 1.0
-"""Seconds of waiting after which a client is checked: it may have hung up."""
+"""Seconds of waiting after which the controller checks if the client has disconnected."""
 
 
 class QueueUse(NamedTuple):
-    """How one queue is used now."""
+    """Current use of one queue."""
 
     slots: int
     busy: int
@@ -46,39 +49,40 @@ class QueueUse(NamedTuple):
 
 
 class SlotQueue:
-    """So many slots, and a bounded queue for them: first come, first served, until the deadline.
+    """Fixed number of slots with a bounded first-in, first-out queue.
 
-    A slot that becomes free is handed to the first in the queue, so that nobody overtakes it. A
-    free slot is taken without a wait, at the cost of a lock.
+    A released slot is handed to the first request in the queue, so that no request overtakes
+    another. Acquiring a free slot costs only a lock.
     """
 
     def __init__(self, slots: int, most: int, clock: clocks.Clock,
                  spare: int | None = None) -> None:
         """
-        :param most: how many may wait
-        :param spare: how many may wait of a backend, however slow it is; None: it is none
+        :param most: maximum number of waiting requests
+        :param spare: number of requests that may wait for a backend regardless of its speed; None
+            if the slots are not those of a backend
         """
         self.slots = slots
         self._most = most
         self._clock = clock
         self._spare = spare
-        # When each call of the backend began, by its thread; and what a call usually takes.
+        # Start of each running backend call by thread ID, and the average duration of calls.
         self._begun: dict[int, float] = {}
         self._usual = 0.0
         self._lock = threading.Lock()
         self._taken = 0
-        # Each is set, under the lock, when a slot is handed to it.
+        # Each event is set, under the lock, when a slot is handed to its request.
         self._waiting: collections.deque[threading.Event] = collections.deque()
-        # Requests that had a slot already and come back to end what they have begun.
+        # Requests that need a slot again to finish work they have started.
         self._returning: collections.deque[threading.Event] = collections.deque()
 
     def use(self) -> QueueUse:
-        """How it is used now."""
+        """Return the current use of the queue."""
         with self._lock:
             return QueueUse(self.slots, self._taken, len(self._waiting) + len(self._returning))
 
     def try_acquire(self) -> bool:
-        """Take a slot if one is free now."""
+        """Acquire a slot if one is free; return False otherwise."""
         with self._lock:
             if self._taken >= self.slots:
                 return False
@@ -86,12 +90,14 @@ class SlotQueue:
             return True
 
     def acquire(self, until: float) -> float:
-        """Take a slot, in the order of arrival; returns how many seconds that took.
+        """Acquire a slot, in order of arrival.
 
-        :param until: on the monotonic clock
+        :param until: deadline on the monotonic clock
+        :returns: seconds spent waiting
         :raises QueueFull: the queue is full
-        :raises QueueTimeout: no slot was free in time, or the deadline has passed already
-        :raises BackendBusy: it should be shed
+        :raises QueueTimeout: no slot was free before the deadline, or the deadline has already
+            passed
+        :raises BackendBusy: the request would most likely miss its deadline, see `should_shed`
         """
         begun = self._clock.monotonic()
         if begun >= until:
@@ -115,7 +121,7 @@ class SlotQueue:
         return self._clock.monotonic() - begun
 
     def reacquire(self) -> None:
-        """Take a slot before every request that has not begun, however long that takes."""
+        """Acquire a slot ahead of all requests that have not started, without a time limit."""
         with self._lock:
             if self._taken < self.slots:
                 self._taken += 1
@@ -125,7 +131,7 @@ class SlotQueue:
         mine.wait()
 
     def release(self) -> None:
-        """Hand the slot to the next in the queue."""
+        """Release a slot, or hand the slot to the next waiting request."""
         with self._lock:
             queue = self._returning or self._waiting
             if queue:
@@ -134,27 +140,33 @@ class SlotQueue:
                 self._taken -= 1
 
     def begun(self) -> bool:
-        """Whether this thread holds a slot here."""
+        """Return True if the current thread holds a slot of this queue."""
         return threading.get_ident() in self._begun
 
     def begin(self) -> int:
-        """A call begins, with a slot held; returns the argument of `end`."""
+        """Record the start of a backend call that holds a slot.
+
+        :returns: argument for `end`
+        """
         mine = threading.get_ident()
         self._begun[mine] = self._clock.monotonic()
         return mine
 
     def end(self, mine: int) -> None:
-        """The call has ended: release its slot."""
+        """Record the end of a backend call, and release its slot."""
         took = self._clock.monotonic() - self._begun.pop(mine)
         self._usual += _SLOWER * (took - self._usual)
         self.release()
 
     def should_shed(self, ahead: int, remaining: float) -> bool:
-        """Whether a request that has so many others ahead, and so many seconds left, would most
-        likely miss its deadline at a backend."""
+        """Return True if a request would most likely miss its deadline at a slow backend.
+
+        :param ahead: number of requests that wait ahead of this one
+        :param remaining: seconds until the deadline
+        """
         if self._spare is None or ahead < self._spare:
             return False
-        # A backend that hangs ends no call: the age of the oldest counts as well.
+        # No call of a hanging backend ends, so the age of the oldest call counts as well.
         oldest = min(list(self._begun.values()), default=self._clock.monotonic())
         takes = max(self._usual, self._clock.monotonic() - oldest)
         return (ahead + 1) * takes / self.slots > _HOPE * remaining
@@ -162,7 +174,7 @@ class SlotQueue:
 
 @dataclasses.dataclass(slots=True)
 class _Admitted:
-    """The request of this thread. ``working``: it holds a work slot now."""
+    """Request of the current thread. ``working`` is True while a work slot is held."""
 
     until: float
     gone: Callable[[], bool] | None
@@ -170,7 +182,7 @@ class _Admitted:
 
 
 class AdmissionController:
-    """One for all servers of a process, HTTP and RPC."""
+    """Admission control shared by all HTTP and RPC servers of a process."""
 
     def __init__(self, settings: api_conf.QueueSettings, telemetry: acts.Telemetry) -> None:
         self._settings = settings
@@ -182,24 +194,25 @@ class AdmissionController:
         telemetry.readings.add('queues', self._read)
 
     def use(self) -> dict[str, QueueUse]:
-        """The queues by name."""
+        """Return the use of each queue by name."""
         return {WORK: self._work.use(),
                 **{name: queue.use() for name, queue in list(self._backends.items())}}
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """The use of each queue by name, for the state report."""
+        """Return the use of each queue by name, for the state report."""
         return {name: queue._asdict() for name, queue in self.use().items()}
 
     @contextlib.contextmanager
     def slot(self, waited: float = 0.0, gone: Callable[[], bool] | None = None,
              until: float | None = None) -> Iterator[None]:
-        """Hold a work slot for a request, as soon as one is free.
+        """Hold a work slot for a request, waiting until one is free.
 
-        :param waited: for how many seconds the request has waited already
-        :param gone: whether the client has hung up; asked after a wait
-        :param until: when the caller stops waiting, on the monotonic clock
-        :raises Overloaded: no slot was free in time; nothing was begun
-        :raises RequestAbandoned: the client has hung up
+        :param waited: seconds for which the request has already waited
+        :param gone: returns True if the client has disconnected; called after a wait
+        :param until: deadline of the caller on the monotonic clock; None for the configured
+            timeout only
+        :raises Overloaded: no slot was free in time; nothing was started
+        :raises RequestAbandoned: the client has disconnected
         """
         end = self.clock.monotonic() + self._settings.timeout - waited
         mine = _Admitted(end if until is None else min(end, until), gone)
@@ -214,7 +227,7 @@ class AdmissionController:
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Release this thread's work slot while it waits for another process."""
+        """Release the work slot of this thread while waiting for another process."""
         mine: _Admitted | None = getattr(self._here, 'admitted', None)
         if mine is None or not mine.working:
             yield
@@ -229,11 +242,11 @@ class AdmissionController:
 
     @contextlib.contextmanager
     def backend_slot(self, backend: str | None) -> Iterator[None]:
-        """Hold a slot of a backend, from before the intent to call it is written.
+        """Hold a slot of a backend, acquired before the intent of the call is written.
 
-        :param backend: ``host@backend``; None where no backend is called
-        :raises Overloaded: no slot was free in time, or would be; nothing was begun
-        :raises RequestAbandoned: the client has hung up
+        :param backend: ``host@backend``; None if no backend is called
+        :raises Overloaded: no slot was free in time, or would be; nothing was started
+        :raises RequestAbandoned: the client has disconnected
         """
         if backend is None:
             yield
@@ -256,7 +269,10 @@ class AdmissionController:
             queue.end(mine)
 
     def _wait(self, name: str, queue: SlotQueue, admitted: _Admitted, waited: float) -> None:
-        """Take a slot, unless the client hangs up meanwhile."""
+        """Acquire a slot, and release the slot again if the client has disconnected meanwhile.
+
+        :raises RequestAbandoned: the client has disconnected
+        """
         try:
             with self._telemetry.queueing(name):
                 waited += queue.acquire(admitted.until)

@@ -1,1 +1,1 @@
-"""Options that any service has, by group; `blockattach.storage.conf` says how they are written."""
+"""Option groups that any service has; `blockattach.storage.conf` describes how to write them."""

@@ -1,6 +1,4 @@
-"""What the groups of other services of the cloud have in common: where they are, and as whom they
-are asked.
-"""
+"""Common options of the groups for other OpenStack services: endpoint and credentials."""
 import contextlib
 import dataclasses
 from collections.abc import Mapping
@@ -23,13 +21,13 @@ _SECTION, _TYPE = 'auth_section', 'auth_type'
 
 
 def address(url: str | None) -> str | None:
-    """An address without slash at the end; None: none is given."""
+    """Return a URL without a trailing slash, or None if the URL is unset or empty."""
     return (url or '').rstrip('/') or None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """The options of such a group as a client takes them; addresses without slash at the end."""
+    """Settings of a group with an account. URLs have no trailing slash."""
 
     auth_type: str | None = groups.option(cfg.StrOpt, help=(
         'keystoneauth plugin with which this service authenticates, such as v3password or '
@@ -75,7 +73,7 @@ class AccountSettings:
 
     @property
     def has_account(self) -> bool:
-        """Whether this service can ask for itself, by an account of Keystone's."""
+        """True if this service has its own Keystone account in the group."""
         return self.plugin is not None or bool(self.auth_url and self.username)
 
     @property
@@ -85,12 +83,12 @@ class AccountSettings:
 
     @property
     def is_basic(self) -> bool:
-        """Whether it does so by name and password, without Keystone."""
+        """True if requests use HTTP basic authentication instead of Keystone."""
         return bool(self.username and not self.auth_url and self.plugin is None)
 
     @property
     def keystone(self) -> str:
-        """Where Keystone's API v3 is."""
+        """URL of the Keystone v3 API."""
         return f'{str(self.auth_url).removesuffix("/v3")}/v3'
 
 

@@ -1,4 +1,4 @@
-"""[api]: where the HTTP API listens, its authentication, and its limits."""
+"""[api]: address, authentication and limits of the HTTP API."""
 import dataclasses
 import enum
 
@@ -9,11 +9,11 @@ from blockattach.platform.conf import settings as groups
 
 GROUP = 'api'
 KEYSTONE_GROUP = 'keystone_authtoken'
-"""What keystonemiddleware reads, where it describes the caller."""
+"""Option group of keystonemiddleware."""
 
 
 class AuthStrategy(enum.StrEnum):
-    """How the API authenticates callers."""
+    """Authentication method of the API."""
 
     KEYSTONE = 'keystone'
     HTTP_BASIC = 'http_basic'
@@ -21,7 +21,7 @@ class AuthStrategy(enum.StrEnum):
 
 
 class CapabilityCheck(enum.StrEnum):
-    """What the API says at once of a volume that no pool will do for."""
+    """Response of the API to a request for a volume that no pool can hold."""
 
     OFF = 'off'
     MESSAGE = 'message'
@@ -30,8 +30,11 @@ class CapabilityCheck(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """How much is done at once, and what waits. All that ends in ``timeout`` is in seconds;
-    ``backend_size`` may wait for a backend that is slow."""
+    """Limits on concurrent and waiting requests.
+
+    All fields whose names end in ``timeout`` are in seconds. ``backend_size`` is the number of
+    requests that may wait for a slow backend.
+    """
 
     work_places: int = groups.option(cfg.IntOpt, 'threads', default=8, min=1, help=(
         'Number of requests that one API process, or blockattach-control, processes at the same '
@@ -70,7 +73,7 @@ class QueueSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of PEM files. ``client_ca`` is None where clients need no certificate."""
+    """Paths of PEM files. ``client_ca`` is None if clients need no certificate."""
 
     cert: str = groups.option(cfg.StrOpt, 'tls_cert_file', required=True, help=(
         'Certificate of the built-in server, followed by the intermediate certificates (PEM). If '
@@ -86,7 +89,10 @@ class TlsFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BasicAuthFiles:
-    """Paths. ``roles`` is None where every user is an administrator."""
+    """Paths of the files for HTTP basic authentication.
+
+    ``roles`` is None if every user is an administrator.
+    """
 
     users: str = groups.option(
         cfg.StrOpt, 'http_basic_auth_user_file', default='/etc/blockattach/htpasswd', help=(
@@ -104,8 +110,10 @@ def _without_slash(url: str | None) -> str | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """The group as the API takes it. ``public_endpoint`` has no slash at its end; ``tls`` is None
-    where the server speaks plain HTTP."""
+    """Settings of the ``[api]`` group.
+
+    ``public_endpoint`` has no trailing slash. ``tls`` is None if the server accepts plain HTTP.
+    """
 
     host: str = groups.option(cfg.StrOpt, default='127.0.0.1', help=(
         'Address on which the built-in server listens. Must be a loopback address if '
@@ -165,15 +173,15 @@ OPTS = groups.options(ApiSettings)
 def settings(conf: cfg.ConfigOpts) -> ApiSettings:
     """Read the group.
 
-    :raises ConfigurationError: of TLS, only a part is set
+    :raises ConfigurationError: the TLS options are set only in part
     """
     return groups.read(conf, GROUP, ApiSettings, queue=queue_settings(conf), tls=_tls(conf))
 
 
 def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
-    """Read how much is done at once.
+    """Read the limits on concurrent and waiting requests.
 
-    :raises ConfigurationError: not every request that is worked on would have a thread
+    :raises ConfigurationError: there are fewer request threads than work slots
     """
     found = groups.read(conf, GROUP, QueueSettings)
     if found.threads < found.work_places:
@@ -188,6 +196,6 @@ def _tls(conf: cfg.ConfigOpts) -> TlsFiles | None:
         return groups.read(conf, GROUP, TlsFiles)
     for name in ('tls_key_file', 'tls_client_ca_file'):
         if group[name]:
-            # Better than to speak HTTP to clients that expect HTTPS.
+            # Refuse to start rather than serve HTTP to clients that expect HTTPS.
             raise locations.refusal(conf, GROUP, name, f'cannot use {name} without tls_cert_file')
     return None

@@ -1,4 +1,4 @@
-"""Files that an operator may change while a process runs."""
+"""Configuration files that are read again when an operator changes them."""
 import contextlib
 import logging
 import os
@@ -15,11 +15,11 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
 Marks = tuple[tuple[str, int, int, int], ...]
-"""Path, inode, time of the last change and size of each file that is there."""
+"""Path, inode, modification time in nanoseconds and size of each existing file."""
 
 
 def marks(paths: Iterable[str]) -> Marks:
-    """What differs as soon as one of these files does; what is missing is left out."""
+    """Return values that change whenever one of the files changes. Missing files are left out."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -29,15 +29,16 @@ def marks(paths: Iterable[str]) -> Marks:
 
 
 class ChangingFile(Generic[T]):
-    """What one file says, read again when it has changed.
+    """Parsed content of a file, read again after a change.
 
-    A change that cannot be read is logged once, and its former content stays in force.
+    If a changed file cannot be read, the error is logged once and the previous content stays in
+    use.
     """
 
     def __init__(self, path: str, parse: Callable[[str], T]) -> None:
         """
-        :param parse: from the text to what it says; raises ConfigurationError
-        :raises ConfigurationError: it cannot be read
+        :param parse: converts the text of the file; raises ConfigurationError
+        :raises ConfigurationError: the file cannot be read
         """
         self._path = path
         self._parse = parse
@@ -47,10 +48,10 @@ class ChangingFile(Generic[T]):
         self._said = self._read()
 
     def said(self) -> T:
-        """What it says now."""
+        """Return the content, after reading the file again if it has changed."""
         found = marks([self._path])
         if found != self._marks:
-            # No caller gets the old content after another one got the new.
+            # Under the lock, so that no caller gets old content after another got the new.
             with self._lock:
                 if found != self._marks:
                     self._read_anew()
@@ -71,7 +72,7 @@ class ChangingFile(Generic[T]):
         else:
             LOG.info('Changed file reloaded%s', fields(path=self._path))
             return
-        # Beside the exception it would be logged twice.
+        # Logged without the exception, whose text is the same.
         LOG.error('Failed to reload changed file, keeping the previous content%s',
                   fields(reason=reason))
 

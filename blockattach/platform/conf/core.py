@@ -1,4 +1,4 @@
-"""[DEFAULT]: where a process keeps its state."""
+"""[DEFAULT]: location of the state of a process, and limits of shutdown."""
 import dataclasses
 import os
 
@@ -9,7 +9,7 @@ from blockattach.platform.conf import settings as groups
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """Absolute paths, and seconds."""
+    """Settings of the options without a group. Paths are absolute, times are in seconds."""
 
     state_path: str = groups.option(cfg.StrOpt, required=True, help=(
         'Directory for the embedded database, keys, volumes, and sockets. Defaults to blockattach '
@@ -21,7 +21,7 @@ class CoreSettings:
         'Key manager ids ([key_manager] of Castellan) of the keys that encrypt stored '
         'credentials. The first key encrypts, and all keys decrypt. If any id is set, '
         'seal_key_file is not used. All processes must use the same ids.'))
-    # The name that oslo.service uses.
+    # Named like the option of oslo.service.
     graceful_shutdown_timeout: int = groups.option(
         cfg.IntOpt, default=60, min=0, mutable=True, help=(
             'Time in seconds for which running operations can continue after the process was '
@@ -33,13 +33,13 @@ OPTS = groups.options(CoreSettings)
 
 
 def default_state_path() -> str:
-    """The XDG base directory specification's place for state that outlives a restart."""
+    """Return the directory for persistent state in the XDG base directory specification."""
     base = os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')
     return os.path.join(base, 'blockattach')
 
 
 def settings(conf: cfg.ConfigOpts) -> CoreSettings:
-    """Read them."""
+    """Read the options without a group."""
     state_path = os.path.abspath(conf.state_path or default_state_path())
     return groups.read(
         conf, None, CoreSettings, state_path=state_path,

@@ -1,5 +1,7 @@
-"""[database]: where rows live. The names are oslo.db's, so that operators find what they know;
-`OPTS` is what oslo.db has not.
+"""[database]: connection to the database, and the size of its connection pool.
+
+The option names are those of oslo.db, which operators know. `OPTS` contains the options that
+oslo.db does not have.
 """
 import dataclasses
 
@@ -11,8 +13,11 @@ from blockattach.platform.conf import settings as groups
 GROUP = 'database'
 
 POOL_SIZE = 15
-"""Connections that are kept, of those that read and of those that write. To open one costs more
-than a whole request: those beyond are for a rush only."""
+"""Number of connections that each pool, for reading and for writing, keeps open.
+
+Opening a connection costs more than a whole request. Further connections are opened only under
+peak load.
+"""
 OVERFLOW = 20
 POOL_TIMEOUT = 30
 HISTORY_DAYS = 30
@@ -36,7 +41,7 @@ OPTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """How to reach the database."""
+    """Settings of the ``[database]`` group."""
 
     connection: str
     max_pool_size: int = POOL_SIZE
@@ -50,10 +55,10 @@ class DatabaseSettings:
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:
-    """Have defaults of our own for options of oslo.db.
+    """Set the defaults of this service for options of oslo.db.
 
-    A process that cannot reach its database says so and ends: its supervisor starts it
-    again.
+    A process that cannot reach its database logs the error and exits, so that its supervisor
+    restarts the process.
     """
     conf.set_default('max_retries', 0, group=GROUP)
     conf.set_default('max_pool_size', POOL_SIZE, group=GROUP)
@@ -63,7 +68,7 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
 def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:
     """Read the group.
 
-    :param default_connection: used where none is configured
+    :param default_connection: database URL if none is configured
     """
     group = conf[GROUP]
     return groups.read(conf, GROUP, DatabaseSettings,

@@ -1,4 +1,4 @@
-"""``[failpoints]``: where a process is made to fail, for tests of whole installations."""
+"""``[failpoints]``: injected failures, for tests of whole installations."""
 from oslo_config import cfg
 
 GROUP = 'failpoints'

@@ -1,4 +1,4 @@
-"""[health]: how a process finds out whether it can work, and where it shows that."""
+"""[health]: interval of the health checks, and where their results are reported."""
 import dataclasses
 import ipaddress
 
@@ -23,7 +23,10 @@ def _networks(texts: list[str]) -> tuple[Network, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HealthSettings:
-    """``interval`` in seconds; ``file`` is this process's own."""
+    """Settings of the ``[health]`` group.
+
+    ``interval`` is in seconds. ``file`` is the path of the report of this process.
+    """
 
     interval: int = groups.option(cfg.IntOpt, default=5, min=1, mutable=True, help=(
         'Interval between health checks of the database, the message bus, and the backends, in '
@@ -46,8 +49,8 @@ OPTS = groups.options(HealthSettings)
 def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
     """Read the group.
 
-    :param process: whose settings
-    :raises ConfigurationError: what should be a network is none
+    :param process: name of the process, which replaces the placeholder in ``file``
+    :raises ConfigurationError: a value is not a network
     """
     with locations.named(conf, GROUP, 'detailed_source_ranges'):
         return groups.read(conf, GROUP, HealthSettings,

@@ -1,9 +1,8 @@
-"""The command line and the files: read, and each value with its place, so that an error names what
-to change.
+"""Parsing of the command line and the configuration files.
 
-oslo.config sorts all options by name in its help, and its own completion for shells is not
-installed with it. Its parser is read here and shown in another order; what it accepts is not
-changed.
+Errors name the place where the option is set. oslo.config sorts all options by name in its help,
+and its completion for shells is not installed with it. The parser of oslo.config is therefore read
+here and printed in another order. The accepted command lines do not change.
 """
 import argparse
 import contextlib
@@ -31,10 +30,10 @@ _ALWAYS_OURS = ('help', 'version', 'config_file', 'config_dir')
 _OF_LIBRARIES = 'options of oslo.config and oslo.log'
 _SHELLS = {
     'bash': '',
-    # zsh reads completions of bash.
+    # zsh can load bash completions.
     'zsh': 'autoload -Uz compinit bashcompinit\ncompinit\nbashcompinit\n',
 }
-# In zsh path and words are variables of its own, and :C would be a modifier.
+# zsh reserves the variables path and words, and treats :C as a modifier.
 _SCRIPT = """\
 {begin}_{function}() {{
     local word place='' offered=''
@@ -56,10 +55,12 @@ complete -o default -F _{function} {program}
 
 
 def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
-    """``[api] port in /etc/blockattach/blockattach.conf``, or how else it was set.
+    """Return the place of an option: ``[api] port in /etc/blockattach/blockattach.conf``.
+
+    Options may also be set by an environment variable or on the command line, or be unset.
 
     :param group: ``DEFAULT`` for options without a group
-    :param name: None: the group as a whole
+    :param name: None for the group as a whole
     """
     files = ', '.join(conf.config_file or ())
     if name is None:
@@ -81,9 +82,9 @@ def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
 
 @contextlib.contextmanager
 def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator[None]:
-    """Add to a refusal which option it is about, and where that is set; the innermost counts.
+    """Add the option and its place to a ConfigurationError; the innermost call wins.
 
-    :raises ConfigurationError: with the place behind its reason
+    :raises ConfigurationError: with the place after its reason
     """
     try:
         yield
@@ -95,18 +96,18 @@ def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator
 
 def refusal(conf: cfg.ConfigOpts, group: str, name: str | None,
             reason: object) -> errors.ConfigurationError:
-    """An error about an option, with the place where that is set behind its reason."""
+    """Return an error about an option, with the place of the option after the reason."""
     place = where(conf, group, name)
     return errors.ConfigurationError(reason=f'{reason} ({place})', place=place)
 
 
 def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = (),
          **options: Any) -> None:
-    """Read the command line and the files, and every value once: none is found wrong later.
+    """Parse the command line and the files, and check every value.
 
-    :param own: options of this command alone, which its help shows first
-    :param options: what else oslo.config wants to know
-    :raises ConfigurationError: a value is none for its option
+    :param own: names of the options of this command only, which its help shows first
+    :param options: further arguments of oslo.config
+    :raises ConfigurationError: a value is invalid for its option
     :raises oslo_config.cfg.Error: a file cannot be read
     """
     words, shown = io.StringIO(), io.StringIO()
@@ -116,12 +117,12 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
             conf(list(arguments) if shell is None else ['--help'], **options)
     except SystemExit as exc:
         if exc.code != 1:
-            # A usage was asked for, or is shown because of the command line itself.
+            # Help was requested, or the command line is invalid.
             sys.stdout.write(_answer(conf, shown.getvalue(), shell, own))
             sys.stderr.write(words.getvalue())
             raise
-        # In a file, an option of the command line has a wrong value: oslo.config does not say
-        # in which.
+        # A file contains an invalid value for a command line option. oslo.config does not
+        # report which file.
         raise errors.ConfigurationError(
             reason=f'{words.getvalue().strip()} (in {", ".join(_files(arguments, options))})'
         ) from None
@@ -129,7 +130,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
 
 
 def _answer(conf: cfg.ConfigOpts, shown: str, shell: str | None, own: Collection[str]) -> str:
-    """What the command prints instead of being run."""
+    """Return the text that the command prints instead of being run."""
     if shell is not None:
         return _completion(conf, shell)
     is_whole = bool(shown) and shown == _parser(conf).format_help()
@@ -148,10 +149,10 @@ def _files(arguments: Sequence[str], options: Mapping[str, Any]) -> list[str]:
 
 
 def check_values(conf: cfg.ConfigOpts, groups: Iterable[str] | None = None) -> None:
-    """Read each option that is known.
+    """Check the values of all registered options.
 
-    :param groups: only those of these groups
-    :raises ConfigurationError: a value is none for its option
+    :param groups: only check the options of these groups; None for all groups
+    :raises ConfigurationError: a value is invalid for its option
     """
     for name in conf if groups is None else groups:
         group = _value(conf, conf, 'DEFAULT', name)
@@ -172,7 +173,7 @@ def _value(conf: cfg.ConfigOpts, values: Mapping[str, Any], group: str, name: st
 
 
 class _Place(NamedTuple):
-    """What may be written behind some words; ``values`` are those of options that list them."""
+    """Words and option values that may follow a path of subcommands in a completion."""
 
     path: tuple[str, ...]
     words: list[str]
@@ -180,15 +181,15 @@ class _Place(NamedTuple):
 
 
 def _shell_wanted(arguments: list[str]) -> str | None:
-    """The shell whose completion is asked for by the first argument; None: it is not."""
+    """Return the shell for which the first argument requests a completion, or None."""
     words = ' '.join(arguments[:2]).replace('=', ' ').split()
     return words[1] if words[:1] == [_COMPLETION] and words[1:2] and words[1] in _SHELLS else None
 
 
 def _help_text(conf: cfg.ConfigOpts, own: Collection[str]) -> str:
-    """What ``--help`` prints: options of ours first, those of libraries in a group behind.
+    """Return the text of ``--help``, with the options of libraries in a group at the end.
 
-    :param own: options of this command alone
+    :param own: names of the options of this command only
     """
     parser = _parser(conf)
     last = parser.add_argument_group(_OF_LIBRARIES)
@@ -197,7 +198,7 @@ def _help_text(conf: cfg.ConfigOpts, own: Collection[str]) -> str:
         if action.dest not in own and action.dest not in _ALWAYS_OURS:
             ours.remove(action)
             last._group_actions.append(action)
-    # Those of one command are named before those of every command.
+    # Options of this command are listed before the common options.
     ours.sort(key=lambda action: action.dest in _ALWAYS_OURS)
     commands = ' COMMAND ...' if any(map(_commands, parser._actions)) else ''
     parser.usage = f'%(prog)s [OPTION...]{commands}'
@@ -205,7 +206,7 @@ def _help_text(conf: cfg.ConfigOpts, own: Collection[str]) -> str:
 
 
 def _completion(conf: cfg.ConfigOpts, shell: str) -> str:
-    """A script that a shell reads to complete the words of the command."""
+    """Return a shell script that completes the words of the command."""
     parser = _parser(conf)
     places = list(_places(parser, ()))
     function = parser.prog.replace('-', '_')
@@ -219,7 +220,7 @@ def _completion(conf: cfg.ConfigOpts, shell: str) -> str:
 
 
 def _quoted(*words: str) -> str:
-    """The words joined like in the script."""
+    """Return the words in the quoted form that the script compares with."""
     return f"'{''.join(f' {word}' for word in words)}'"
 
 
@@ -247,5 +248,5 @@ def _commands(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
 
 
 def _parser(conf: cfg.ConfigOpts) -> argparse.ArgumentParser:
-    """That of the command line that was read last."""
+    """Return the parser of the last parsed command line."""
     return cast('argparse.ArgumentParser', conf._oparser)

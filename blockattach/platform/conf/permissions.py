@@ -1,4 +1,4 @@
-"""Files on the disk are readable only for the user that the service runs as."""
+"""Check that files are accessible only to the user of the service."""
 import os
 import shlex
 import stat
@@ -9,9 +9,10 @@ _OTHERS = 0o077
 
 
 def check_private(path: str) -> None:
-    """Return if only its owner may use a file or a folder.
+    """Check that a file or folder is accessible to its owner only.
 
-    :raises ConfigurationError: others may; the text has the command that ends it
+    :raises ConfigurationError: other users have access; the text contains the command that fixes
+        it
     """
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & _OTHERS:

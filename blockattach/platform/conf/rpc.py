@@ -1,4 +1,4 @@
-"""[rpc]: how the processes of the service find and hear each other."""
+"""[rpc]: communication between the processes of the service."""
 import dataclasses
 
 from oslo_config import cfg
@@ -12,7 +12,7 @@ TRANSPORT_URL = 'transport_url'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcSettings:
-    """The group as the bus takes it. Timeouts in seconds."""
+    """Settings of the ``[rpc]`` group. Timeouts are in seconds."""
 
     topic_prefix: str = groups.option(cfg.StrOpt, default='blockattach', help=(
         'Prefix of all topics. Two installations that share a broker and a virtual host need '

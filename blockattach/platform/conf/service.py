@@ -1,4 +1,4 @@
-"""[service]: what every long-running process says of itself, and how often."""
+"""[service]: names of a long-running process, and the interval of its reports."""
 import dataclasses
 import socket
 
@@ -11,7 +11,7 @@ GROUP = 'service'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Seconds, and the name of this host."""
+    """Settings of the ``[service]`` group. Times are in seconds."""
 
     report_interval: int = groups.option(cfg.IntOpt, default=10, min=1, mutable=True, help=(
         'Interval between heartbeats of a service, in seconds.'))
@@ -34,7 +34,7 @@ class ServiceSettings:
         'that is not listed here.'))
 
     def address(self, backend: str) -> str:
-        """What serves the volumes of a backend: ``host@backend``, or ``cluster@backend``."""
+        """Return the address of a backend: ``host@backend`` or ``cluster@backend``."""
         return f'{self.cluster or self.host}@{backend}'
 
 

@@ -1,7 +1,7 @@
-"""Settings of a group: a dataclass whose fields say which options they are read from.
+"""Settings of a group: a dataclass whose fields name the options they are read from.
 
-So an option, its default and its help stand in one place, and a class made by hand has the
-defaults of the options.
+An option, its default and its help are thus defined in one place, and an instance that is created
+directly has the defaults of the options.
 """
 import dataclasses
 import functools
@@ -21,13 +21,13 @@ _S = TypeVar('_S', bound='DataclassInstance')
 
 def option(kind: Callable[..., cfg.Opt], name: str | None = None, *, default: Any = None,
            required: bool = False, read: Callable[[Any], Any] | None = None, **facts: Any) -> Any:
-    """A field that is read from an option.
+    """Return a dataclass field that is read from an option.
 
-    :param kind: the class of the option
-    :param name: of the option; None: the field's
-    :param required: the class has no default for it, though the option may
-    :param read: makes the value of the field from that of the option
-    :param facts: what else the class of the option takes
+    :param kind: class of the option
+    :param name: name of the option; None for the name of the field
+    :param required: True if the field has no default, even if the option has one
+    :param read: converts the value of the option to that of the field
+    :param facts: further arguments of the option class
     """
     read = read or _frozen
     return dataclasses.field(
@@ -38,12 +38,12 @@ def option(kind: Callable[..., cfg.Opt], name: str | None = None, *, default: An
 
 
 def part(kind: 'type[DataclassInstance]', default: Any) -> Any:
-    """A field whose value is a dataclass itself, of options of the same group."""
+    """Return a dataclass field that is itself a dataclass of options of the same group."""
     return dataclasses.field(default=default, metadata={'part': kind})
 
 
 def options(kind: 'type[DataclassInstance]') -> tuple[cfg.Opt, ...]:
-    """The options that a dataclass is read from, in the order of its fields."""
+    """Return the options that a dataclass is read from, in the order of its fields."""
     found: list[cfg.Opt] = []
     for field in dataclasses.fields(kind):
         if 'part' in field.metadata:
@@ -54,11 +54,12 @@ def options(kind: 'type[DataclassInstance]') -> tuple[cfg.Opt, ...]:
 
 
 def read(conf: cfg.ConfigOpts, group: str | None, kind: type[_S], **given: Any) -> _S:
-    """A group as its dataclass. Lists are tuples there; where a field may be None, an empty text
-    is.
+    """Read a group into its dataclass.
 
-    :param group: None: the options without a group
-    :param given: values that are no option's own, by field
+    Lists become tuples. An empty text becomes None in fields that may be None.
+
+    :param group: None for the options without a group
+    :param given: values by field name that are not read from an option
     """
     return kind(**{field.name: _value(conf, group, field)
                    for field in dataclasses.fields(kind) if field.name not in given}, **given)

@@ -1,4 +1,4 @@
-"""[metrics] and [tracing]: what a process reports of itself, and where."""
+"""[metrics] and [tracing]: export of metrics and traces."""
 import dataclasses
 import socket
 from collections.abc import Sequence
@@ -27,13 +27,16 @@ METRICS_OPTS = (
 
 _LAST_PORT = 65535
 _PLACES = {'blockattach-control': 1, 'blockattach-scheduler': 2, 'blockattach-volume': 3}
-"""Of the port of a process among all, so that it has the same one after each restart."""
+"""Index of the preferred port of each process, which is thus the same after a restart."""
 _KINDS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """``ports``: those that may be served on, the first free one counts; empty: off."""
+    """Settings of the ``[metrics]`` group.
+
+    ``ports`` are the ports to try, in order; empty if metrics are disabled.
+    """
 
     host: str
     ports: Sequence[int]
@@ -41,7 +44,11 @@ class MetricsSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """``endpoint``: a URL; None: off. ``instance`` distinguishes processes of one program."""
+    """Settings of the ``[tracing]`` group.
+
+    ``endpoint`` is a URL, or None if tracing is disabled. ``instance`` distinguishes processes of
+    the same program.
+    """
 
     endpoint: str | None = groups.option(cfg.URIOpt, schemes=['http', 'https'], help=(
         'URL of the OpenTelemetry collector (OTLP over HTTP) to which traces are sent, with its '
@@ -62,13 +69,13 @@ TRACING_OPTS = groups.options(TracingSettings)
 def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
     """Read [metrics].
 
-    :param process: whose settings
+    :param process: name of the process, which determines the order of the ports
     """
     group = conf[METRICS_GROUP]
     end = min(group.port + group.port_range, _LAST_PORT + 1) if group.port else 0
     ports = list(range(group.port, end))
     own = _PLACES.get(process, 0)
-    # Those of other kinds last: they may not have started yet.
+    # Ports preferred by other programs come last: those may not have started yet.
     return MetricsSettings(group.host, [
         *ports[own:own + 1], *ports[_KINDS:], *ports[:own], *ports[own + 1:_KINDS]])
 

@@ -1,1 +1,1 @@
-"""Connections, transactions, retries, and the time of the database."""
+"""Database access: connections, transactions, retries, and the time of the database."""

@@ -1,4 +1,4 @@
-"""The database's time: the only one that several processes compare deadlines by."""
+"""Time of the database server, the only clock for deadlines that several processes compare."""
 from typing import Any
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from sqlalchemy.sql import expression
 
 # MySQL's DATETIME drops fractions of a second by default.
 Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
-"""Column type of every point in time."""
+"""Column type of all timestamps."""
 
 
 class DatabaseTime(expression.FunctionElement[Any]):
-    """Now in UTC by the database server's clock, plus or minus some seconds."""
+    """SQL expression for the UTC time of the database server, plus an offset in seconds."""
 
     inherit_cache = True
     name = 'database_time'
@@ -21,13 +21,18 @@ class DatabaseTime(expression.FunctionElement[Any]):
 
 
 class Later(NamedTuple):
-    """A value for a column: so many seconds from now, by the database server's clock."""
+    """Column value that is ``seconds`` after the current time of the database server."""
 
     seconds: float
 
 
 def now(offset_seconds: float | sa.BindParameter[Any] = 0) -> DatabaseTime:
-    """An expression for the database's time; never a value of this process."""
+    """Return an SQL expression for the time of the database server.
+
+    The expression never contains the time of this process.
+
+    :param offset_seconds: seconds to add; may be negative
+    """
     if isinstance(offset_seconds, sa.BindParameter):
         return DatabaseTime(offset_seconds)
     return DatabaseTime(sa.literal(float(offset_seconds), sa.Float))

@@ -1,8 +1,8 @@
-"""Transactions: one for reading, one for writing, on SQLite, MariaDB/MySQL and PostgreSQL.
+"""Read and write transactions on SQLite, MariaDB/MySQL and PostgreSQL.
 
-A connection may be lost at any time. Before the COMMIT nothing has happened, and a verb is
-repeated as after a deadlock. During the COMMIT the outcome is unknown: then the verb reads what it
-has written, on another connection, and is done or repeated.
+A connection may be lost at any time. Before the COMMIT nothing has happened, and the operation is
+retried as after a deadlock. During the COMMIT the outcome is unknown: the operation then reads on
+another connection whether its changes are stored, and is finished or retried.
 """
 import contextlib
 import functools
@@ -35,58 +35,63 @@ _NOT_SERIALISED = '40001'
 _GONE = ('Cannot write to the database: the database file was removed or replaced. Restart the '
          'service.')
 WRITER = 'blockattach_writer'
-"""Execution option of a connection that is going to write."""
+"""Execution option of connections that are used for writing."""
 
 Happened = Callable[[sa.Connection], bool]
-"""Whether the database holds what a transaction wrote. It waits for that one to end, by a lock."""
+"""Callback that returns True if the changes of a transaction are stored.
+
+The callback must take a lock, so that it waits for that transaction to end.
+"""
 
 WriteProbe = Callable[[sa.Connection], None]
-"""Writes something and deletes it again in the same transaction."""
+"""Callback that writes a row and deletes the row in the same transaction."""
 
-# How long to wait for the locks of a transaction whose commit was not confirmed.
+# Maximum wait for the locks of a transaction whose commit was not confirmed.
 _LOCK_TIMEOUT_SECONDS = 5
 _LOCK_TIMEOUT = {'mysql': f'SET innodb_lock_wait_timeout = {_LOCK_TIMEOUT_SECONDS}',
                  'postgresql': f"SET lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'"}
 
-# How long a verb rests before it is done again, at most; after the last one it is not.
+# Maximum delays before each retry of an operation. There is no retry after the last one.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 VERBS: list[str] = []
-"""The verbs that are `retried`, ``module.function``, of all modules that were imported."""
+"""Names (``module.function``) of all functions decorated with `retried` in imported modules."""
 
 _P = ParamSpec('_P')
 _R = TypeVar('_R')
 
 
 class Database:
-    """Connections, and a clock for the times in rows."""
+    """Connection pools of a database, and the clock for timestamps in rows."""
 
     def __init__(self, engine: sa.Engine, clock: clock.Clock,
                  telemetry: acts.Telemetry | None = None,
                  readers: sa.Engine | None = None,
                  write_probe: WriteProbe | None = None) -> None:
         """
-        :param readers: what `opening.open_readers` has opened; None: readers use the writers' pool
-        :param write_probe: shows `wrong` whether a database that refused to write accepts writes
+        :param readers: engine from `opening.open_readers`; None if readers use the pool of the
+            writers
+        :param write_probe: used by `wrong` to check if a database that rejected a write accepts
+            writes again
         """
         self.engine = engine
         self._readers = readers or engine
         self.telemetry = telemetry or acts.Telemetry(clock)
         self.clock = clock
-        # A statement by itself leaves a transaction open on the writers' connections to a server.
+        # A single statement would leave a transaction open on the writers' connections.
         self._is_by_itself = readers is not None or engine.dialect.name == 'sqlite'
         self._writers = engine.execution_options(**{WRITER: True})
         self._file = sqlite.File(engine)
         self._refuses = False
         self._write_probe = write_probe
-        # SQLite has one writer at a time and wakes waiters by polling; a lock hands over at once.
+        # SQLite has one writer, and waiters poll. A lock hands over without delay.
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """A connection for looking only. Each statement sees what is there when it is sent.
+        """Open a read-only connection. Each statement sees the data at the time it is sent.
 
-        :raises DatabaseUnavailable: it is not there
+        :raises DatabaseUnavailable: the database is not reachable
         """
         try:
             with (self.telemetry.transaction('read'),
@@ -97,23 +102,27 @@ class Database:
 
     @property
     def engines(self) -> set[sa.Engine]:
-        """The pools of connections."""
+        """Engines in use, one for each connection pool."""
         return {self.engine, self._readers}
 
     @property
     def takes_as_one(self) -> bool:
-        """Whether a transaction can be one way to the server, by `change`. Not known before
-        something was looked at.
+        """True if `change` can send a whole transaction in one round trip.
+
+        The value is only known after the first read.
         """
         return self._readers is not self.engine and statements.takes_as_one(self._readers.dialect)
 
     def look(self, statement: statements.Statement, values: Mapping[str, Any]) -> list[Any]:
-        """The rows of a statement by itself, as in `reader`."""
+        """Return the rows of a single statement, executed as in `reader`.
+
+        :raises DatabaseUnavailable: the database is not reachable
+        """
         if self._is_by_itself:
             try:
                 with (self.telemetry.transaction('read'),
                       statements.borrowed(self._readers) as pooled):
-                    # A dialect knows its server from the first connection on.
+                    # The dialect is only initialized by the first connection.
                     text = statement.text(self._readers.dialect)
                     with statements.sent(self._readers, pooled, text, values) as cursor:
                         return text.rows(self._readers.dialect, cursor)
@@ -123,14 +132,17 @@ class Database:
             return statement.rows(connection, **values)
 
     def change(self, happened: Happened, *steps: statements.Step) -> int:
-        """A transaction that is one way to the server, where it `takes_as_one`: the others are
-        executed if the first finds anything to change; 0: it did not, and nothing is written.
+        """Execute a transaction in one round trip, if `takes_as_one`.
 
-        What was sent on a connection that was lost holds no lock until it arrives, so it may come
-        after the question whether it has. The same steps are sent again then, and a second copy
-        finds nothing: that is required of the first step.
+        The other steps are executed only if the first step changes any rows. A statement that was
+        sent on a lost connection holds no lock until it arrives, so it may arrive after the check
+        of the outcome. The same steps are then sent again. The first step must therefore change
+        nothing when it is executed a second time.
 
         For parameters and errors see `writer`.
+
+        :returns: number of rows that the first step changed; 0 if nothing was written; 1 if a
+            check after a lost connection found the changes stored
         """
         step = statements.as_one(*steps, is_transaction=True)
         lost: Exception | None = None
@@ -154,9 +166,11 @@ class Database:
         raise errors.OutcomeUnknown() from lost
 
     def _send(self, step: statements.Step) -> tuple[int, Exception | None]:
-        """What the first step has found; and how the connection was lost meanwhile, if it was.
+        """Send a transaction.
 
-        :raises DBConnectionError: there is none, so nothing was sent
+        :returns: number of rows that the first step changed, and the error if the connection was
+            lost
+        :raises DBConnectionError: no connection is available, so nothing was sent
         """
         with self._refusing(), statements.borrowed(self._readers) as pooled:
             text = step.statement.text(self._readers.dialect)
@@ -172,12 +186,12 @@ class Database:
 
     @contextlib.contextmanager
     def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
-        """One transaction: all of it, or nothing. For a verb that is `retried`.
+        """Run an atomic transaction, for a function decorated with `retried`.
 
-        :param happened: asked when the connection was lost while the database committed; None: the
-            verb may be done twice
-        :raises OutcomeUnknown: that could not be found out
-        :raises DatabaseNotWritable: it takes nothing more now; nothing was written
+        :param happened: called if the connection was lost during the commit; None if the operation
+            may be executed twice
+        :raises OutcomeUnknown: the outcome of the commit could not be determined
+        :raises DatabaseNotWritable: the database rejects writes; nothing was written
         """
         lost = None
         with self._refusing(), self._write_lock, statements.connect(self._writers) as connection:
@@ -196,9 +210,9 @@ class Database:
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """A transaction that writes.
+        """Measure a write transaction and translate rejected writes.
 
-        :raises DatabaseNotWritable: it takes nothing more now
+        :raises DatabaseNotWritable: the database rejects writes
         """
         if self._file.is_gone():
             raise errors.DatabaseNotWritable(_GONE)
@@ -213,11 +227,11 @@ class Database:
         self._refuses = False
 
     def _is_stored(self, happened: Happened, lost: Exception) -> bool:
-        """Whether a change is stored whose commit was not confirmed.
+        """Return True if a change is stored whose commit was not confirmed.
 
-        :raises OutcomeUnknown: that could not be found out
+        :raises OutcomeUnknown: the outcome could not be determined
         """
-        # As long as a database may take to restart.
+        # Long enough for a restart of the database.
         retry = oslo_db_api.wrap_db_retry(
             max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
             retry_on_disconnect=True)
@@ -232,15 +246,15 @@ class Database:
         return is_stored
 
     def rest(self, seconds: float) -> None:
-        """Wait for a random part of so many seconds, so that others go first."""
+        """Wait for a random time of up to ``seconds``, so that other transactions go first."""
         self.clock.wait(threading.Event(), random.uniform(0, seconds))
 
     def new_id(self) -> str:
-        """A UUID for a new row."""
+        """Return a UUID for a new row."""
         return str(uuid.uuid4())
 
     def wrong(self) -> str | None:
-        """Why it cannot be used now, in a line; None: it can."""
+        """Return the reason why the database cannot be used, in one line, or None if it can."""
         if self._file.is_gone():
             return _GONE
         try:
@@ -256,26 +270,26 @@ class Database:
         return None
 
     def connections(self) -> tuple[int, int]:
-        """How many connections are in use, and how many are open and idle."""
+        """Return the numbers of busy and of idle connections."""
         pools = [engine.pool for engine in self.engines
                  if isinstance(engine.pool, sa.pool.QueuePool)]
         return (sum(pool.checkedout() for pool in pools),
                 sum(pool.checkedin() for pool in pools))
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all pooled connections."""
         for engine in self.engines:
             engine.dispose()
 
 
 def inserted(key: sa.Column[str], value: str) -> Happened:
-    """Whether a verb has written the row that it makes, under the key that it has given it."""
+    """Return a callback that checks if the row with a new key was inserted."""
     return lambda connection: connection.execute(
         sa.select(key).where(key == value).with_for_update()).first() is not None
 
 
 def begin(connection: sa.Connection) -> sa.RootTransaction:
-    """Begin a transaction that is going to write: on SQLite as the one that writes."""
+    """Begin a write transaction; on SQLite this acquires the write lock."""
     begun = connection.begin()
     if connection.dialect.name == 'sqlite':
         connection.exec_driver_sql('BEGIN IMMEDIATE')
@@ -286,26 +300,25 @@ def _ask(engine: sa.Engine, happened: Happened) -> bool:
     lock_timeout = _LOCK_TIMEOUT.get(engine.dialect.name)
     with statements.connect(engine) as connection:
         if lock_timeout is not None:
-            # What is set for this session ends with it.
+            # Detached from the pool, because the setting applies to the whole session.
             connection.detach()
             connection.exec_driver_sql(lock_timeout)
         return happened(connection)
 
 
 def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Repeat a verb, from its beginning, whose transaction the database rolled back, or whose
-    connection was lost before it had committed.
+    """Retry an operation whose transaction was rolled back or whose connection was lost.
 
-    Rolled back by a deadlock, a failed serialisation, or a RetryRequest of the verb itself. There
-    are no savepoints: at a deadlock MariaDB rolls back the whole transaction, and statements after
-    that would write the rest of it alone.
+    A lost connection is retried only if it was lost before the commit. Transactions are rolled
+    back after a deadlock, a serialization failure, or a RetryRequest of the operation itself.
+    There are no savepoints: at a deadlock MariaDB rolls back the whole transaction, and later
+    statements would write the rest of it alone.
 
-    Not by oslo.db's wrap_db_retry: it rests by the system's own clock, does not know the failed
-    serialisations of PostgreSQL, and has no place where a retry could be counted. Nor by tenacity,
-    which takes ten microseconds more for each verb that goes well, and would have to be given all
-    of that too.
+    oslo.db's wrap_db_retry is not used: it sleeps by the system clock, does not detect
+    serialization failures of PostgreSQL, and cannot count retries. tenacity is not used either: it
+    adds ten microseconds to each successful operation, and would need the same code for errors.
 
-    :raises DatabaseUnavailable: it stays away
+    :raises DatabaseUnavailable: the database is not reachable after all retries
     """
     name = f'{verb.__module__.rpartition(".")[2]}.{verb.__name__}'
     before, after = f'db.{name}.before', f'db.{name}.after'
@@ -338,8 +351,8 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _is_thrown_out(error: Exception) -> bool:
-    """Whether the database asks for the whole of it once more."""
+    """Return True if the database rolled back the transaction, which must be retried."""
     return isinstance(error, oslo_db_exception.DBDeadlock) or (
-        # PostgreSQL could not serialise; oslo.db has no name for that.
+        # Serialization failure of PostgreSQL, for which oslo.db has no class.
         isinstance(error, sa.exc.DBAPIError)
         and getattr(error.orig, 'pgcode', None) == _NOT_SERIALISED)

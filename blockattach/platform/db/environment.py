@@ -1,7 +1,7 @@
-"""What alembic runs around the revisions. The connection is handed in by
-`blockattach.platform.db.migrations`.
+"""Alembic environment that runs the revisions.
 
-Without one (offline) the statements are printed for the database whose URL was given.
+`blockattach.platform.db.migrations` passes in the connection. In offline mode there is no
+connection, and the statements are printed for the kind of database in the configured URL.
 """
 import sqlalchemy as sa
 from alembic import context
@@ -10,7 +10,7 @@ from alembic import context
 def run(metadata: sa.MetaData) -> None:
     """Run the revisions on the connection, inside the transaction that is open there.
 
-    :param metadata: the tables, by whose conventions constraints and indexes are named
+    :param metadata: tables whose naming conventions apply to constraints and indexes
     """
     given = context.config.attributes
     if context.is_offline_mode():

@@ -1,6 +1,6 @@
-"""Bring a database to the tables of a release. Any number of processes may ask at once.
+"""Migration of a database to the schema of a release. Concurrent processes are serialized.
 
-Alembic is loaded for a migration only: every process checks the version, and few ever change it.
+Alembic is imported only for a migration: every process checks the version, but few migrate.
 """
 import contextlib
 import dataclasses
@@ -31,20 +31,20 @@ _LOCK_SECONDS = 300
 
 
 class Phase(NamedTuple):
-    """One of the two branches of revisions."""
+    """Branch of revisions: expansion or contraction."""
 
     name: str
     folder: str
 
 
-# What is added, so that processes of this release and of the one before both work with it; and
-# what is taken away once the last of the older ones has ended.
+# EXPAND adds tables and columns, so that this and the previous release both work. CONTRACT
+# removes those that only older releases use, after their last process has stopped.
 EXPAND = Phase('expand', 'versions')
 CONTRACT = Phase('contract', 'contracts')
 
 
 class Version(NamedTuple):
-    """The last revision of each phase; None: there was none yet."""
+    """Last applied revision of each phase; None if no revision was applied."""
 
     expand: str | None
     contract: str | None
@@ -58,8 +58,9 @@ class Version(NamedTuple):
 class Migrations:
     """All revisions of one database.
 
-    ``folder`` has ``env.py``, and a folder for each phase; ``table`` remembers the last revision;
-    ``command`` is what an operator runs.
+    ``folder`` contains ``env.py`` and a folder for each phase. ``table`` is the name of the table
+    with the applied revisions. ``command`` is the command with which an operator migrates the
+    database.
     """
 
     folder: pathlib.Path
@@ -67,14 +68,16 @@ class Migrations:
     command: str
 
     def upgrade(self, engine: sa.Engine) -> None:
-        """Bring a database to where this release can run; a second process waits and finds nothing
-        to do. An empty one is contracted too: no older process can be at work there.
+        """Apply the revisions that this release needs. An empty database is contracted as well.
 
-        On SQLite and PostgreSQL all of it happens or nothing. MySQL commits each statement by
-        itself: after a failure there, restore or drop the database.
+        No older process can be using an empty database. A second process waits for the first one
+        and finds nothing to do.
 
-        :raises ConfigurationError: another process has been at it for five minutes, or the
-            database is of a newer release
+        On SQLite and PostgreSQL the migration is atomic. MySQL commits each statement by itself:
+        restore or drop the database after a failure.
+
+        :raises ConfigurationError: another process has held the migration lock for five minutes,
+            or the database belongs to a newer release
         """
         found = self.version(engine)
         self._refuse_newer(found)
@@ -83,21 +86,23 @@ class Migrations:
                 (EXPAND, CONTRACT) if before.expand is None else (EXPAND,)))
 
     def expand(self, engine: sa.Engine) -> None:
-        """Add what this release needs."""
+        """Apply the revisions that add tables and columns for this release."""
         self._run(engine, lambda before: (EXPAND,))
 
     def contract(self, engine: sa.Engine) -> None:
-        """Take away what only older releases need; `online_migrations` says whether one may.
+        """Apply the revisions that remove tables and columns of older releases.
 
-        :raises ConfigurationError: it was not expanded, or is of another release
+        `online_migrations` determines if the contraction is allowed.
+
+        :raises ConfigurationError: the database is not expanded, or belongs to another release
         """
         self.check(engine)
         self._run(engine, lambda before: (CONTRACT,))
 
     def check(self, engine: sa.Engine) -> None:
-        """Make sure that the database has what this release needs; changes nothing.
+        """Check that the schema has all revisions that this release needs.
 
-        :raises ConfigurationError: it has older tables, newer ones, or none
+        :raises ConfigurationError: the database is empty, or belongs to an older or newer release
         """
         found, expected = self.version(engine), self.expected()
         self._refuse_newer(found)
@@ -107,30 +112,33 @@ class Migrations:
                        f'run {self.command}')
 
     def version(self, engine: sa.Engine) -> Version:
-        """What the database is at."""
+        """Return the version of a database."""
         with engine.connect() as connection:
             return self._version(connection)
 
     def expected(self) -> Version:
-        """What this release knows as the last."""
+        """Return the latest version known to this release."""
         return Version(*(max(self._revisions(phase), default=None)
                          for phase in (EXPAND, CONTRACT)))
 
     def scripts(self) -> 'script.ScriptDirectory':
-        """Every revision that this release knows."""
+        """Return all revisions known to this release."""
         from alembic import script
 
         return script.ScriptDirectory.from_config(self._settings())
 
     def sql(self, url: str) -> str:
-        """The statements that expand an empty database of the URL's kind, to be run by hand;
-        connects nowhere.
+        """Return the SQL statements that expand an empty database, to be run by hand.
+
+        No connection is opened.
+
+        :param url: database URL, which determines the SQL dialect
         """
         from alembic import command
 
         text = io.StringIO()
         settings = self._settings(text)
-        # ConfigParser would take a percent sign for a reference.
+        # ConfigParser interprets percent signs as references.
         settings.set_main_option('sqlalchemy.url', url.replace('%', '%%'))
         command.upgrade(settings, f'{EXPAND.name}@head', sql=True)
         return text.getvalue()
@@ -158,7 +166,7 @@ class Migrations:
                            f'{revision} is unknown, the latest known is {self.expected()}')
 
     def _revisions(self, phase: Phase) -> set[str]:
-        """The names of a phase's revisions, in order: what their files begin with."""
+        """Return the names of the revisions of a phase: the prefixes of their file names."""
         return {path.name.partition('_')[0]
                 for path in (self.folder / phase.folder).glob('[0-9c]*_*.py')}
 
@@ -179,24 +187,26 @@ class Migrations:
             return Version(None, None)
         heads: set[str] = set(connection.scalars(sa.select(sa.column('version_num')).select_from(
             sa.table(self.table))))
-        # The revisions of contraction begin with a "c".
+        # Names of contraction revisions begin with a "c".
         contracts = {head for head in heads if head.startswith('c')}
         return Version(next(iter(heads - contracts), None), next(iter(contracts), None))
 
 
 @contextlib.contextmanager
 def _alone(connection: sa.Connection) -> Iterator[None]:
-    """Hold every other process off, until after the commit.
+    """Hold the migration lock, which excludes all other processes, until after the commit.
 
-    On servers the session holds the lock, not the transaction, which MySQL ends with each table.
-    SQLite needs none: there the transaction begins as that of the one writer.
+    On servers the lock belongs to the session, because MySQL ends the transaction at each table.
+    SQLite needs no lock: its transaction begins as that of the only writer.
+
+    :raises ConfigurationError: another process has held the lock for five minutes
     """
     if connection.dialect.name == 'sqlite':
         yield
         return
     take, give_back = _locking(connection.dialect.name)
     taken = connection.execute(sa.select(take)).scalar()
-    # What is read from now on is what the one before has left.
+    # Start a new snapshot, which includes the changes of the previous lock holder.
     connection.commit()
     if taken in (0, None):
         raise errors.ConfigurationError(
@@ -209,9 +219,9 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
 
 
 def _locking(kind: str) -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:
-    """Taking and giving back a lock that is this database's own."""
+    """Return the expressions that acquire and release a lock specific to this database."""
     if kind == 'postgresql':
         return sa.func.pg_advisory_lock(_LOCK_NUMBER), sa.func.pg_advisory_unlock(_LOCK_NUMBER)
-    # MySQL's names are the whole server's, and end at 64 characters.
+    # Lock names of MySQL are global to the server and limited to 64 characters.
     name = sa.func.md5(sa.func.concat('blockattach_migrate:', sa.func.database()))
     return sa.func.get_lock(name, _LOCK_SECONDS), sa.func.release_lock(name)

@@ -1,4 +1,4 @@
-"""How connections to the database are opened, kept and checked before they are used again."""
+"""Creation of engines, and the check of pooled connections before reuse."""
 import datetime
 import functools
 import select
@@ -20,20 +20,25 @@ from blockattach.platform.db import statements
 LOG = oslo_log.getLogger(__name__)
 
 TRUSTED_SECONDS = 5.0
-"""A connection that was used so recently counts as open unless its socket shows otherwise: with a
-peer that has vanished a ping would take as long as a statement."""
+"""Seconds for which a used connection is assumed open unless its socket shows otherwise.
+
+A ping of a peer that has vanished would take as long as a statement.
+"""
 _USED_AT = 'blockattach_used_at'
 
 
 def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """Connect as configured; an SQLite file is made where it is missing."""
+    """Return the engine for writing. A missing SQLite file is created.
+
+    :raises DBConnectionError: the server is not reachable, see ``max_retries``
+    """
     url = sa.make_url(settings.connection)
     if url.get_backend_name() == 'sqlite':
         made = sqlite.open_engine(url, settings)
         _name_errors(made)
         return made
-    # On PostgreSQL a transaction that has waited for a row sees what was written meanwhile,
-    # whatever the database's default isolation is.
+    # On PostgreSQL a transaction that has waited for a row must see changes made meanwhile,
+    # regardless of the default isolation level of the database.
     made = _open_server(url, settings, isolation_level=(
         'READ COMMITTED' if url.get_backend_name() == 'postgresql' else None))
     _await_server(made, settings, clock.Clock())
@@ -41,8 +46,11 @@ def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
 
 
 def open_readers(settings: database_conf.DatabaseSettings) -> sa.Engine | None:
-    """Connections that take each statement by itself: there is no transaction to end, which would
-    be one more way to the server for each. None: SQLite, to which there is no way.
+    """Return an engine whose connections are in autocommit mode, for reading.
+
+    Without a transaction to end, each read takes one round trip less to the server.
+
+    :returns: None for SQLite, which has no round trips
     """
     url = sa.make_url(settings.connection)
     if url.get_backend_name() == 'sqlite':
@@ -56,15 +64,15 @@ def open_readers(settings: database_conf.DatabaseSettings) -> sa.Engine | None:
 
 def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
                  **more: Any) -> sa.Engine:
-    """MySQL, MariaDB or PostgreSQL.
+    """Return an engine for MySQL, MariaDB or PostgreSQL.
 
-    Not by oslo.db, which asks a connection whether it is there each time that one is needed, and
-    has SQLAlchemy call listeners of every statement, for the sake of savepoints and green threads.
-    A connection comes back to the pool when its transaction has ended: the pool ends none again.
+    oslo.db is not used for this: it checks a connection each time that one is acquired, and has
+    SQLAlchemy call listeners for every statement, for savepoints and green threads. Connections
+    return to the pool after their transaction has ended, so the pool does not reset them.
     """
     url = _prepare_url(url)
     kind = url.get_backend_name()
-    # oslo.db's own choice; a server may have another one.
+    # Same as in oslo.db; the default of a server may differ.
     arguments = {'client_encoding': 'utf8'} if kind == 'postgresql' else _quick_times(url)
     made = sa.create_engine(
         url, pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
@@ -80,9 +88,9 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
 
 
 def _quick_times(url: sa.URL) -> dict[str, Any]:
-    """Has PyMySQL and mysqlclient read times by the standard library, which does it in C.
+    """Return arguments that make the driver parse times with the standard library, in C.
 
-    Both do it in Python, which takes a tenth of the time of a long list.
+    PyMySQL and mysqlclient parse times in Python, which takes a tenth of the time of a long list.
     """
     module = url.get_dialect().import_dbapi()
     if not hasattr(module, 'converters'):
@@ -92,15 +100,15 @@ def _quick_times(url: sa.URL) -> dict[str, Any]:
 
 
 def _name_errors(made: sa.Engine) -> None:
-    """Translate errors to oslo.db's, which are one set for every database."""
+    """Translate errors of the driver to those of oslo.db, which are the same for all databases."""
     event.listen(made, 'handle_error', exc_filters.handler, retval=True)
 
 
 def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
                   time: clock.Clock) -> None:
-    """Wait for the server as long as configured; not at all without ``max_retries``.
+    """Wait for the server as long as configured, or not at all if ``max_retries`` is 0.
 
-    :raises DBConnectionError: it is still not there
+    :raises DBConnectionError: the server is not reachable after the last attempt
     """
     never = threading.Event()
     attempt = 0
@@ -117,9 +125,9 @@ def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
 
 
 def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
-    """What does not fit into a column is an error, and not cut off.
+    """Enable strict mode, in which a value that does not fit its column is an error.
 
-    :param prepare: whether statements may be called by name, where the server can (MariaDB)
+    :param prepare: use prepared statements if the server supports them (MariaDB)
     """
     if prepare:
         session_statements.allow(record.info)
@@ -129,17 +137,17 @@ def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
 
 
 def _isolate(connection: Any, record: Any) -> None:
-    """The same for statements by themselves, which are transactions, too."""
+    """Set READ COMMITTED for the session, because autocommitted statements are transactions."""
     cursor = connection.cursor()
     cursor.execute('SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED')
     cursor.close()
 
 
 def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
-    """Check whether a pooled connection can be used: in place of a ping each time it is taken.
+    """Check pooled connections at checkout, in place of a ping each time.
 
-    A server that ends a connection closes its socket, which then becomes readable. A quiet one
-    that was used a moment ago is trusted; any other is pinged.
+    A server that closes a connection closes its socket, which then becomes readable. A connection
+    with a silent socket that was used within `TRUSTED_SECONDS` is trusted. Any other is pinged.
     """
     error = engine.dialect.loaded_dbapi.Error
 
@@ -154,7 +162,7 @@ def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
         try:
             engine.dialect.do_ping(connection)
         except error as exc:
-            # Whatever ended this one has ended those beside it.
+            # The cause most likely closed the other pooled connections as well.
             raise sa.exc.InvalidatePoolError() from exc
 
     event.listen(engine, 'checkin', used)
@@ -162,7 +170,10 @@ def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
 
 
 def _is_silent(connection: Any, error: type[Exception]) -> bool:
-    """Whether nothing, not even an end, waits in the socket; False: nobody knows."""
+    """Return True if the socket of a connection has no data and no end of file to read.
+
+    :returns: False also if the state of the socket cannot be determined
+    """
     poll = select.poll()
     try:
         # PyMySQL has its socket in a private attribute; psycopg2 and mysqlclient have fileno().
@@ -173,10 +184,10 @@ def _is_silent(connection: Any, error: type[Exception]) -> bool:
 
 
 def _prepare_url(url: sa.URL) -> sa.URL:
-    """For MySQL and MariaDB, what oslo.db would choose otherwise.
+    """Return the URL with driver and character set adjusted for MySQL and MariaDB.
 
-    Its default character set holds three bytes a character, so that a name with an emoji would be
-    refused; and it knows a deadlock only under the name ``mysql``.
+    The default character set of oslo.db holds three bytes per character, so names with an emoji
+    would be rejected. oslo.db detects deadlocks only under the dialect name ``mysql``.
     """
     if url.get_backend_name() == 'mariadb':
         url = url.set(drivername=url.drivername.replace('mariadb', 'mysql', 1))

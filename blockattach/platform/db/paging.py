@@ -1,4 +1,4 @@
-"""Pages of a list: marker, limit, offset and sort, for every aggregate alike."""
+"""Pagination of lists: marker, limit, offset and sort order."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -13,9 +13,10 @@ DESCENDING = 'desc'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a list: ``sort`` names keys that the query knows, with a direction each.
+    """Position and size of a page, and the sort order of the list.
 
-    ``limit`` None means all; ``marker`` is the id of the last item of the page before.
+    ``sort`` contains sort keys of the query, each with a direction. ``limit`` None means no limit.
+    ``marker`` is the ID of the last item of the previous page.
     """
 
     limit: int | None = None
@@ -27,10 +28,10 @@ class Page:
 def fetch(connection: sa.Connection, query: sa.Select, columns: Mapping[str, sa.ColumnElement],
           page: Page, listed: sa.ColumnElement[bool],
           absent: Callable[[str], Exception]) -> Sequence[sa.Row[Any]]:
-    """The rows of one page; arguments as of `select_page`.
+    """Return the rows of one page. See `select_page` for the other parameters.
 
-    :param listed: what a marker must fulfil
-    :param absent: what is raised of a marker that does not
+    :param listed: condition that the row of the marker must satisfy
+    :param absent: creates the error that is raised if no such row exists
     """
     marker = None
     if page.marker is not None:
@@ -44,10 +45,10 @@ def fetch(connection: sa.Connection, query: sa.Select, columns: Mapping[str, sa.
 
 def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page: Page,
                 marker: sa.Row[Any] | None) -> sa.Select:
-    """Narrow a query to one page.
+    """Restrict a query to one page.
 
-    :param columns: sort key to column; must hold ``id``, which breaks ties
-    :param marker: the marker's row, its columns named by sort key; None: from the start
+    :param columns: columns by sort key; must contain ``id``, which breaks ties
+    :param marker: columns of the marker's row by sort key; None to start at the first row
     """
     keys = page.sort if any(key == 'id' for key, _ in page.sort) else (
         *page.sort, ('id', page.sort[-1][1] if page.sort else DESCENDING))
@@ -58,11 +59,11 @@ def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page:
         value = None if marker is None else getattr(marker, key)
         parts = [(column, value)]
         if getattr(column, 'nullable', True):
-            # NULL sorts first going up and last going down, on every database alike.
+            # NULL sorts first in ascending and last in descending order on all databases.
             parts.insert(0, (sa.case((column.is_(None), 0), else_=1), int(value is not None)))
         for part, at in parts:
             query = query.order_by(part if direction == ASCENDING else part.desc())
-            # Behind the marker: equal on the parts before, beyond it on one.
+            # Rows after the marker: equal in all previous parts, and beyond it in this part.
             if at is not None:
                 # Bound with a type, because SQLAlchemy cannot order by a plain True.
                 at = sa.literal(at, part.type)

@@ -1,10 +1,10 @@
-"""MariaDB's own prepared statements: a text is parsed once on a connection, then called by name.
+"""Server-side prepared statements of MariaDB, parsed once per connection and called by name.
 
-Half of what MariaDB takes for a statement of fifty columns goes into its text. None of its drivers
-speaks the binary protocol, but ``PREPARE`` and ``EXECUTE ... USING`` are statements as well, which
-any of them sends; MySQL takes no values in the second, so there everything is sent as before.
+Parsing takes half of the time of MariaDB for a statement of fifty columns. None of its drivers
+supports the binary protocol, but any driver can send ``PREPARE`` and ``EXECUTE ... USING`` as
+statements. MySQL accepts no values in ``EXECUTE``, so plain text is sent there.
 
-What is prepared belongs to the connection, and is gone with it.
+Prepared statements belong to their connection and are lost with it.
 """
 import hashlib
 from collections.abc import Mapping
@@ -13,19 +13,22 @@ from typing import Any
 from typing import NamedTuple
 
 MOST = 64
-"""Of one connection. The server holds 16,382 of all its connections, by default
-(``max_prepared_stmt_count``); where it takes no more, texts are sent again."""
+"""Maximum number of prepared statements of one connection.
+
+The server holds 16,382 prepared statements of all connections by default
+(``max_prepared_stmt_count``). If the server accepts no more, plain text is sent again.
+"""
 _KEY = 'blockattach_prepared'
 _ENOUGH_PREPARED, _NOT_PREPARED = 1461, 1243
 _USED_ONCE, _PREPARED = False, True
 
 
 class Named(NamedTuple):
-    """A statement, ready to be prepared.
+    """Statement that can be prepared.
 
-    :ivar name: of this text and no other
-    :ivar text: with a question mark for each value
-    :ivar call: its call, in the driver's form
+    :ivar name: name derived from the text
+    :ivar text: text with a question mark for each value
+    :ivar call: ``EXECUTE`` statement in the parameter style of the driver
     :ivar order: names of the values by position
     """
 
@@ -36,9 +39,11 @@ class Named(NamedTuple):
 
 
 def named(text: str, order: tuple[str, ...] | None) -> Named:
-    """
-    :param text: with ``%s`` for each value, or ``%(name)s`` where ``order`` is None, as drivers
-        take it
+    """Convert the text of a statement to one that can be prepared.
+
+    :param text: text in the form of the driver: ``%s`` for each value, or ``%(name)s`` if
+        ``order`` is None
+    :param order: names of the values by position
     """
     if order is None:
         positions = _Positions('?')
@@ -51,7 +56,7 @@ def named(text: str, order: tuple[str, ...] | None) -> Named:
 
 
 def positional(text: str, order: tuple[str, ...] | None) -> tuple[str, tuple[str, ...]]:
-    """A text that takes its values by position, and their names.
+    """Return a text with positional values, and the names of the values in order.
 
     :param text: as for `named`
     """
@@ -62,16 +67,16 @@ def positional(text: str, order: tuple[str, ...] | None) -> tuple[str, tuple[str
 
 
 def name_of(text: str) -> str:
-    """What a statement is called by."""
+    """Return the name of a prepared statement, a digest of the text."""
     return f'statement_{hashlib.sha256(text.encode()).hexdigest()[:16]}'
 
 
 class _Positions(dict[str, str]):
-    """Writes down which names are asked for."""
+    """Mapping that records the order in which names are looked up."""
 
     def __init__(self, mark: str) -> None:
         """
-        :param mark: in the place of each
+        :param mark: value returned for each name
         """
         super().__init__()
         self._mark = mark
@@ -83,19 +88,20 @@ class _Positions(dict[str, str]):
 
 
 def allow(info: MutableMapping[str, Any]) -> None:
-    """From now on statements are prepared on this connection.
+    """Enable prepared statements on a connection.
 
-    :param info: what is remembered of the connection while it is open
+    :param info: data stored with the connection while it is open
     """
     info[_KEY] = {}
 
 
 def execute(info: MutableMapping[str, Any], cursor: Any, statement: Named,
             values: Mapping[str, Any], error: type[Exception]) -> bool:
-    """Call a statement, from its second time on a connection on; False: send its text.
+    """Execute a statement, prepared from its second use on a connection.
 
-    :param values: by name, as they are stored
-    :param error: what the driver raises; whatever is wrong with the statement is raised
+    :param values: values by name, as they are stored
+    :param error: base class of the driver's errors
+    :returns: False if nothing was executed and the text must be sent instead
     """
     known = info.get(_KEY)
     if known is None:
@@ -112,7 +118,7 @@ def execute(info: MutableMapping[str, Any], cursor: Any, statement: Named,
         return True
     except error as exc:
         if exc.args and exc.args[0] in (_ENOUGH_PREPARED, _NOT_PREPARED):
-            # The second: something between us and the server lends one connection to several.
+            # _NOT_PREPARED means that a proxy shares server connections between clients.
             del info[_KEY]
             return False
         raise

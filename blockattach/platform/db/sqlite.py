@@ -1,4 +1,4 @@
-"""The embedded database: how it is opened, and whether its file is still there."""
+"""SQLite engine, and detection of a removed or replaced database file."""
 import os
 import sqlite3
 from typing import Any
@@ -13,7 +13,10 @@ _WAL_TRIES = 10
 
 
 class File:
-    """The file of an engine, as it was when it was opened; an engine in memory has none."""
+    """Identity of the database file of an engine when the engine was opened.
+
+    In-memory databases have no file.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
         database = engine.url.database if engine.dialect.name == 'sqlite' else None
@@ -21,12 +24,12 @@ class File:
         self._opened = self._identity()
 
     def is_gone(self) -> bool:
-        """Whether it was removed or replaced: what is written now is lost at the next start."""
+        """Return True if the file was removed or replaced, so that writes would be lost."""
         if self._path is None:
             return False
         now = self._identity()
         if self._opened is None:
-            # Made by the first connection.
+            # The first connection has created the file.
             self._opened = now
         return now != self._opened
 
@@ -39,17 +42,17 @@ class File:
 
 
 def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """SQLite in WAL: readers never wait, and a write transaction begins as one.
+    """Return an SQLite engine in WAL mode, in which readers never wait for the writer.
 
-    oslo.db would open a connection per transaction and begin each as a reader, which fails with
-    "database is locked" as soon as a second one becomes a writer.
+    oslo.db would open a connection per transaction and begin each transaction as a reader, which
+    fails with "database is locked" as soon as a second one starts to write.
     """
-    # Not autobegun by the driver: `begin` says how the transaction begins.
+    # The driver must not begin transactions: `engine.begin` does.
     options: dict[str, Any] = {
         'pool_size': settings.max_pool_size, 'max_overflow': settings.max_overflow,
         'pool_timeout': settings.pool_timeout}
     if not url.database:
-        # In memory: it exists as long as its only connection, which threads share one at a time.
+        # An in-memory database exists as long as its only connection, which threads share.
         options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
     engine = sa.create_engine(url, hide_parameters=True, **options)
     event.listen(engine, 'connect', _prepare)
@@ -67,8 +70,10 @@ def _prepare(connection: Any, record: Any) -> None:
 
 
 def _use_wal(cursor: Any) -> None:
-    """Kept in the file itself. Of several that change a new file at once, all but one are refused
-    without a wait; those wait for the file as writers do, and look again.
+    """Enable WAL mode, which is stored in the database file.
+
+    If several connections change a new file at once, all but one fail without waiting. Those wait
+    for the write lock and try again.
     """
     for _ in range(_WAL_TRIES):
         try:

@@ -1,12 +1,11 @@
-"""Statements of the hot paths: put together and compiled once, then sent as text.
+"""Statements of the hot paths, built and compiled once and then sent as text.
 
-SQLAlchemy puts a statement together anew for each request, finds its text by a key that it makes
-of all its parts, and describes the columns of each result; for a statement of fifty columns that
-takes several times as long as the server does. What is asked again and again is a `Statement`
-instead: one text for each kind of database, values by name, rows as named tuples, on a connection
-of SQLAlchemy's pool. Listeners of statements are called, and errors have the names that they have
-otherwise. MariaDB parses the text once for each connection
-(`blockattach.platform.db.session_statements`).
+SQLAlchemy builds a statement anew for each request, looks up its text by a key of all its parts,
+and describes the columns of each result. For a statement of fifty columns that takes several times
+as long as the server does. Frequent statements are instances of `Statement` instead: one text for
+each kind of database, values by name, rows as named tuples, on a connection of SQLAlchemy's pool.
+Event listeners are still called, and errors have the same classes as with SQLAlchemy and oslo.db.
+MariaDB parses the text once per connection (`blockattach.platform.db.session_statements`).
 """
 import collections
 import contextlib
@@ -28,7 +27,7 @@ from sqlalchemy.sql import visitors
 from blockattach.platform.db import clock
 from blockattach.platform.db import session_statements
 
-# Where SQLAlchemy shows its statements.
+# Logger of SQLAlchemy for statements.
 _ECHO = logging.getLogger('sqlalchemy.engine.Engine')
 _Process = Callable[[Any], Any]
 Shape = tuple[tuple[str, bool | None], ...]
@@ -37,20 +36,21 @@ _TRANSACTION = (
     ('DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;',
      'START TRANSACTION;'),
     ('COMMIT;', 'ELSE', 'ROLLBACK;', 'END IF;'))
-"""What a block of MariaDB begins and ends with that is a transaction."""
+"""Beginning and end of a compound statement of MariaDB that is a transaction."""
 
 
 @dataclasses.dataclass(slots=True)
 class Text:
-    """What one kind of database is sent.
+    """Compiled statement for one kind of database.
 
-    :ivar order: names of the values by position; None: the driver takes them by name
+    :ivar order: names of the values by position; None if the driver takes values by name
     :ivar fixed: values that are part of the statement
-    :ivar stored: how values are stored, by name
-    :ivar kinds: of the columns that it returns
-    :ivar row: None: it returns no rows
-    :ivar named: for databases that call it by name; None: this one does not
-    :ivar read: how columns are read, by position; None: not known before the first answer
+    :ivar stored: functions that convert values for storage, by name
+    :ivar kinds: types of the returned columns
+    :ivar row: creates a named tuple; None if the statement returns no rows
+    :ivar named: form for prepared statements; None if the database does not support them
+    :ivar read: functions that convert columns of a result, by position; None before the first
+        result
     """
 
     text: str
@@ -63,18 +63,18 @@ class Text:
     read: tuple[tuple[int, _Process], ...] | None = None
 
     def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """All its values, by name, as they are stored."""
+        """Return all values by name, converted for storage."""
         found = {**self.fixed, **values}
         for name, process in self.stored:
             found[name] = process(found[name])
         return found
 
     def rows(self, dialect: sa.Dialect, cursor: Any) -> list[Any]:
-        """What a cursor has found: named tuples."""
+        """Return the rows of a cursor as named tuples."""
         assert self.row is not None
         found = cursor.fetchall()
         if self.read is None:
-            # Some drivers have several types for one of ours.
+            # Some drivers use several types for one SQLAlchemy type.
             read = [(position, kind.dialect_impl(dialect).result_processor(
                 dialect, cursor.description[position][1]))
                 for position, kind in enumerate(self.kinds)]
@@ -91,70 +91,77 @@ class Text:
 
 
 class Looking(Protocol):
-    """Where a statement can be sent by itself."""
+    """Executor of a single statement, such as a database."""
 
     def look(self, statement: 'Statement', values: Mapping[str, Any]) -> list[Any]:
-        """The rows that it selects."""
+        """Return the rows of a statement."""
 
 
 def value(name: str, kind: sa.types.TypeEngine[Any] | None = None) -> sa.BindParameter[Any]:
-    """A value of a `Statement`, given when it is executed.
+    """Return a placeholder for a value that is passed when a `Statement` is executed.
 
-    :param kind: None: that of whatever it is compared with
+    :param kind: type of the value; None for the type that the value is compared with
     """
     return sa.bindparam(name, None, type_=kind, required=False)
 
 
 def column_value(column: sa.Column[Any], prefix: str = '') -> sa.BindParameter[Any]:
-    """The value of a column, by the column's name behind a prefix."""
+    """Return a placeholder for the value of a column, named after the column with a prefix."""
     return value(prefix + column.name, column.type)
 
 
 def shape(row: Mapping[str, Any]) -> Shape:
-    """The key of a statement that writes these columns: their names, and which of them are set to
-    a time from now (True) or emptied (None).
+    """Return the cache key of a statement that writes the columns of a row.
+
+    The key contains the column names, and True for a time from now, None for NULL, False
+    otherwise.
     """
     return tuple([(name, None if one is None else type(one) is clock.Later)
                   for name, one in row.items()])
 
 
 def values_of(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
-    """The columns of a row as values of a `Statement`."""
+    """Return the columns of a row as values of a `Statement`."""
     return {prefix + name: one.seconds if type(one) is clock.Later else one
             for name, one in row.items() if one is not None}
 
 
 def values(table: sa.Table, of_shape: Shape, prefix: str = '') -> dict[Any, Any]:
-    """What a statement writes into a table."""
+    """Return the column values that a statement writes into a table."""
     return {table.c[name]: sa.null() if later is None
             else clock.now(value(prefix + name, sa.Float())) if later
             else column_value(table.c[name], prefix) for name, later in of_shape}
 
 
 class Step(NamedTuple):
-    """A statement of a transaction, and its values: no name of another step's."""
+    """Statement of a transaction with its values, whose names differ from those of other steps."""
 
     statement: 'Statement'
     values: dict[str, Any]
 
 
 def inserting(table: sa.Table, row: Mapping[str, Any]) -> Step:
-    """Write a new row, once the first step has found what it changes."""
+    """Return a step that inserts a row.
+
+    As a later step it is executed only if the first step has changed any rows.
+    """
     prefix = f'{table.name}_'
     return Step(_insert(table, shape(row), prefix), values_of(row, prefix))
 
 
 def updating(table: sa.Table, where: Mapping[str, Any], row: Mapping[str, Any]) -> Step:
-    """Change the rows that have these values, none of which is None."""
+    """Return a step that updates the rows matching ``where``, which must not contain None."""
     return Step(_update(table, tuple(where), shape(row)),
                 values_of(row) | values_of(where, _WHERE))
 
 
 def together(connection: sa.Connection, *steps: Step) -> int:
-    """Execute steps, the others only if the first finds anything to change; 0: it did not.
+    """Execute steps, the later ones only if the first changes any rows.
 
-    One way to the server, where it takes several statements as one: MariaDB and PostgreSQL. On
-    PostgreSQL none of them sees what another one of them writes, nor what others write meanwhile.
+    MariaDB and PostgreSQL execute all steps in one round trip. On PostgreSQL no step sees what
+    another step, or another transaction, writes meanwhile.
+
+    :returns: number of rows that the first step changed
     """
     if takes_as_one(connection.dialect):
         one = as_one(*steps)
@@ -168,14 +175,14 @@ def together(connection: sa.Connection, *steps: Step) -> int:
 
 
 def takes_as_one(dialect: sa.Dialect) -> bool:
-    """Whether this kind of database takes several statements as one."""
+    """Return True if the database accepts several statements as one."""
     return dialect.name == 'postgresql' or getattr(dialect, 'is_mariadb', False)
 
 
 def as_one(*steps: Step, is_transaction: bool = False) -> Step:
-    """Steps as one, for a database that takes them so.
+    """Combine steps into one, for a database that accepts several statements as one.
 
-    :param is_transaction: it is one by itself: all of it, or nothing
+    :param is_transaction: make the combined step a transaction of its own
     """
     if len(steps) == 1:
         return steps[0]
@@ -199,18 +206,21 @@ def _as_one(statements: tuple['Statement', ...], is_transaction: bool) -> 'State
             part = one.after(source)
             parts.append(part.returning(sa.literal_column('1')).cte(f'other_{number}'))
         return sa.select(source).add_cte(*parts)
-    # MariaDB prepares no such statement.
+    # MariaDB cannot prepare compound statements.
     return Statement(build, parsed_once=False, is_transaction=is_transaction)
 
 
 def insert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
-    """Write a new row."""
+    """Insert a row."""
     _insert(table, shape(row)).change(connection, **values_of(row))
 
 
 def update(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any],
            row: Mapping[str, Any]) -> int:
-    """Change the rows that have these values, none of which is None; how many have them."""
+    """Update the rows matching ``where``, which must not contain None.
+
+    :returns: number of matching rows
+    """
     return together(connection, updating(table, where, row))
 
 
@@ -235,17 +245,17 @@ def _update(table: sa.Table, where: tuple[str, ...], of_shape: Shape) -> 'Statem
 
 
 class Statement:
-    """One statement, executed with a value for each `value` in it."""
+    """Statement that is executed with a value for each placeholder made by `value`."""
 
     def __init__(self, build: Callable[[sa.Dialect], Any], parsed_once: bool = True,
                  after: Callable[[sa.CTE], Any] | None = None,
                  is_transaction: bool = False) -> None:
         """
-        :param build: puts it together; called once for each kind of database. A tuple is for
-            MariaDB: the others are executed if the first finds anything to change
-        :param parsed_once: False: too long for a server to keep it for each connection
-        :param after: puts it together so that it does nothing if that has no row
-        :param is_transaction: a tuple is a transaction by itself
+        :param build: builds the statement; called once for each kind of database. A tuple is for
+            MariaDB: the later statements are executed only if the first changes any rows
+        :param parsed_once: False if the text is too long to be prepared on each connection
+        :param after: builds a variant that does nothing if the given source has no rows
+        :param is_transaction: a tuple is a transaction of its own
         """
         self.build = build
         self.after = after
@@ -254,7 +264,7 @@ class Statement:
         self._texts: dict[tuple[str, str], Text] = {}
 
     def rows(self, on: 'sa.Connection | Looking', /, **values: Any) -> list[Any]:
-        """What it selects: named tuples."""
+        """Return the selected rows as named tuples."""
         if not isinstance(on, sa.Connection):
             return on.look(self, values)
         text = self.text(on.dialect)
@@ -262,17 +272,17 @@ class Statement:
             return text.rows(on.dialect, cursor)
 
     def first(self, on: 'sa.Connection | Looking', /, **values: Any) -> Any:
-        """The first row that it selects; None: there is none."""
+        """Return the first selected row, or None if there is none."""
         found = self.rows(on, **values)
         return found[0] if found else None
 
     def change(self, connection: sa.Connection, /, **values: Any) -> int:
-        """How many rows it found to change."""
+        """Execute the statement and return the number of matched rows."""
         with within(connection, self.text(connection.dialect), values) as cursor:
             return int(cursor.rowcount)
 
     def text(self, dialect: sa.Dialect) -> Text:
-        """What this kind of database is sent."""
+        """Return the compiled statement for a kind of database, compiling at the first use."""
         kind = dialect.name, dialect.driver
         found = self._texts.get(kind)
         if found is None:
@@ -291,7 +301,7 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
     stored = {
         name: process for name, one in parameters.items()
         if (process := one.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
-    # What the compiler adds itself, under names of its own making.
+    # Parameters that the compiler adds under generated names.
     fixed = {name: stored[name](given) if name in stored else given
              for name, given in compiled.params.items()
              if name not in parameters or parameters[name].unique}
@@ -311,21 +321,21 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
 
 
 def _written_out(element: Any, **_: Any) -> Any:
-    """A value that is part of the statement, as a word of its text: nothing to be sent for it."""
+    """Return a literal for a value that is part of the statement, which then is not bound."""
     if isinstance(element, sa.BindParameter) and element.unique:
         return element.render_literal_execute()
     return None
 
 
 def _block(parts: list[Text], is_transaction: bool) -> Text:
-    """Statements as MariaDB takes them in one, with values by position."""
+    """Combine statements into a compound statement of MariaDB, with values by position."""
     texts: list[str] = []
     order: list[str] = []
     fixed: dict[str, Any] = {}
     for number, part in enumerate(parts):
         text, names = session_statements.positional(part.text, part.order)
         texts.append(f'{text};')
-        # Names that the compiler has made are the same in each.
+        # Generated names are the same in each statement.
         order += [f'{number}.{name}' if name in part.fixed else name for name in names]
         fixed |= {f'{number}.{name}': given for name, given in part.fixed.items()}
     before, after = _TRANSACTION if is_transaction else ((), ('END IF;',))
@@ -337,14 +347,14 @@ def _block(parts: list[Text], is_transaction: bool) -> Text:
 
 
 def _row(names: list[str]) -> _Process:
-    # The type checker wants the names written out.
+    # Any, because the type checker requires literal field names.
     made: Any = collections.namedtuple
     found: _Process = made('Row', names)._make
     return found
 
 
 class _Context(sa.engine.ExceptionContext):
-    """What listeners of errors look at, oslo.db's filters among them."""
+    """Exception context passed to error listeners, such as the filters of oslo.db."""
 
     def __init__(self, dialect: sa.Dialect, found: BaseException, wrapped: sa.exc.StatementError,
                  is_disconnect: bool) -> None:
@@ -357,9 +367,10 @@ class _Context(sa.engine.ExceptionContext):
 
 
 def connect(engine: sa.Engine) -> sa.Connection:
-    """A connection of the pool, as SQLAlchemy's.
+    """Return a SQLAlchemy connection from the pool.
 
-    :raises DBConnectionError: for whatever reason there is none; oslo.db does not know them all
+    :raises DBConnectionError: no connection is available; oslo.db does not translate all such
+        errors
     """
     with _connecting(engine):
         return engine.connect()
@@ -367,10 +378,11 @@ def connect(engine: sa.Engine) -> sa.Connection:
 
 @contextlib.contextmanager
 def borrowed(engine: sa.Engine) -> Iterator[sa.PoolProxiedConnection]:
-    """A connection of the pool, for statements by themselves; it is given back without an open
-    transaction.
+    """Borrow a pooled connection for single statements.
 
-    :raises DBConnectionError: for whatever reason there is none
+    The connection is returned without an open transaction.
+
+    :raises DBConnectionError: no connection is available
     """
     with _connecting(engine):
         pooled = engine.raw_connection()
@@ -386,7 +398,7 @@ def borrowed(engine: sa.Engine) -> Iterator[sa.PoolProxiedConnection]:
             pooled.invalidate()
         raise
     except BaseException:
-        # It may be in the midst of a statement.
+        # The connection may still be executing a statement.
         pooled.invalidate()
         raise
     finally:
@@ -395,9 +407,9 @@ def borrowed(engine: sa.Engine) -> Iterator[sa.PoolProxiedConnection]:
 
 @contextlib.contextmanager
 def within(connection: sa.Connection, text: Text, values: Mapping[str, Any]) -> Iterator[Any]:
-    """`sent` within a transaction of SQLAlchemy's."""
+    """Execute a statement as `sent` does, within a transaction of SQLAlchemy."""
     if not connection.in_transaction():
-        # As SQLAlchemy does it: so the transaction ends when the connection is given back.
+        # Like SQLAlchemy's autobegin, so that returning the connection ends the transaction.
         connection.begin()
     try:
         with sent(connection.engine, connection.connection, text, values) as cursor:
@@ -410,9 +422,9 @@ def within(connection: sa.Connection, text: Text, values: Mapping[str, Any]) -> 
 @contextlib.contextmanager
 def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
          values: Mapping[str, Any]) -> Iterator[Any]:
-    """The cursor of a statement that has been executed, until its rows are read.
+    """Execute a statement and yield its cursor.
 
-    :raises DBError: as oslo.db names what the database says
+    :raises DBError: error of the database, as translated by oslo.db
     """
     dialect = engine.dialect
     error = dialect.loaded_dbapi.Error
@@ -421,7 +433,7 @@ def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
     if text.order is not None:
         parameters = tuple([bound[name] for name in text.order])
     if _ECHO.isEnabledFor(logging.INFO):
-        # Shown with SQLAlchemy's echo as well; values never are.
+        # Log the text like SQLAlchemy's echo, but never the values.
         _ECHO.info('%s', text.text)
     cursor = None
     try:
@@ -438,7 +450,7 @@ def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
         raise _named(dialect, pooled, cursor, text, exc) from exc
     finally:
         if cursor is not None:
-            # What was to be read is read.
+            # All rows have been read, so errors no longer matter.
             with contextlib.suppress(error):
                 cursor.close()
 
@@ -454,7 +466,7 @@ def _connecting(engine: sa.Engine) -> Iterator[None]:
 
 def _named(dialect: sa.Dialect, pooled: sa.PoolProxiedConnection, cursor: Any, text: Text,
            found: Any) -> Exception:
-    """What SQLAlchemy and oslo.db would raise."""
+    """Return the error that SQLAlchemy and oslo.db would raise."""
     is_disconnect = dialect.is_disconnect(found, pooled, cursor)
     wrapped = sa.exc.DBAPIError.instance(
         text.text, None, found, dialect.loaded_dbapi.Error, hide_parameters=True,

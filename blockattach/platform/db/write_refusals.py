@@ -1,4 +1,4 @@
-"""What databases say when they take nothing more: the disk is full, or they are read-only."""
+"""Detection of errors of databases that reject writes because they are full or read-only."""
 
 _SQLITE = ('database or disk is full', 'attempt to write a readonly database')
 _MYSQL = {
@@ -12,7 +12,7 @@ _POSTGRESQL = {'25006': 'read_only_sql_transaction', '53100': 'disk_full'}
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether this, or what it wraps, says so. Nothing was written then."""
+    """Return True if an error, or an error it wraps, is a rejected write. Nothing was written."""
     cause: BaseException | None = error
     while cause is not None:
         if getattr(cause, 'pgcode', None) in _POSTGRESQL:

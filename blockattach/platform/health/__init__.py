@@ -1,1 +1,1 @@
-"""Health of a process: checked periodically, reported over HTTP and in a file."""
+"""Health of a process: checked periodically, and reported over HTTP and in a file."""

@@ -1,7 +1,7 @@
-"""The checks of one process.
+"""Periodic health checks of one process.
 
-Each has a thread of its own, so a reader is answered at once, even while a check hangs; and a
-check that hangs does not delay another.
+Each check has its own thread, so results are available immediately even while a check hangs, and a
+check that hangs does not delay the others.
 """
 import contextlib
 import os
@@ -19,11 +19,11 @@ from blockattach.platform.health import report
 LOG = oslo_log.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""Returns what is wrong, in a line without secrets; None: nothing."""
+"""Health check that returns the failure in one line without secrets, or None if it passed."""
 
 
 class _Watch:
-    """One check, and what it found last."""
+    """Health check and its last result."""
 
     def __init__(self, name: str, check: Check, interval: float, clock: clocks.Clock,
                  changed: Callable[[], None], begin: periodic.Begin | None,
@@ -38,7 +38,7 @@ class _Watch:
         self.task = periodic.Periodic(f'check-{name}', self.look, interval, clock, begin)
 
     def look(self) -> None:
-        """Check now."""
+        """Run the check now."""
         try:
             wrong = self._check()
         except Exception as error:
@@ -52,9 +52,9 @@ class _Watch:
             LOG.warning('Health check failed%s', log.fields(check=self.name, reason=wrong))
 
     def wrong(self, interval: float) -> str | None:
-        """What was found last; a check that hangs has found something wrong.
+        """Return the last failure, or None if the check passed. A check that hangs has failed.
 
-        :param interval: in which it is made
+        :param interval: seconds between two runs of the check
         """
         silent = self._clock.monotonic() - self._looked_at
         if silent > report.MISSED_INTERVALS * interval:
@@ -63,12 +63,12 @@ class _Watch:
 
 
 class Monitor:
-    """May be asked from any thread."""
+    """Health checks of a process and their report. Safe to use from several threads."""
 
     def __init__(self, process: str, settings: health_conf.HealthSettings,
                  clock: clocks.Clock, begin: periodic.Begin | None = None) -> None:
         """
-        :param begin: makes the threads; None: those of the standard library
+        :param begin: creates the threads; None to use `threading`
         """
         self._process = process
         self._clock = clock
@@ -89,9 +89,9 @@ class Monitor:
                                     self._writing.poke, self._begin, hinders))
 
     def start(self) -> None:
-        """Check from now on.
+        """Write the first report and start the checks.
 
-        :raises ConfigurationError: the file cannot be written
+        :raises ConfigurationError: the report file cannot be written
         """
         try:
             self._write()
@@ -103,17 +103,17 @@ class Monitor:
         self._writing.start()
 
     def look(self) -> None:
-        """Make every check once, one after the other."""
+        """Run all checks once, one after the other."""
         for watch in self._watches:
             watch.look()
 
     def stopping(self) -> None:
-        """Say from now on that the process ends."""
+        """Report from now on that the process is stopping."""
         self._stopping = True
         self._writing.poke()
 
     def stop(self) -> None:
-        """Stop checking; a check that hangs is not waited for. A repeat does nothing."""
+        """Stop the checks without waiting for a check that hangs. A repeated call does nothing."""
         for watch in self._watches:
             watch.task.leave()
         self._writing.stop()
@@ -122,14 +122,14 @@ class Monitor:
                 self._write()
 
     def every(self, interval: float) -> None:
-        """Check in these intervals, in seconds, from now on."""
+        """Change the interval of the checks, in seconds."""
         self._interval = interval
         for watch in self._watches:
             watch.task.every(interval)
         self._writing.every(interval)
 
     def findings(self) -> dict[str, str | None]:
-        """What is wrong by every check, as it was found last; None: nothing."""
+        """Return the last failure of each check by name, or None for a check that passed."""
         return {watch.name: watch.wrong(self._interval) for watch in self._watches}
 
     def _write(self) -> None:

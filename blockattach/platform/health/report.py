@@ -1,6 +1,6 @@
-"""The health report of a process, in a file: for probes that cannot ask it over HTTP.
+"""Health report of a process in a file, for probes that cannot use HTTP.
 
-Little is imported here: a probe runs every few seconds.
+This module imports little, because probes run every few seconds.
 """
 import contextlib
 import dataclasses
@@ -11,11 +11,11 @@ import os
 from collections.abc import Mapping
 
 MISSED_INTERVALS = 3
-"""A check or process that is silent for so many intervals counts as failed."""
+"""Number of intervals without a result after which a check or process has failed."""
 
 
 class State(enum.StrEnum):
-    """Only `READY` can do its work."""
+    """State of a process. Only a process in state `READY` can do its work."""
 
     READY = 'ready'
     NOT_READY = 'not ready'
@@ -24,9 +24,10 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """A process at one moment (UTC, without zone). ``wrong`` maps failed checks to why.
+    """Health of a process at ``time`` (UTC, without zone).
 
-    ``interval`` is after how many seconds it reports again.
+    ``wrong`` maps failed checks to reasons. ``interval`` is the time until the next report in
+    seconds.
     """
 
     process: str
@@ -37,14 +38,14 @@ class Report:
     wrong: Mapping[str, str]
 
     def age(self, now: datetime.datetime) -> float:
-        """Seconds since then."""
+        """Return the age of the report in seconds."""
         return (now - self.time).total_seconds()
 
 
 def write(path: str, report: Report) -> None:
-    """Replace the report atomically: a reader gets the former one or this one.
+    """Replace the report atomically: readers see either the previous report or this one.
 
-    :raises OSError: it cannot be written
+    :raises OSError: the file cannot be written
     """
     draft = f'{path}.{os.getpid()}'
     try:
@@ -59,10 +60,10 @@ def write(path: str, report: Report) -> None:
 
 
 def read(path: str) -> Report:
-    """The report in a file.
+    """Read the report in a file.
 
-    :raises OSError: there is none that can be read
-    :raises ValueError: it is no report
+    :raises OSError: the file does not exist or cannot be read
+    :raises ValueError: the file does not contain a report
     """
     with open(path, encoding='utf-8') as file:
         values = json.load(file)

@@ -1,1 +1,1 @@
-"""Policy: the enforcer, what a rule is, and files of rules."""
+"""Policy: the enforcer, the definition of rules, and policy files."""

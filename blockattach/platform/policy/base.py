@@ -1,5 +1,7 @@
-"""The personas that rules are written with. Names and strings are Cinder's, so that an operator's
-policy file means the same here."""
+"""Base rules for the personas that the default policies refer to.
+
+Names and check strings are those of Cinder, so that policy files of operators mean the same here.
+"""
 from typing import Self
 
 from oslo_policy import policy
@@ -12,14 +14,17 @@ CONTEXT_IS_ADMIN = 'context_is_admin'
 
 
 class Rule(str):
-    """The name of a rule, by which the enforcer is asked, and what is documented of it: its
-    default and the operations of the API that ask for it, each written ``METHOD path``."""
+    """Name of a policy rule, with its documented default and API operations.
+
+    Each operation is written as ``METHOD path``.
+    """
 
     default: policy.DocumentedRuleDefault
 
     def __new__(cls, name: str, default: str, description: str, *operations: str) -> Self:
-        """Describe a rule; `blockattach.storage.policy.rules` finds it among the names of its
-        module.
+        """Create a rule.
+
+        `blockattach.storage.policy.rules` collects the rules from the names of its module.
         """
         rule = super().__new__(cls, name)
         rule.default = policy.DocumentedRuleDefault(name, default, description, [
@@ -28,12 +33,12 @@ class Rule(str):
         return rule
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """A copy is the name."""
+        """Reduce the rule to its name, so that a copy is a plain string."""
         return str, (str(self),)
 
 
 def action(prefix: str, default: str, name: str, description: str) -> Rule:
-    """The rule of an action on a volume: its name with a prefix."""
+    """Return the rule of a volume action, named ``prefix:name``."""
     return Rule(f'{prefix}:{name}', default, description,
                 f'POST /volumes/{{volume_id}}/action (os-{name})')
 

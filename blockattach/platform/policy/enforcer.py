@@ -1,12 +1,13 @@
-"""Decisions of oslo.policy, each made once: it takes 70 microseconds for one of our rules, and a
-request asks several.
+"""Policy enforcement with cached decisions.
 
-Our rules ask little about a caller: its roles, whether the object is of its project, whether it is
-an administrator. A decision is cached under exactly these facts. A rule of the operator's that
-asks for more (``user_id``, ``domain_id``, a remote check) is decided each time.
+oslo.policy takes 70 microseconds for a rule of this service, and a request needs several
+decisions. The default rules use few facts about a caller: the roles, whether the object belongs to
+the project of the caller, and whether the caller is an administrator. A decision is cached under
+exactly these facts. A rule of an operator that uses other facts (``user_id``, ``domain_id``, a
+remote check) is evaluated each time.
 
-Files are read at start, by `Enforcer.reload` (SIGHUP), and when they have changed, which is
-checked once a second at most.
+Policy files are read at start, by `Enforcer.reload` (SIGHUP), and after they have changed, which
+is checked at most once per second.
 """
 import functools
 import logging
@@ -37,11 +38,14 @@ _FACTS = frozenset(('role', 'is_admin', 'is_admin_project', 'service_roles'))
 _OWNERSHIP = 'project_id:%(project_id)s'
 _SECONDS_BETWEEN_LOOKS = 1.0
 _MOST_DECISIONS = 10000
-"""A client may name any roles where nobody checks them."""
+"""Maximum number of cached decisions.
+
+Without an identity service a client may send any roles, so the number of decisions is unbounded.
+"""
 
 
 class _Rules:
-    """The rules as they were read at one moment, and what was decided by them."""
+    """Rules as read at one moment, and the decisions cached for them."""
 
     def __init__(self, conf: cfg.ConfigOpts, defaults: Rules) -> None:
         self.engine = policy.Enforcer(conf)
@@ -50,9 +54,9 @@ class _Rules:
         self.engine.suppress_default_change_warnings = True
         self.engine.register_defaults(defaults)
         self.engine.load_rules(force_reload=True)
-        # Rules that are asked for and not there, or that ask for each other.
+        # Fail on undefined and cyclic references between rules.
         self.engine.check_rules(raise_on_violation=True)
-        # From here on enforce() reads no file.
+        # From now on enforce() must not read files.
         self.engine.use_conf = False
         texts = {name: str(check) for name, check in self.engine.rules.items()}
         self.kept = frozenset(name for name in texts if asks_little(name, texts))
@@ -60,17 +64,20 @@ class _Rules:
 
     def _decide(self, rule: str, owner: bool, is_admin: bool, is_admin_project: bool,
                 roles: tuple[str, ...], service_roles: tuple[str, ...]) -> bool:
-        """By nothing but these facts. ``owner``: the object is of the caller's project."""
+        """Evaluate a rule with these facts only.
+
+        :param owner: True if the object belongs to the project of the caller
+        """
         return bool(self.engine.enforce(rule, {'project_id': 'own' if owner else 'another'}, {
             'project_id': 'own', 'is_admin': is_admin, 'is_admin_project': is_admin_project,
             'roles': roles, 'service_roles': list(service_roles)}))
 
 
 def asks_little(name: str, texts: Mapping[str, str], seen: frozenset[str] = frozenset()) -> bool:
-    """Whether a rule, and every rule it refers to, asks only for the facts we keep decisions by.
+    """Return True if a rule and all rules it refers to use only the facts of cached decisions.
 
-    :param texts: rule names to their check strings
-    :param seen: rules that are being looked at
+    :param texts: check strings by rule name
+    :param seen: rules that are already being checked, to stop at cycles
     """
     for check in _CHECK.findall(texts.get(name, '')):
         kind, _, match = check.partition(':')
@@ -84,14 +91,14 @@ def asks_little(name: str, texts: Mapping[str, str], seen: frozenset[str] = froz
 
 
 class Enforcer:
-    """Says whether a caller may. Safe to use from several threads."""
+    """Policy enforcer. Safe to use from several threads."""
 
     def __init__(self, conf: cfg.ConfigOpts, defaults: Rules,
                  clock: clocks.Clock | None = None) -> None:
-        """Read the rules: the defaults, and over them the operator's files.
+        """Read the defaults and the policy files, which override the defaults.
 
-        :param defaults: every rule that callers may ask for
-        :raises ConfigurationError: a file cannot be read as rules
+        :param defaults: all rules that callers may check
+        :raises ConfigurationError: a policy file cannot be read or is malformed
         """
         policy_options.set_defaults(conf)
         self._conf = conf
@@ -125,7 +132,7 @@ class Enforcer:
             ) from failure
 
     def _mark(self) -> changing.Marks:
-        """Return a mark that changes with the files; empty if the folder cannot be read."""
+        """Return a value that changes with the files; empty if the folder cannot be read."""
         try:
             return changing.marks(files.found(self._conf))
         except OSError:
@@ -133,7 +140,7 @@ class Enforcer:
             return ()
 
     def _look(self) -> None:
-        """Read the files again if they have changed; one thread looks, and none waits for it."""
+        """Read the files again if they have changed. Other threads do not wait for this."""
         if self._clock.monotonic() - self._looked_at < _SECONDS_BETWEEN_LOOKS or (
                 not self._looking.acquire(blocking=False)):
             return
@@ -145,7 +152,7 @@ class Enforcer:
             self._looking.release()
 
     def reload(self) -> None:
-        """Read the files again; a file that cannot be read leaves everything as it was."""
+        """Read the files again. If a file cannot be read, the previous rules stay in force."""
         self._marks = self._mark()
         try:
             self._rules = self._read()
@@ -155,31 +162,31 @@ class Enforcer:
         else:
             LOG.info('Policy reloaded')
             return
-        # With the exception it would be logged twice.
+        # Logged without the exception, whose text is the same.
         LOG.error('Failed to reload policy, keeping the previous one%s', fields(reason=reason))
 
     @property
     def kept_decisions(self) -> int:
-        """How many decisions need not be made again."""
+        """Number of cached decisions."""
         return self._rules.decide.cache_info().currsize
 
     def knows(self, rule: str) -> bool:
-        """Whether the rule is registered."""
+        """Return True if the rule is registered."""
         return rule in self._rules.engine.registered_rules
 
     def is_admin(self, caller: request_context.RequestContext) -> bool:
-        """Whether the caller's roles make it an administrator (rule context_is_admin).
+        """Return True if the caller is an administrator by the rule ``context_is_admin``.
 
-        The first question of each request: it is where changed files are noticed.
+        This is the first check of each request, and the one at which changed files are detected.
         """
         self._look()
         return self.allowed(caller, base.CONTEXT_IS_ADMIN)
 
     def allowed(self, caller: request_context.RequestContext, rule: str,
                 target_project_id: str | None = None) -> bool:
-        """Whether the caller may.
+        """Return True if a rule permits the caller.
 
-        :param target_project_id: the project of the object; None: the caller's own
+        :param target_project_id: project of the object; None for the project of the caller
         :raises KeyError: the rule is not registered
         """
         current = self._rules
@@ -195,9 +202,10 @@ class Enforcer:
 
     def authorize(self, caller: request_context.RequestContext, rule: str,
                   target_project_id: str | None = None) -> None:
-        """Return if the caller may.
+        """Raise NotAuthorized if a rule does not permit the caller.
 
-        :raises NotAuthorized: the rule denies it
+        :param target_project_id: project of the object; None for the project of the caller
+        :raises NotAuthorized: the rule denies the operation
         :raises KeyError: the rule is not registered
         """
         if not self.allowed(caller, rule, target_project_id):

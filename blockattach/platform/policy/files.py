@@ -1,4 +1,4 @@
-"""The operator's files of rules: [oslo_policy] policy_file and what lies in policy_dirs."""
+"""Policy files of the operator: [oslo_policy] policy_file and the files in policy_dirs."""
 import difflib
 import os
 import re
@@ -13,9 +13,9 @@ _REFERENCE = re.compile(r'\brule:([^\s()]+)')
 
 
 class Unknown(NamedTuple):
-    """A rule of a file that nobody asks for, most often a misspelt one.
+    """Rule in a policy file that does not exist, most often because of a misspelt name.
 
-    ``nearest``: the policy that is spelt most like it; empty: none is.
+    ``nearest`` is the existing policy with the most similar name; empty if there is none.
     """
 
     path: str
@@ -28,7 +28,7 @@ class Unknown(NamedTuple):
 
 
 def found(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """The files that are there, in the order in which they are read."""
+    """Yield the paths of the existing policy files, in the order in which they are read."""
     group = conf.oslo_policy
     for place in map(conf.find_file, (group.policy_file, *group.policy_dirs)):
         if place is None:
@@ -41,10 +41,10 @@ def found(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def unknown(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> list[Unknown]:
-    """Rules that are no policy, and that no other rule refers to.
+    """Return the rules in policy files that are neither policies nor referred to by another rule.
 
-    :param rules: the policies that there are
-    :raises ValueError: a file does not map names of rules to checks
+    :param rules: existing policies
+    :raises ValueError: a file does not map rule names to checks
     :raises OSError: a file cannot be read
     """
     known = set()
@@ -61,15 +61,17 @@ def unknown(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> list[U
 
 
 def check(path: str) -> None:
-    """Return if a file maps names of rules to checks. oslo.policy would not say which file it was.
+    """Check that a file maps rule names to valid checks.
 
-    :raises ValueError: it does not
-    :raises OSError: it cannot be read
+    The errors name the file, which those of oslo.policy do not.
+
+    :raises ValueError: the file is malformed, or contains a malformed rule
+    :raises OSError: the file cannot be read
     """
     for name, text in _parse(path).items():
         if not isinstance(name, str) or not isinstance(text, str | list):
             raise ValueError(f'{path}: rule {name} is not a string')
-        # A rule that cannot be parsed would deny everybody, without any message.
+        # oslo.policy turns a malformed rule into one that silently denies everything.
         if text != '!' and str(policy.RuleDefault(name, text).check) == '!':
             raise ValueError(f'{path}: rule {name} is malformed: {text}')
 

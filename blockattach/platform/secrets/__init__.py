@@ -1,7 +1,7 @@
-"""Sealing of credentials at rest: Fernet, with keys that only the service may read.
+"""Encryption of stored credentials: Fernet, with keys that only the service may read.
 
-The first key seals; all of them unseal, so that a key is replaced while every process works. Where
-keys come from is a module each: `key_file`, `key_manager`.
+The first key encrypts and all keys decrypt, so that keys can be replaced while processes run. Each
+source of keys has its own module: `key_file`, `key_manager`.
 """
 import contextlib
 import hashlib
@@ -18,46 +18,50 @@ _ID_LENGTH = 16
 
 
 class Key:
-    """One Fernet key, under an id that says nothing of it."""
+    """Fernet key with an ID that does not reveal the key."""
 
     def __init__(self, text: bytes) -> None:
         """
-        :raises ValueError: it is none
+        :raises ValueError: the text is not a Fernet key
         """
         self.fernet = fernet.Fernet(text)
         self.id = hashlib.sha256(text.strip()).hexdigest()[:_ID_LENGTH]
 
 
 class Sealed(NamedTuple):
-    """What stands in the database instead of a text, and the id of the key that sealed it."""
+    """Encrypted text as stored in the database, and the ID of the key that encrypted it."""
 
     text: str
     key_id: str
 
 
 class Sealer:
-    """Seals text for the database and opens it again. The keys of this one never change.
+    """Encryption and decryption of texts in the database, here with a fixed set of keys.
 
-    What was read from the database before its key was taken away is still opened: a process keeps
-    in mind every key that it has had.
+    A process remembers every key it has had, so that texts read from the database before their key
+    was removed can still be decrypted.
     """
 
     replaces = False
-    """Whether `add`, `promote` and `keep_first` do it themselves, and do not only say how."""
+    """Support for changing keys.
+
+    If False, `add`, `promote` and `keep_first` change nothing. They return instructions for the
+    operator or raise an error.
+    """
 
     def __init__(self, keys: Iterable[bytes]) -> None:
         """
-        :raises ValueError: one of them is none
+        :raises ValueError: one of the texts is not a Fernet key
         """
         self._keys = tuple(map(Key, keys))
         self._known: dict[str, Key] = {}
 
     def ring(self) -> Sequence[Key]:
-        """Those that open; the first one seals."""
+        """Return the keys for decryption. The first key is also used for encryption."""
         return self._keys
 
     def reload(self) -> None:
-        """Apply an operator's changes. Other changes are noticed without it."""
+        """Apply changed key IDs. Changes of key files are detected without this call."""
 
     def wrong(self) -> str | None:
         """Return the reason why the keys cannot be read, or None if they can."""
@@ -65,40 +69,42 @@ class Sealer:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Replace keys, under a lock.
+        """Hold a lock while keys are changed.
 
-        :raises ConfigurationError: another process does
+        :raises ConfigurationError: another process holds the lock
         """
         yield
 
     def add(self) -> str:
-        """Have one key more, which opens only; or say how. Returns a line for the operator.
+        """Add a key for decryption only, or return instructions for doing so.
 
-        :raises ConfigurationError: that cannot be
+        :returns: one line for the operator
+        :raises ConfigurationError: keys cannot be added
         """
         raise errors.ConfigurationError(reason='cannot change sealing keys of a fixed set')
 
     def promote(self) -> str:
-        """Make the last key the one that seals."""
+        """Make the last key the encryption key. See `add`."""
         return self.add()
 
     def keep_first(self) -> str:
-        """Forget all keys but the one that seals."""
+        """Remove all keys except the encryption key. See `add`."""
         return self.add()
 
     def seal(self, text: str) -> str:
-        """Text that says nothing without the key."""
+        """Return the text encrypted with the first key."""
         return self.sealed(text).text
 
     def sealed(self, text: str) -> Sealed:
-        """Seal a text; returns the key's id too."""
+        """Return the text encrypted with the first key, and the ID of that key."""
         key = self.ring()[0]
         return Sealed(key.fernet.encrypt(text.encode()).decode(), key.id)
 
     def unseal(self, sealed: str) -> str:
-        """The text again.
+        """Decrypt a text.
 
-        :raises ConfigurationError: sealed with a key that has never been among ours
+        :raises ConfigurationError: the text was encrypted with a key that this process has never
+            had
         """
         for key in (*self.ring(), *self._known.values()):
             try:
@@ -109,7 +115,7 @@ class Sealer:
             reason='cannot decrypt a sealed credential: the sealing key is missing')
 
     def key_of(self, sealed: str) -> str | None:
-        """The id of the key that sealed it; None: it is not among ours now."""
+        """Return the ID of the key that encrypted a text, or None if it is not a current key."""
         for key in self.ring():
             with contextlib.suppress(fernet.InvalidToken):
                 key.fernet.decrypt(sealed.encode())
@@ -121,5 +127,5 @@ class Sealer:
 
 
 def new_key() -> bytes:
-    """A fresh key, as text."""
+    """Return a new Fernet key as text."""
     return fernet.Fernet.generate_key()

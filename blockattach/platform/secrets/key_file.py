@@ -1,4 +1,4 @@
-"""Sealing keys in a file, one a line. Processes notice a change of it."""
+"""Encryption keys in a file with one key per line. Processes detect changes of the file."""
 import contextlib
 import fcntl
 import os
@@ -16,15 +16,15 @@ from blockattach.platform.conf import permissions
 
 
 class KeyFile(secrets.Sealer):
-    """Seals with the first key of the file, as it is now."""
+    """Sealer that uses the current keys of a file, the first one for encryption."""
 
     replaces = True
 
     def __init__(self, path: str) -> None:
-        """Read it; the first start makes it, readable by its owner only.
+        """Read the file. The first start creates the file, readable by its owner only.
 
-        :raises ConfigurationError: it cannot be made or read, is open to others, or holds no
-            valid key
+        :raises ConfigurationError: the file cannot be created or read, is accessible to other
+            users, or contains no valid key
         """
         super().__init__(())
         self.path = path
@@ -38,7 +38,7 @@ class KeyFile(secrets.Sealer):
         self.ring()
 
     def ring(self) -> Sequence[secrets.Key]:
-        """Those in the file; while it holds none, those that it held before."""
+        """Return the keys in the file, or the previous keys if the file is not valid."""
         keys = self._file.said()
         if keys is not self._noted:
             self._remember(keys)
@@ -51,7 +51,12 @@ class KeyFile(secrets.Sealer):
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """By a lock on the folder, which ends with the process; the file itself is replaced."""
+        """Hold a lock on the folder of the file, because the file itself is replaced.
+
+        The lock ends with the process.
+
+        :raises ConfigurationError: another process holds the lock
+        """
         try:
             descriptor = os.open(os.path.dirname(os.path.abspath(self.path)), os.O_RDONLY)
         except OSError as exc:
@@ -68,19 +73,19 @@ class KeyFile(secrets.Sealer):
             os.close(descriptor)
 
     def add(self) -> str:
-        """Put a fresh key at the end."""
+        """Append a new key to the file."""
         text = secrets.new_key()
         self._write([*self._lines(), text])
         return f'Key {secrets.Key(text).id} added to {self.path}, for decryption only.'
 
     def promote(self) -> str:
-        """Put the last key first."""
+        """Move the last key to the first line."""
         *others, last = self._lines()
         self._write([last, *others])
         return f'Key {secrets.Key(last).id} in {self.path} is now the sealing key.'
 
     def keep_first(self) -> str:
-        """Leave one key in the file."""
+        """Remove all keys except the first from the file."""
         first, *_ = self._lines()
         self._write([first])
         return f'Key {secrets.Key(first).id} is now the only key in {self.path}.'
@@ -90,7 +95,7 @@ class KeyFile(secrets.Sealer):
             return file.read().split()
 
     def _write(self, keys: Iterable[bytes]) -> None:
-        """Replace the file atomically; its owner stays."""
+        """Replace the file atomically, keeping its owner."""
         try:
             before = os.stat(self.path)
             draft = _draft(self.path, keys)
@@ -118,10 +123,11 @@ def _parse(text: str) -> Sequence[secrets.Key]:
 
 
 def make(path: str, new_key: Callable[[], bytes]) -> None:
-    """Make a file with one key, whole or not at all, also when two processes start at once; one
-    that is there stays.
+    """Create a file with one key unless the file exists.
 
-    :raises OSError: it cannot be made
+    The file is created atomically, also if two processes start at the same time.
+
+    :raises OSError: the file cannot be created
     """
     if os.path.exists(path):
         return
@@ -136,7 +142,7 @@ def make(path: str, new_key: Callable[[], bytes]) -> None:
 
 
 def _draft(path: str, keys: Iterable[bytes]) -> str:
-    """A file beside it with these keys, on the disk."""
+    """Write the keys to a new file in the same folder, sync the file, and return its path."""
     draft = f'{path}.{os.getpid()}.{random_source.token_hex(4)}'
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, 'wb') as file:
@@ -147,7 +153,10 @@ def _draft(path: str, keys: Iterable[bytes]) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """What was named there is still named so after a power cut: credentials may depend on it."""
+    """Sync a folder, so that new file names survive a power failure.
+
+    Credentials that were encrypted with a lost key could not be decrypted.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""Sealing keys in a key manager (Barbican, Vault) by Castellan, which is an extra of its own.
+"""Encryption keys in a key manager (Barbican, Vault), accessed with Castellan.
 
-What the operator says of the key manager is Castellan's: ``[key_manager]`` and the group of its
-backend.
+Castellan is an optional dependency. The key manager is configured by the options of Castellan:
+``[key_manager]`` and the group of its backend.
 """
 import base64
 from collections.abc import Callable
@@ -23,12 +23,16 @@ _BITS = 256
 
 
 class KeyManagerSealer(secrets.Sealer):
-    """Seals with the first of the named keys; they are fetched once, and when they change."""
+    """Sealer that uses keys of a key manager.
+
+    The keys are fetched at start, and again when `reload` finds other key IDs in the
+    configuration.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, ids: Callable[[], Sequence[str]]) -> None:
         """
-        :param ids: what the key manager calls the keys, the one that seals first
-        :raises ConfigurationError: the key manager does not give one of them
+        :param ids: returns the key manager IDs of the keys, that of the encryption key first
+        :raises ConfigurationError: a key cannot be fetched from the key manager
         """
         super().__init__(())
         self._conf = conf
@@ -39,7 +43,7 @@ class KeyManagerSealer(secrets.Sealer):
         self._wrong: str | None = None
 
     def ring(self) -> Sequence[secrets.Key]:
-        """Those that are named."""
+        """Return the fetched keys."""
         return self._fetched
 
     def wrong(self) -> str | None:
@@ -47,7 +51,7 @@ class KeyManagerSealer(secrets.Sealer):
         return self._wrong
 
     def reload(self) -> None:
-        """Fetch the keys if others are named by now; those before stay if that fails."""
+        """Fetch the keys if the configured IDs have changed. After a failure the old keys stay."""
         named = tuple(self._ids())
         self._wrong = None
         if named == self._named:
@@ -64,7 +68,7 @@ class KeyManagerSealer(secrets.Sealer):
         self._named = named
 
     def add(self) -> str:
-        """Let the key manager make a fresh key."""
+        """Create a key in the key manager, and return instructions for configuring the key."""
         try:
             made = self._manager.create_key(utils.credential_factory(self._conf),
                                             algorithm='AES', length=_BITS, name='blockattach')
@@ -73,11 +77,11 @@ class KeyManagerSealer(secrets.Sealer):
         return f'Key {made} created in the key manager. Append the ID to seal_key_ids.'
 
     def promote(self) -> str:
-        """The configuration says the order."""
+        """Return instructions, because the order of the keys is configured."""
         return 'Move the last ID in seal_key_ids to the first place.'
 
     def keep_first(self) -> str:
-        """The configuration says which there are."""
+        """Return instructions, because the set of keys is configured."""
         return 'Remove all IDs except the first from seal_key_ids.'
 
     def _fetch(self, named: Sequence[str]) -> tuple[secrets.Key, ...]:
@@ -97,9 +101,9 @@ class KeyManagerSealer(secrets.Sealer):
 
 
 def certificate(conf: cfg.ConfigOpts, certificate_id: str) -> bytes:
-    """A certificate (DER) that the key manager has.
+    """Return a certificate (DER) from the key manager.
 
-    :raises ConfigurationError: it does not give it
+    :raises ConfigurationError: the certificate cannot be fetched
     """
     try:
         found = key_manager.API(conf).get(utils.credential_factory(conf), certificate_id)
@@ -109,6 +113,6 @@ def certificate(conf: cfg.ConfigOpts, certificate_id: str) -> bytes:
 
 
 def _refused(act: str, exc: Exception) -> errors.ConfigurationError:
-    # Of its own errors Castellan says what is wrong; of others only their kind is sure to be safe.
+    # Texts of Castellan's own errors are safe to show. Other errors may contain secrets.
     reason = str(exc) if isinstance(exc, exception.CastellanException) else type(exc).__name__
     return errors.ConfigurationError(reason=f'the key manager failed to {act}: {reason}')

@@ -1,12 +1,13 @@
-"""What a process is doing: each act is timed, counted by its outcome, and part of a trace.
+"""Timed operations: each is measured, counted by its outcome, and part of a trace.
 
-One line where it happens says all three::
+One line at the place of the operation does all three::
 
     with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
         ...
 
-Acts that have begun are known at any time, also without metrics. The line of a request in the log
-says how long those within it took, as `metrics.Metric` names them.
+Running operations can be listed at any time, even if metrics are disabled. The log line of a
+request includes the durations of the operations within the request, under the names in
+`metrics.Metric`.
 """
 from collections.abc import Mapping
 from types import TracebackType
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     from blockattach.platform.telemetry import otel
 
 NO_OPERATION = 'none'
-"""The operation of a request that asks for none that there is."""
+"""Value of the ``operation`` label for a request that matches no API operation."""
 _OUTCOME = 'outcome'
 
 
 class Act:
-    """Something that runs in one thread while it is entered."""
+    """Timed operation, which runs in one thread while its context is entered."""
 
     __slots__ = ('_begun', '_parent', '_span', '_telemetry', 'context', 'labels', 'row')
 
@@ -71,15 +72,15 @@ class Act:
             self._telemetry.tracer.end(self._span, self._values(), error is not None)
 
     def seconds(self) -> float:
-        """For how long it has been running, in seconds."""
+        """Return the time since the start of the operation, in seconds."""
         return self._telemetry.clock.monotonic() - self._begun
 
     def note(self, **labels: str) -> None:
-        """What is known only now."""
+        """Update labels whose values were not known at the start."""
         self.labels.update(labels)
 
     def _values(self) -> dict[str, str]:
-        """The attributes of its span, with the id of the request."""
+        """Return the attributes of the span: the labels and the request ID."""
         # The caller may have been authenticated meanwhile.
         context = oslo_context.get_current() or self.context
         request = {} if context is None or context.request_id is None else {
@@ -88,10 +89,10 @@ class Act:
 
 
 class Request(Act):
-    """An act that has a line of its own in the log.
+    """Timed operation with its own log line.
 
-    :ivar noted: what its line says besides
-    :ivar outcome: once it has ended
+    :ivar noted: identifiers and durations for the log line
+    :ivar outcome: outcome of the operation, set at its end
     """
 
     __slots__ = ('noted', 'outcome')
@@ -109,7 +110,7 @@ class Request(Act):
 
 
 class Telemetry:
-    """The telemetry of one process; without counts and tracer, only its running acts."""
+    """Telemetry of one process. Without counts and tracer, only running operations are tracked."""
 
     def __init__(self, clock: clocks.Clock | None = None) -> None:
         self.clock = clock or clocks.Clock()
@@ -121,87 +122,90 @@ class Telemetry:
         self.readings.add('in progress', self._in_progress)
 
     def acts(self) -> list[Act]:
-        """What has begun and not ended, oldest first."""
+        """Return the running operations, oldest first."""
         return list(self.running.values())
 
     def http(self, traceparent: str | None) -> Request:
-        """A request to the API; its operation and its status are noted when they are known."""
+        """Return the timed operation of an API request.
+
+        The operation and the status are noted once they are known.
+        """
         return Request(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'},
                        traceparent)
 
     def verb(self, verb: str) -> Act:
-        """A verb of the service, ``noun.verb``."""
+        """Return the timed operation of a service operation, named ``noun.verb``."""
         return Act(self, metrics.VERB, {'verb': verb})
 
     def attaching(self, step: metrics.Step) -> Act:
-        """A step of attaching."""
+        """Return the timed operation of a step of attaching."""
         return Act(self, metrics.STEP, {'way': 'attach', 'step': step})
 
     def detaching(self, step: metrics.Step) -> Act:
-        """A step of detaching."""
+        """Return the timed operation of a step of detaching."""
         return Act(self, metrics.STEP, {'way': 'detach', 'step': step})
 
     def rpc_client(self, topic: str, method: str) -> Act:
-        """A message that is sent, with its answer if there is one."""
+        """Return the timed operation of a sent RPC message, including the reply of a call."""
         return Act(self, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
 
     def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Request:
-        """What a message asked for."""
+        """Return the timed operation of handling an RPC request."""
         return Request(self, metrics.RPC_SERVER, {'topic': topic, 'method': method},
                        traceparent)
 
     def work(self, work: str, traceparent: str | None) -> Act:
-        """Work after an answer."""
+        """Return the timed operation of asynchronous work."""
         return Act(self, metrics.WORK, {'work': work}, traceparent)
 
     def placing(self) -> Act:
-        """Placing of one volume."""
+        """Return the timed operation of placing a volume."""
         return Act(self, metrics.PLACING, {})
 
     def transaction(self, kind: str) -> Act:
-        """A transaction, ``read`` or ``write``."""
+        """Return the timed operation of a transaction of kind ``read`` or ``write``."""
         return Act(self, metrics.TRANSACTION, {'kind': kind})
 
     def backend(self, backend: str, part: str, verb: str) -> Act:
-        """A verb of a driver."""
+        """Return the timed operation of a driver call."""
         return Act(self, metrics.BACKEND, {'backend': backend, 'part': part, 'verb': verb})
 
     def queueing(self, queue: str) -> Act:
-        """A wait for a slot."""
+        """Return the timed operation of waiting for a slot."""
         return Act(self, metrics.QUEUE_WAIT, {'queue': queue})
 
     def queue_refused(self, queue: str, code: str) -> None:
-        """Count a request that was shed, by the code of its error."""
+        """Count a rejected request by its error code."""
         self._count(metrics.QUEUE_REFUSED, queue, code)
 
     def database_retry(self, verb: str) -> None:
-        """The database threw a transaction out."""
+        """Count a transaction that was rolled back or lost before the commit."""
         self._count(metrics.DATABASE_RETRIES, verb)
 
     def scheduler_retry(self, reason: str) -> None:
-        """A pool is left for another one after it was chosen."""
+        """Count a selected pool that is replaced with another pool."""
         self._count(metrics.SCHEDULER_RETRIES, reason)
 
     def pool_refused(self, by: str) -> None:
-        """A filter refused a pool."""
+        """Count a pool rejected by a filter."""
         self._count(metrics.SCHEDULER_REFUSALS, by)
 
     def drift(self, drift: metrics.Drift, found: int = 0, repaired: int = 0) -> None:
-        """Count differences that were found, or repaired."""
+        """Count differences that were found or repaired."""
         self._count(metrics.DRIFT_FOUND, drift, amount=found)
         self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
     def image_cache(self, backend: str, result: metrics.CacheResult) -> None:
-        """What the cache of images of a backend was good for."""
+        """Count a result of the image cache of a backend."""
         self._count(metrics.IMAGE_CACHE, backend, result)
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Inject the trace of this thread, if any, into a message."""
+        """Add the trace of this thread, if any, to a message."""
         if self.tracer is not None:
             self.tracer.inject(values)
 
     def extract(self, values: Mapping[str, Any]) -> str | None:
-        """The trace that a message carries, if any."""
+        """Return the trace context in a message, or None."""
         return values.get(metrics.TRACEPARENT)
 
     def _count(self, row: metrics.Metric, *labels: str, amount: float = 1) -> None:
@@ -218,7 +222,7 @@ class Telemetry:
 
 
 def outcome_of(error: BaseException | None) -> str:
-    """What an act came to, by the error that it ended with."""
+    """Return the outcome of an operation that ended with an error, or with None for success."""
     if error is None:
         return metrics.Outcome.OK.value
     if isinstance(error, errors.BlockattachError):

@@ -1,6 +1,6 @@
-"""The metrics of one process, in a registry of their own, and where Prometheus asks for them.
+"""Metrics registry of one process, and the HTTP server for Prometheus.
 
-Imported only where metrics are on.
+This module is imported only if metrics are enabled.
 """
 import contextlib
 import errno
@@ -32,7 +32,7 @@ class _Collector(registry.Collector):
         self._readings = looked_at
 
     def collect(self) -> Iterable[core.Metric]:
-        """As prometheus_client asks for it."""
+        """Yield the current readings as metric families."""
         for row, reading in self._readings.now().items():
             family = _FAMILIES[row.kind](row.full_name, row.text, labels=row.labels)
             for labels, value in reading.items():
@@ -41,10 +41,10 @@ class _Collector(registry.Collector):
 
 
 class Counts:
-    """Counters and histograms, with the readings."""
+    """Counters, histograms and readings of a process."""
 
     def __init__(self, looked_at: readings.Readings) -> None:
-        # When each series began is of no use to alerts, and would make them twice as many.
+        # Alerts do not use creation times, which would double the number of series.
         prometheus_client.disable_created_metrics()
         self.registry = registry.CollectorRegistry()
         self._counted: dict[str, Any] = {}
@@ -61,20 +61,21 @@ class Counts:
         prometheus_client.GCCollector(registry=self.registry)
 
     def add(self, row: metrics.Metric, labels: readings.Labels, amount: float) -> None:
-        """Count further."""
+        """Increase a counter by ``amount``."""
         self._counted[row.name].labels(*labels).inc(amount)
 
     def observe(self, row: metrics.Metric, labels: readings.Labels, seconds: float) -> None:
-        """Something took so long."""
+        """Record a duration in a histogram."""
         self._counted[row.name].labels(*labels).observe(seconds)
 
 
 @contextlib.contextmanager
 def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator[None]:
-    """Serve them by prometheus_client's own server: a thread for each question, so that none waits
-    for another.
+    """Serve the metrics with the HTTP server of prometheus_client.
 
-    :raises ConfigurationError: no port is free, or the address is not ours
+    Each request has its own thread, so that no request waits for another.
+
+    :raises ConfigurationError: no port is free, or the address does not belong to this host
     """
     server, thread = _listen(counts, settings)
     LOG.info('Serving metrics%s', log.fields(host=settings.host, port=server.server_port))
@@ -88,7 +89,10 @@ def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator
 
 def _listen(counts: Counts, settings: telemetry_conf.MetricsSettings,
             ) -> tuple[simple_server.WSGIServer, threading.Thread]:
-    """On the first port that is free."""
+    """Start the server on the first free port.
+
+    :raises ConfigurationError: no port is free, or the address does not belong to this host
+    """
     for port in settings.ports:
         try:
             return prometheus_client.start_http_server(port, settings.host, counts.registry)

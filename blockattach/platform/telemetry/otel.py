@@ -1,4 +1,4 @@
-"""Spans to a collector, by OpenTelemetry. Imported only where traces are wanted."""
+"""Export of spans to an OpenTelemetry collector. Imported only if tracing is enabled."""
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ _ATTRIBUTES = 'blockattach.'
 
 
 class Begun(NamedTuple):
-    """A span that has begun."""
+    """Span in progress."""
 
     kind: metrics.Span
     span: trace.Span
@@ -31,7 +31,7 @@ class Begun(NamedTuple):
 
 
 class Tracer:
-    """Makes spans of the acts of a process."""
+    """Factory of the spans of a process."""
 
     def __init__(self, provider: sdk.TracerProvider) -> None:
         self._provider = provider
@@ -40,9 +40,10 @@ class Tracer:
 
     def begin(self, kind: metrics.Span, values: Mapping[str, str],
               parent: str | None) -> Begun | None:
-        """Begin a span in this thread; None: it would begin a trace, and may not.
+        """Begin a span in this thread.
 
-        :param parent: a ``traceparent`` that came from elsewhere
+        :param parent: ``traceparent`` received from another process
+        :returns: None if the span would begin a trace and is not allowed to
         """
         where = (self._propagator.extract({metrics.TRACEPARENT: parent}) if parent
                  else otel_context.get_current())
@@ -53,7 +54,7 @@ class Tracer:
         return Begun(kind, made, otel_context.attach(trace.set_span_in_context(made, where)))
 
     def end(self, begun: Begun, values: Mapping[str, str], failed: bool) -> None:
-        """End it in the same thread, under the name that it has by now."""
+        """End a span in the thread that began it, and update its name from the final labels."""
         begun.span.update_name(begun.kind.name.format_map(values))
         begun.span.set_attributes({_ATTRIBUTES + key: value for key, value in values.items()})
         if failed:
@@ -62,11 +63,11 @@ class Tracer:
         otel_context.detach(begun.token)
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Inject the trace of this thread, if any, into a message."""
+        """Add the trace of this thread, if any, to a message."""
         self._propagator.inject(values)
 
     def close(self) -> None:
-        """Send what has not been sent; a collector that is away is not waited for."""
+        """Send the remaining spans, waiting at most two seconds for the collector."""
         closing = threading.Thread(target=self._provider.shutdown, name='traces-close',
                                    daemon=True)
         closing.start()
@@ -74,7 +75,7 @@ class Tracer:
 
 
 def open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> Tracer:
-    """What sends to the collector, in the background: nobody waits for it."""
+    """Return a tracer that sends spans to the collector in the background."""
     assert settings.endpoint is not None
     provider = build_provider(settings, process)
     provider.add_span_processor(export.BatchSpanProcessor(trace_exporter.OTLPSpanExporter(
@@ -83,7 +84,7 @@ def open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> Trace
 
 
 def build_provider(settings: telemetry_conf.TracingSettings, process: str) -> sdk.TracerProvider:
-    """What makes spans; they go nowhere yet."""
+    """Return a provider of spans without an exporter."""
     return sdk.TracerProvider(
         sampler=sampling.ParentBased(sampling.TraceIdRatioBased(settings.sample_ratio)),
         resource=resources.Resource.create({

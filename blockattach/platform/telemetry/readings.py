@@ -1,4 +1,4 @@
-"""Readings: measured on demand only, for a scrape or a state report."""
+"""Metrics that are measured on demand only, for a scrape or a state report."""
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from blockattach.platform import metrics
 LOG = oslo_log.getLogger(__name__)
 
 Labels = tuple[str, ...]
-"""Values of a metric's labels, in the order in which its row names them."""
+"""Values of the labels of a metric, in the order of its definition."""
 Reading = Mapping[Labels, float]
 Read = Callable[[], Mapping[metrics.Metric, Reading]]
 
 
 class ThreadUse(NamedTuple):
-    """How some threads are used: so many may work, so many do, and so much waits for one."""
+    """Use of a thread pool: its size, busy threads, and waiting tasks."""
 
     threads: int
     busy: int
@@ -25,17 +25,17 @@ class ThreadUse(NamedTuple):
 
 
 class Readings:
-    """Named readings; each part of a process that can be measured adds one."""
+    """Registry of named readings, to which each part of a process adds its own."""
 
     def __init__(self) -> None:
         self._reads: dict[str, Read] = {}
 
     def add(self, name: str, read: Read) -> None:
-        """Add a reading; it replaces a former one of its name."""
+        """Add a reading, replacing any previous reading of the same name."""
         self._reads[name] = read
 
     def add_threads(self, name: str, use: Callable[[], ThreadUse]) -> None:
-        """Add the reading of some threads."""
+        """Add the reading of a thread pool."""
         def read() -> dict[metrics.Metric, Reading]:
             found = use()
             return {metrics.THREADS: {(name,): found.threads},
@@ -44,7 +44,7 @@ class Readings:
         self.add(f'threads {name}', read)
 
     def now(self) -> dict[metrics.Metric, dict[Labels, float]]:
-        """All there is; what cannot be read is missing."""
+        """Return all current values. Readings that fail are logged and left out."""
         found: dict[metrics.Metric, dict[Labels, float]] = {}
         for name, read in list(self._reads.items()):
             try:

@@ -1,9 +1,9 @@
-"""What a process is doing, for an operator who must find out why it does not go on: a report by
-oslo.reports, with sections of our own.
+"""State report of a process, for an operator who must find out why the process hangs.
 
-Asked for by SIGUSR2 or by touching a file, and made in a thread of its own: whatever hangs does
-not hold it up, and no signal interrupts a thread that holds a lock which the report needs. Options
-that hold secrets are masked; rows, credentials and what threads work on are never shown.
+The report is made by oslo.reports with additional sections. It is requested by SIGUSR2 or by
+touching a file, and made in its own thread, so that a hanging thread does not delay the report and
+no signal handler interrupts a thread that holds a lock the report needs. Secret options are
+masked. Rows, credentials and the data that threads work on are never included.
 """
 import os
 import re
@@ -25,13 +25,13 @@ LOG = oslo_log.getLogger(__name__)
 GROUP = 'oslo_reports'
 
 Section = Callable[[], Mapping[str, Any]]
-"""Names and values, which may be mappings and lists again."""
+"""Callback that returns names and values; the values may be nested mappings and lists."""
 
 _PASSWORD_IN_URL = re.compile(r'(://[^/@:\s]*):[^/@\s]+@')
 
 
 class StateReport:
-    """The report of one process."""
+    """State report of one process."""
 
     def __init__(self, process: str, conf: cfg.ConfigOpts, telemetry: acts.Telemetry) -> None:
         self._process = process
@@ -42,13 +42,13 @@ class StateReport:
             'Measures': self._measures}
 
     def add(self, title: str, section: Section) -> None:
-        """Report this too."""
+        """Add a section to the report."""
         self._sections[title] = section
 
     def start(self) -> None:
-        """Watch the file that asks for reports, if one is configured.
+        """Watch the file that requests reports, if one is configured.
 
-        :raises ConfigurationError: it is not there
+        :raises ConfigurationError: the file does not exist
         """
         path = self._conf[GROUP].file_event_handler
         if path:
@@ -59,11 +59,11 @@ class StateReport:
                     reason=f'cannot watch {path}: {exc.strerror}') from exc
 
     def ask(self) -> None:
-        """Make a report soon. May be called by a handler of signals."""
+        """Write a report in a new thread. Safe to call from a signal handler."""
         threading.Thread(target=self._write, name='state-report', daemon=True).start()
 
     def text(self) -> str:
-        """The report as it is now."""
+        """Return the current report."""
         return str(self._kind()(_Version).run())
 
     def _write(self) -> None:
@@ -72,12 +72,12 @@ class StateReport:
 
     @property
     def _service(self) -> str:
-        """For the names of files: two processes of one kind may share the folder."""
+        """Prefix of report file names, unique if processes of one program share the folder."""
         return f'{self._process}_{os.getpid()}'
 
     def _kind(self) -> Any:
-        """The class of reports, as oslo.reports wants one, with the sections of this process."""
-        # Loaded by the first report: few processes are ever asked for one.
+        """Return a report class for oslo.reports with the sections of this process."""
+        # Imported late: most processes never write a report.
         from oslo_reports import guru_meditation_report
         from oslo_reports import report
         from oslo_reports.generators import conf as conf_generator
@@ -90,8 +90,10 @@ class StateReport:
                 super().__init__(version_object, frame, f'State of {process}')
 
             def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
-                """Show our configuration: oslo.reports knows only the global one. No green
-                threads: there are none, and the search fails at objects that end meanwhile.
+                """Add a section, replacing the global configuration with that of this process.
+
+                Green threads are left out: there are none, and the search for them fails at
+                objects that are deleted meanwhile.
                 """
                 if isinstance(generator, thread_generators.GreenThreadReportGenerator):
                     return
@@ -100,8 +102,8 @@ class StateReport:
                 super().add_section(heading, generator, index)
 
             def run(self) -> str:
-                """The report, also without passwords that their libraries do not mark."""
-                # Anew: some sections are added after the file has begun to be watched.
+                """Return the report, with passwords masked even in options not marked secret."""
+                # Rebuilt for each report: sections may be added after the watch was started.
                 type(self).persistent_sections = [
                     (title, _model(section)) for title, section in sections.items()]
                 return _PASSWORD_IN_URL.sub(r'\1:***@', strutils.mask_password(super().run()))
@@ -120,7 +122,7 @@ class StateReport:
 
 
 class _Version:
-    """What oslo.reports asks for the name and the version of the package."""
+    """Package name and version, in the form that oslo.reports requires."""
 
     @staticmethod
     def vendor_string() -> str:
@@ -140,7 +142,7 @@ def _threads() -> dict[str, str]:
 
 
 def _model(section: Section) -> Callable[[], Any]:
-    """A generator of oslo.reports; a section that cannot be made leaves the others."""
+    """Return a generator for oslo.reports. A failing section does not affect the others."""
     def generate() -> Any:
         from oslo_reports.models import with_default_views
         from oslo_reports.views.text import generic

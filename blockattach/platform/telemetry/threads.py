@@ -1,4 +1,4 @@
-"""How a process begins threads and waits for events; an executor that counts its use."""
+"""Creation of threads, locks and executors, and an executor that reports its use."""
 import contextlib
 import os
 import threading
@@ -12,16 +12,16 @@ _BACKGROUND_NICE = 10
 
 
 class Ended(RuntimeError):
-    """Nothing was begun: the threads were shut down."""
+    """Work submitted after the threads were shut down. Nothing was started."""
 
 
 class CountedThreads(futures.ThreadPoolExecutor):
-    """The standard library's, whose idle threads sleep, with two numbers."""
+    """Thread pool that reports the numbers of its busy threads and waiting tasks."""
 
     def __init__(self, name: str, into: readings.Readings, max_workers: int,
                  background: bool = False) -> None:
         """
-        :param name: of the threads, and in the readings
+        :param name: name of the threads and of the reading
         :param background: see `Threads.executor`
         """
         super().__init__(max_workers, thread_name_prefix=name,
@@ -35,14 +35,14 @@ class CountedThreads(futures.ThreadPoolExecutor):
 
     def submit(self, act: Callable[..., Any], /, *arguments: Any,
                **more: Any) -> 'futures.Future[Any]':
-        """Do it as soon as a thread is free.
+        """Run a callable as soon as a thread is free.
 
-        :raises Ended: it will not be
+        :raises Ended: the pool was shut down
         """
         try:
             made = super().submit(self._run, act, arguments, more)
         except RuntimeError as exc:
-            # Else there is no thread to be had, and another one does it.
+            # Otherwise no new thread could be started, and an existing one runs the work.
             if self._ended:
                 raise Ended('cannot start work after shutdown') from exc
             raise
@@ -51,10 +51,11 @@ class CountedThreads(futures.ThreadPoolExecutor):
         return made
 
     def run_here(self, act: Callable[..., Any], /, *arguments: Any) -> None:
-        """Do it on the thread that calls, which would only wait for it; of these there are at most
-        as many at a time as there are threads, and `shutdown` waits for them.
+        """Run a callable on the calling thread, which would otherwise only wait for the result.
 
-        :raises Ended: it will not be
+        At most as many callers run at a time as the pool has threads. `shutdown` waits for them.
+
+        :raises Ended: the pool was shut down
         """
         with self._counting:
             if self._ended:
@@ -70,7 +71,7 @@ class CountedThreads(futures.ThreadPoolExecutor):
                 self._counting.notify_all()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Begin nothing more."""
+        """Reject new work, and wait for running work if ``wait`` is True."""
         with self._counting:
             self._ended = True
         super().shutdown(wait, cancel_futures=cancel_futures)
@@ -79,7 +80,7 @@ class CountedThreads(futures.ThreadPoolExecutor):
                 self._counting.wait_for(lambda: not self._here)
 
     def use(self) -> readings.ThreadUse:
-        """As it is now."""
+        """Return the current use of the pool."""
         with self._counting:
             return readings.ThreadUse(self._most, self._busy, max(self._waiting, 0))
 
@@ -100,28 +101,30 @@ def _begin(background: bool) -> Callable[[], None] | None:
 
 
 def _give_way() -> None:
-    """Lower the priority of this thread alone: Linux has one for each."""
+    """Lower the priority of the current thread only. Linux has a priority for each thread."""
     thread = threading.get_native_id()
     os.setpriority(os.PRIO_PROCESS, thread,
                    os.getpriority(os.PRIO_PROCESS, thread) + _BACKGROUND_NICE)
 
 
 class Threads:
-    """Handed down by the wiring: all that a process waits for without a clock comes from here, so
-    that a simulation may own it. Locks that nobody waits for long are not among it.
+    """Factory of the threads, executors, locks and conditions of a process.
+
+    The wiring passes this factory in. A simulation can replace it, because everything that a
+    process waits for without a clock is created here, except locks that are held only briefly.
     """
 
     def begin(self, name: str, act: Callable[[], None]) -> threading.Thread:
-        """A thread that does not run yet."""
+        """Return a new thread that has not been started."""
         return threading.Thread(target=act, name=name, daemon=True)
 
     def executor(self, name: str, most: int,
                  into: readings.Readings | None = None,
                  background: bool = False) -> futures.Executor:
-        """So many threads at most.
+        """Return an executor with at most ``most`` threads.
 
-        :param into: where their use is read
-        :param background: what they do may take long: others have the processors first
+        :param into: readings to which the use of the threads is added; None not to report the use
+        :param background: run the threads at a lower priority, for long-running work
         """
         if into is None:
             return futures.ThreadPoolExecutor(most, thread_name_prefix=name,
@@ -129,9 +132,9 @@ class Threads:
         return CountedThreads(name, into, most, background)
 
     def lock(self) -> contextlib.AbstractContextManager[Any]:
-        """For one at a time."""
+        """Return a lock for mutual exclusion."""
         return threading.Lock()
 
     def condition(self) -> threading.Condition:
-        """To wait until something has changed."""
+        """Return a condition variable."""
         return threading.Condition()
