@@ -1,5 +1,5 @@
-"""The consumer: servers that use volumes of a block storage service, on hosts that agents serve.
+"""Compute service: servers that use volumes of a block storage service, on hosts with agents.
 
-It is Nova's part in small, for machines without Nova, and a demanding client of the API: it knows
-of block storage only what any client may ask for. See decision 0023.
+It is a small counterpart of Nova for machines without Nova, and a demanding client of the Block
+Storage API, of which it uses only the public part. See decision 0023.
 """

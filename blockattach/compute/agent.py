@@ -1,4 +1,4 @@
-"""The agent of one host: does what it is asked for, and reports what it has."""
+"""Agent of one host, which executes the calls of compute APIs and reports its servers."""
 import collections
 import contextlib
 import logging
@@ -24,12 +24,12 @@ _FENCED = frozenset(contract.methods(interface.AgentInterface)) - {'fenced', 'sp
 
 
 class AgentEndpoint(interface.AgentInterface):
-    """Answers for one host. Acts on one server are done one after the other."""
+    """RPC endpoint of one host. Calls on one server are executed one after the other."""
 
     def __init__(self, host: base.Host, executor: futures.Executor,
                  fence: fencing.Fence) -> None:
         """
-        :param executor: does several acts side by side
+        :param executor: runs the spawns of several servers in parallel
         """
         self._host = host
         self._executor = executor
@@ -40,29 +40,29 @@ class AgentEndpoint(interface.AgentInterface):
         self._guard = threading.Lock()
 
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
-        """What block storage is to know of the host."""
+        """Return the connector properties of the host for a server."""
         with _foreseen('connector', server_id):
             return self._host.connector(server_id)
 
     def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Run a server."""
+        """Create and start a server."""
         with self._acting('spawn', guest['server_id']):
             self._host.spawn(interface.guest_of(guest))
 
     def define(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Have one that is stopped."""
+        """Create a server in the stopped state."""
         with self._acting('define', guest['server_id']):
             self._host.define(interface.guest_of(guest))
 
     def connectors(self, ctxt: context.RequestContext,
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
-        """What block storage is to know of the host, for each server."""
+        """Return the connector properties of the host for each server, by server id."""
         return {server_id: self.connector(ctxt, server_id) for server_id in server_ids}
 
     def spawn_all(self, ctxt: context.RequestContext,
                   guests: Sequence[Mapping[str, Any]],
                   generations: Mapping[str, int]) -> Mapping[str, str]:
-        """Run several servers."""
+        """Create and start several servers in parallel. Return the error texts by server id."""
         spawned = {guest['server_id']: self._executor.submit(
             self._spawn, ctxt, guest, generations[guest['server_id']]) for guest in guests}
         failed = {}
@@ -75,43 +75,47 @@ class AgentEndpoint(interface.AgentInterface):
 
     def _spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any],
                generation: int) -> None:
-        """`spawn` on another thread, which logs by the same request."""
+        """Run `spawn` on a worker thread, with the request context stored for its log lines."""
         ctxt.update_store()
         self.fenced(ctxt, guest['server_id'], generation, 'spawn', [guest])
 
     def fenced(self, ctxt: context.RequestContext, server_id: str, generation: int, name: str,
                arguments: Sequence[Any]) -> Any:
-        """Do another one by a lease."""
+        """Run another method under a lease.
+
+        :raises ActTakenOver: a newer lease on the server was used before
+        :raises InvalidInput: the method does not accept a lease
+        """
         if name not in _FENCED:
             raise errors.InvalidInput(reason=f'method {name} does not accept a lease')
-        # What an older one has begun comes to its end first.
+        # Calls under older leases on the server end first.
         with self._lock(server_id):
             self._fence.admit(server_id, generation)
             return getattr(self, name)(ctxt, *arguments)
 
     def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Run one that was stopped."""
+        """Start a stopped server."""
         with self._acting('start', guest['server_id']):
             self._host.start(interface.guest_of(guest))
 
     def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop one."""
+        """Stop a server."""
         with self._acting('stop', server_id):
             self._host.stop(server_id)
 
     def reboot(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Stop and start one."""
+        """Stop and start a server."""
         with self._acting('reboot', guest['server_id']):
             self._host.reboot(interface.guest_of(guest))
 
     def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop one, disconnect its disks, forget it."""
+        """Stop a server, disconnect its disks and delete it."""
         with self._noted_as_ending(server_id), self._acting('destroy', server_id):
             self._host.destroy(server_id)
             self._fence.forget(server_id)
 
     def reported(self) -> Mapping[str, str]:
-        """Return the servers to report, and whether each one is running.
+        """Return the power state of each server to report, by server id.
 
         Servers that are being destroyed are left out, as each report would cause another call.
         """
@@ -133,45 +137,45 @@ class AgentEndpoint(interface.AgentInterface):
                 self._ending = +self._ending
 
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
-        """Give a server a disk."""
+        """Connect a disk and attach it to a server."""
         with self._acting('plug', server_id, disk['volume_id']):
             self._host.plug(server_id, interface.disk_of(disk))
 
     def unplug(self, ctxt: context.RequestContext, server_id: str, volume_id: str) -> None:
-        """Take a disk from a server."""
+        """Detach a disk from a server and disconnect it."""
         with self._acting('unplug', server_id, volume_id):
             self._host.unplug(server_id, volume_id)
 
     def resize(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
                size_gb: int) -> None:
-        """Show a server that a disk is larger."""
+        """Make the new size of a disk visible to a server."""
         with self._acting('resize', server_id, volume_id):
             self._host.resize(server_id, volume_id, size_gb)
 
     def swap(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
              disk: Mapping[str, Any]) -> None:
-        """Copy a disk to another one."""
+        """Copy a disk to another disk, which replaces it."""
         with self._acting('swap', server_id, volume_id):
             self._host.swap(server_id, volume_id, interface.disk_of(disk))
 
     def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
-        """Wait for a server from another host."""
+        """Prepare to receive a server from another host, and return the address."""
         with self._acting('receive', guest['server_id']):
             return self._host.receive(interface.guest_of(guest))
 
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
-        """Move a server to where it is received."""
+        """Live-migrate a server to the address of the receiving host."""
         with self._acting('send', server_id):
             self._host.send(server_id, address)
             self._fence.forget(server_id)
 
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
-        """What is here."""
+        """Return the power state of each server on the host, by server id."""
         with _foreseen('servers'):
             return {server_id: power.value for server_id, power in self._host.servers().items()}
 
     def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
-        """The volumes of a server."""
+        """Return the access mode of each volume of a server, by volume id."""
         with _foreseen('disks', server_id):
             return {volume_id: mode.value
                     for volume_id, mode in self._host.disks(server_id).items()}
@@ -210,13 +214,13 @@ def _foreseen(act: str, server_id: str | None = None,
 
 
 class Reporter:
-    """Says now and then that the agent is there."""
+    """Periodic report that the agent is up, with its servers."""
 
     def __init__(self, name: str, kind: str, servers: Callable[[], Mapping[str, str]],
                  conductor: interface.ConductorInterface, pinned: str | None) -> None:
         """
-        :param servers: returns the servers on this host by id, and whether each one is running
-        :param pinned: an older version that the agent speaks
+        :param servers: function that returns the power state of each server by id
+        :param pinned: older interface version to report, or None for the newest
         """
         self._name = name
         self._kind = kind
@@ -225,7 +229,7 @@ class Reporter:
         self._version = pinned or contract.version(interface.AgentInterface)
 
     def report(self) -> None:
-        """Say it once; what cannot be sent is said again later."""
+        """Send a report. A report that cannot be sent is logged and dropped."""
         try:
             self._conductor.report(
                 context.admin_context(), self._name, self._kind, self._version, self._servers())

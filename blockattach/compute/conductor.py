@@ -1,8 +1,8 @@
-"""Runs acts on servers in threads, takes up those that were interrupted, and listens to agents.
+"""Executor of acts on servers, which also resumes interrupted acts and receives agent reports.
 
-An act is a row. Its steps that may be undone are a TaskFlow flow: where one fails, those before it
-are undone. What cannot be undone now, or be finished, is left with its row, and taken up by the
-next look of any compute API.
+An act is a database row. Its undoable steps are a TaskFlow flow: if a step fails, the flow
+reverts it and the steps before it. An act that can be neither undone nor finished now keeps its
+row, and the next look of any compute API takes it over.
 """
 import collections
 import dataclasses
@@ -39,21 +39,21 @@ LOG = logging.getLogger(__name__)
 _V = lifecycle.VmState
 _REFUSALS = (errors.HostRefused, errors.HostDefect, errors.DeviceBusy, errors.NotFound,
              errors.ServerRequestInvalid)
-"""Answers that will be the same when the same is asked again."""
+"""Errors that a repeated call would meet again."""
 _TOGETHER = 5
-"""Servers of one host that are built together at most: others are built beside them."""
+"""Maximum number of servers of one host that are built by one call of the agent."""
 Plans = Mapping[str, Callable[[work.Work], work.Plan]]
 
 
 class Conductor(interface.ConductorInterface):
-    """One for each compute API."""
+    """Conductor of one compute API process."""
 
     def __init__(self, tools: work.Tools, plans: Plans, executor: futures.Executor, owner: str,
                  lease_seconds: float, notifications: notices.ServerNotifications) -> None:
         """
-        :param plans: how each verb is done
-        :param owner: the name of this process instance
-        :param lease_seconds: after which an act that is not renewed is taken up by others
+        :param plans: function that returns the plan of an act, by verb
+        :param owner: name of this process instance
+        :param lease_seconds: time after which an act that is not renewed is taken over by others
         """
         self._tools = tools
         self._plans = plans
@@ -67,19 +67,19 @@ class Conductor(interface.ConductorInterface):
                 caller, server_id, 'detach', {'volume_id': device.volume_id}, device))
         self._sizes = sizes.Sizes(tools, executor)
         self._under_way: set[str] = set()
-        """The leases of the acts that this process is at."""
+        """Leases of the acts that this process is working on."""
 
     def create(self, caller: context.RequestContext,
                drafts: Sequence[tuple[records.Server, Sequence[records.BlockDevice]]],
                arguments: Mapping[str, Any]) -> None:
-        """Write new servers down, each with a host, and begin to build them."""
+        """Create servers, each with a host, and begin to build them."""
         hosts: Sequence[str | None]
         try:
             hosts = placement.choose_hosts(
                 self._tools.store, [devices for _, devices in drafts],
                 wanted=arguments.get('host'))
         except errors.ServerRequestInvalid:
-            # Each act looks for itself, and ends by it if there is none.
+            # Each act chooses a host again, and fails if there is none.
             hosts = [None] * len(drafts)
         placed = [(dataclasses.replace(server, host=host), devices)
                   for host, (server, devices) in zip(hosts, drafts, strict=True)]
@@ -93,7 +93,10 @@ class Conductor(interface.ConductorInterface):
 
     def _groups(self, placed: Iterable[tuple[str | None, records.Act]],
                 ) -> Iterator[tuple[str | None, list[records.Act]]]:
-        """What is built together: a few servers of one host, whose agent can do that."""
+        """Yield groups of servers of one host to build together.
+
+        An older agent gets one server at a time.
+        """
         acts = collections.defaultdict(list)
         for host, act in placed:
             acts[host].append(act)
@@ -107,9 +110,10 @@ class Conductor(interface.ConductorInterface):
     def begin(self, caller: context.RequestContext, server_id: str, verb: str,
               arguments: Mapping[str, Any] | None = None,
               device: records.BlockDevice | None = None) -> 'futures.Future[None]':
-        """Begin an act on a server; for what is raised see `store.Store.begin`.
+        """Begin an act on a server; `store.Store.begin` lists the errors.
 
-        :param device: a volume that the server gets by it
+        :param device: volume to attach by the act
+        :returns: future of the act's execution
         """
         act = self._tools.store.begin(server_id, _draft(caller, verb, arguments or {}),
                                       self._owner, self._lease_seconds, device)
@@ -117,9 +121,12 @@ class Conductor(interface.ConductorInterface):
 
     def attach(self, caller: context.RequestContext, server_id: str,
                device: records.BlockDevice) -> None:
-        """Hold a volume for a server before anything else, so that the caller learns of a refusal.
+        """Reserve a volume for a server, and begin to attach it.
 
-        :raises ServerRequestInvalid: block storage refuses, or the server has it already
+        The volume is reserved first, so that the caller receives the error of a rejection.
+
+        :raises ServerRequestInvalid: block storage rejects the attachment, or the server already
+            has the volume
         """
         act = self._tools.store.begin(
             server_id, _draft(caller, 'attach', {'volume_id': device.volume_id}), self._owner,
@@ -130,7 +137,7 @@ class Conductor(interface.ConductorInterface):
             raise
         except errors.BlockattachError as exc:
             if not exc.final:
-                # It may be held: what undoes the act finds out.
+                # The volume may be reserved. Undoing the act finds out.
                 self._submit(self._take_up, act, caller)
                 raise
             self._tools.store.withdraw(act, device.id)
@@ -147,16 +154,19 @@ class Conductor(interface.ConductorInterface):
 
     def detach(self, caller: context.RequestContext, server_id: str,
                device: records.BlockDevice) -> None:
-        """Begin to take a volume from a server."""
+        """Begin to detach a volume from a server."""
         self.begin(caller, server_id, 'detach', {'volume_id': device.volume_id})
 
     def extended(self, caller: context.RequestContext,
                  events: Sequence[tuple[str, str]]) -> list[bool]:
-        """Handle volumes that have become larger; see `sizes.Sizes.accept`."""
+        """Accept events of extended volumes; see `sizes.Sizes.accept`."""
         return self._sizes.accept(caller, events)
 
     def look(self) -> int:
-        """Take up acts that nobody is at; how many."""
+        """Take over expired acts, and compare the disks of hosts that have returned.
+
+        :returns: number of acts taken over
+        """
         taken = self._tools.store.take_over(self._owner, self._lease_seconds)
         for act in taken:
             LOG.warning('Taking over interrupted server action%s', log.fields(
@@ -166,14 +176,16 @@ class Conductor(interface.ConductorInterface):
         return len(taken)
 
     def renew(self) -> None:
-        """What this process is at is still done by it. What a thread had to leave without a word,
-        as the database was gone, is not: it is taken up once its lease is over.
+        """Renew the leases of the acts that this process is working on.
+
+        An act that a thread left because the database was unreachable is not renewed, and is
+        taken over once its lease has expired.
         """
         self._tools.store.renew(self._under_way.copy(), self._lease_seconds)
 
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
                servers: Mapping[str, str]) -> None:
-        """An agent is there: what it runs is compared with what it should."""
+        """Record the report of an agent, and compare its servers with the database."""
         returned = self._tools.store.report(host, kind, version)
         self._reports.hear(ctxt, host, version, servers, returned)
 
@@ -190,11 +202,11 @@ class Conductor(interface.ConductorInterface):
         return begun
 
     def _run(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Do an act that has just begun."""
+        """Run an act that has just begun."""
         self._guarded(act, caller, self._do)
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Go on with an act: to its end if it cannot be undone any more, else back."""
+        """Continue an interrupted act: finish it after its point of no return, else undo it."""
         def go_on(doing: work.Work, plan: work.Plan) -> None:
             doing.fence()
             (self._finish if act.finishing else self._undo)(doing, plan)
@@ -202,10 +214,10 @@ class Conductor(interface.ConductorInterface):
 
     def _guarded(self, act: records.Act, caller: context.RequestContext,
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
-        """Whatever goes wrong leaves the act with its row."""
+        """Run an act, and give up its lease for a later retry if an error does not end the act."""
         doing = work.Work(self._tools, act, caller)
         if lifecycle.VERBS[act.verb].waits and self._tools.store.waits(act):
-            # The act that it waits for takes it up in its end.
+            # The act that it waits for resumes it on ending.
             self._tools.store.leave(act)
             return
         try:
@@ -216,7 +228,7 @@ class Conductor(interface.ConductorInterface):
         except errors.ActTakenOver as exc:
             LOG.warning('Server action taken over by another process%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
-            # If only an agent says so: acts that share the server were taken over, twice.
+            # An agent alone may reject the lease if acts sharing the server were taken over.
             self._tools.store.leave(act)
         except Exception as exc:
             if not self._is_given_up(doing, exc):
@@ -243,7 +255,7 @@ class Conductor(interface.ConductorInterface):
 
     def _build(self, host: str | None, acts: Sequence[records.Act],
                caller: context.RequestContext) -> None:
-        """Build servers together; one that fails is undone alone."""
+        """Build several servers together. A server that fails is undone alone."""
         doings = [work.Work(self._tools, act, caller) for act in acts]
         for doing in doings:
             self._notify(doing, notices.START)
@@ -283,7 +295,7 @@ class Conductor(interface.ConductorInterface):
             except Exception as exc:
                 if not _is_refused(doing, exc):
                     raise
-                # The rest is undone all the same.
+                # Undo the remaining steps all the same.
                 reason, failed = _reason(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
         if failed is not plan.failed:
             connections.release_unused(doing)
@@ -340,8 +352,10 @@ class Conductor(interface.ConductorInterface):
 
 
 def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
-    """The same, whose steps are taken only as long as no other process has taken the act over, as
-    what hung for too long must not go on with it, and undone only where it is not committed.
+    """Return the plan with its steps guarded by the lease of the act.
+
+    A process that hung must not continue an act that another process has taken over. A step is
+    undone only if the act has not passed its point of no return.
     """
     def guarded(act: Callable[[], None]) -> Callable[[], None]:
         def checked() -> None:
@@ -357,7 +371,7 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
         def checked() -> None:
             doing.check_lease()
             if doing.tools.store.is_committed(doing.act):
-                # The answer was lost, or came when the act was taken over already.
+                # The answer was lost, or arrived after the act had been taken over.
                 raise work.WentOn
             undo()
         return checked
@@ -384,13 +398,13 @@ def _reason(exc: BaseException) -> str:
 
 
 def _is_refused(doing: work.Work, exc: Exception) -> bool:
-    """Whether it is of no use to try again."""
+    """Return True if a retry of the act is pointless."""
     if errors.is_defect(exc):
         return True
     if isinstance(exc, errors.ServerNotFound):
         return False
     if isinstance(exc, errors.NotAuthorized):
-        # The next time it is asked for without the caller's token, which may have expired.
+        # The next attempt is made without the caller's token, which may have expired.
         return doing.caller.auth_token is None
     if isinstance(exc, errors.ServiceUnreachable):
         return not doing.is_up(doing.asked)
@@ -398,7 +412,7 @@ def _is_refused(doing: work.Work, exc: Exception) -> bool:
 
 
 class _Failed(Exception):
-    """A step has failed, and all that was done before it is undone."""
+    """Failure of a step, after it and the steps before it have been undone."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(str(reason))
@@ -406,11 +420,11 @@ class _Failed(Exception):
 
 
 def _play(name: str, steps: Sequence[work.Step]) -> None:
-    """Do steps in their order.
+    """Run steps in order, and undo them if one fails.
 
-    :raises _Failed: one failed, and those before it are undone
-    :raises WentOn: one failed, but has passed the point of no return
-    :raises Exception: whatever was raised by what could not be undone
+    :raises _Failed: a step failed, and the steps were undone
+    :raises WentOn: a step failed, but the act has passed its point of no return
+    :raises Exception: a step failed, and undoing it failed too
     """
     if not steps:
         return
@@ -429,8 +443,10 @@ def _play(name: str, steps: Sequence[work.Step]) -> None:
 
 
 def _reverting(step: work.Step, gone: list[work.WentOn]) -> Callable[..., None]:
-    """A step that failed may have happened: its own undo is called, too. Where it went on, those
-    before it stay.
+    """Return the function that undoes a step.
+
+    A step that failed is undone too, because it may have taken effect. Once a step raises
+    `work.WentOn`, the steps before it are not undone.
     """
     def revert(*_arguments: Any, **_more: Any) -> None:
         if step.undo is None or gone:
@@ -450,5 +466,5 @@ def _draft(caller: context.RequestContext, verb: str,
 
 
 def _caller(act: records.Act) -> context.RequestContext:
-    """In whose name an act was begun; its token was not kept."""
+    """Return the request context of the caller of an act. The token was not stored."""
     return context.RequestContext(overwrite=False, **act.caller)

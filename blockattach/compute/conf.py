@@ -1,4 +1,4 @@
-"""[compute]: the consumer of volumes. [block_storage]: how volumes are asked for."""
+"""Settings of the compute service and of its block storage client."""
 import dataclasses
 import socket
 
@@ -13,9 +13,10 @@ STORAGE_GROUP = 'block_storage'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeSettings:
-    """What the compute API and the agents have in common. What ends in ``seconds`` is in seconds.
+    """Settings shared by the compute API and the agents.
 
-    ``flavors``: ``id:name:vcpus:MiB of memory:GiB of disk`` each.
+    Fields ending in ``_seconds`` are in seconds. ``flavors`` has items of the form
+    ``id:name:vcpus:MiB of memory:GiB of disk``.
     """
 
     connection: str | None = groups.option(cfg.StrOpt, secret=True, help=(
@@ -85,7 +86,7 @@ class ComputeSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlockStorageSettings(account.AccountSettings):
-    """How volumes and attachments are asked for. ``timeout`` in seconds."""
+    """Settings of the block storage client. ``timeout`` is in seconds."""
 
     transport: str = groups.option(cfg.StrOpt, default='http', choices=[
         ('http', 'Attachments and volumes over HTTP.'),

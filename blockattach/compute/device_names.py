@@ -1,5 +1,6 @@
-"""Names of the devices of a server, as ``/dev/vdb``. The last letters are the place of a disk:
-``sdb`` and ``vdb`` are one.
+"""Device names of a server's volumes, for example ``/dev/vdb``.
+
+The last letters are the position of a disk, so that ``sdb`` and ``vdb`` conflict.
 """
 import re
 from collections.abc import Iterable
@@ -9,14 +10,16 @@ from blockattach.compute import errors
 _LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 _NAME = re.compile(r'(/dev/)?(?P<name>(vd|sd|xvd|hd)(?P<place>[a-z]{1,3})[0-9]{0,3})')
 MOST = len(_LETTERS)
-"""Volumes of one server."""
+"""Maximum number of volumes of a server."""
 
 
 def chosen(wanted: str | None, taken: Iterable[str]) -> str:
-    """The name of another device: the wanted one, else the next that is free.
+    """Return the name for a new device: the requested name, or the next free one.
 
-    :param taken: names of those that the server has
-    :raises ServerRequestInvalid: it is no name, or in use, or the server has all that it may have
+    :param wanted: requested device name, or None or empty for the next free one
+    :param taken: device names that the server uses
+    :raises ServerRequestInvalid: the name is invalid or in use, or the server has the maximum
+        number of volumes
     """
     places = {found['place'] for one in taken if (found := _NAME.fullmatch(one))}
     if len(places) >= MOST:

@@ -1,21 +1,21 @@
-"""What is about servers and the hosts that run them; texts that clients read are Nova's.
+"""Errors of servers and of the hosts that run them, with Nova's texts for clients.
 
     BlockattachError
     ├── InvalidInput
-    │   └── ServerRequestInvalid     a server, or one of its volumes, cannot be as it is asked for
+    │   └── ServerRequestInvalid     invalid request for a server or one of its volumes
     ├── NotAuthorized
-    │   └── MetadataLimitExceeded    a server has as much metadata as it may have
+    │   └── MetadataLimitExceeded    the metadata quota of a server is exceeded
     ├── NotFound
     │   └── ServerNotFound, FlavorNotFound, ServerVolumeNotFound
     ├── Conflict
-    │   ├── ActTakenOver             another process goes on with what hung for too long
+    │   ├── ActTakenOver             another process has taken the act over
     │   ├── ServerStateConflict      the server's state does not allow the action
-    │   └── AgentTooOld              the agent of the server's host does not know what is asked for
-    ├── StorageUnavailable           block storage did not say what came of it (uncertain)
+    │   └── AgentTooOld              the agent of the host does not support the request
+    ├── StorageUnavailable           block storage failed with unknown outcome (uncertain)
     └── HostError
         ├── HostRefused              nothing has changed on the host
-        ├── HostDefect               the program itself failed there, and would again
-        └── DeviceBusy               the guest does not release a disk: it stays
+        ├── HostDefect               a programming error, which a retry would meet again
+        └── DeviceBusy               the guest does not release a disk, which stays
 """
 from blockattach.platform.errors import *  # noqa: F403
 from blockattach.platform.errors import BlockattachError
@@ -31,7 +31,7 @@ class ServerRequestInvalid(InvalidInput):
 
 
 class MetadataLimitExceeded(NotAuthorized):
-    """A quota, which Nova answers with 403."""
+    """Metadata quota exceeded. Nova responds with 403."""
 
     code = 'server.metadata_limit'
     text = 'Maximum number of metadata items exceeds %(limit)s'
@@ -65,14 +65,14 @@ class AgentTooOld(Conflict):
 
 
 class ActTakenOver(Conflict):
-    """Who was at it hung for so long that another process took it over, which goes on with it."""
+    """Act taken over by another process, because its former process did not renew the lease."""
 
     code = 'server.act_taken_over'
     text = 'Action %(act_id)s was taken over by another process'
 
 
 class StorageUnavailable(BlockattachError):
-    """What it was asked for may have happened."""
+    """Block storage failure with unknown outcome. The request may have taken effect."""
 
     code = 'server.storage_unavailable'
     status = 503
@@ -90,7 +90,7 @@ class HostError(BlockattachError):
 
 
 class HostRefused(HostError):
-    """Proved that nothing has changed on the host."""
+    """Rejection that certainly changed nothing on the host."""
 
     code = 'host.refused'
     text = '%(reason)s'
@@ -105,7 +105,7 @@ class HostDefect(HostError):
 
 
 class DeviceBusy(HostError):
-    """The disk stays with the guest."""
+    """Disk that its guest does not release. It stays attached."""
 
     code = 'host.device_busy'
     text = ('Cannot detach volume %(volume_id)s from server %(server_id)s: the guest is using the '

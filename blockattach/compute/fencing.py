@@ -1,8 +1,8 @@
-"""What keeps a process that hung from changing a server that others are at since.
+"""Fencing of processes that hung, so that they cannot change a server after others took over.
 
-The leases on a server have numbers, its generations. An act that shuts others out has the next
-one, and so have those acts that a process takes over. Acts that share a server have the same, and
-one of them that goes on while another is taken over goes on by the new one.
+The leases on a server have numbers, its generations. An exclusive act gets the next generation,
+and so does each act that a process takes over. Acts that share a server have the same
+generation. When one of them is taken over, the others continue under the new one.
 """
 import os
 import threading
@@ -14,12 +14,12 @@ _FIRST = 1
 
 
 class Fence:
-    """The newest lease on each server by which one agent was asked."""
+    """Newest lease on each server under which one agent was called."""
 
     def __init__(self, path: str | None) -> None:
         """
-        :param path: of a file by which an agent that is started anew knows those on the servers
-            that are here; None: none is here then
+        :param path: file that keeps the leases over a restart of the agent, or None if no server
+            outlives the agent
         """
         self._path = path
         self._kept: dict[str, int] = {} if path is None else files.read(path) or {}
@@ -27,22 +27,25 @@ class Fence:
         self._guard = threading.Lock()
 
     def admit(self, server_id: str, generation: int) -> None:
-        """Return if no lease is newer, and refuse older ones from now on.
+        """Check that no newer lease was used, and reject older leases from now on.
 
-        :raises ActTakenOver: one is
+        :raises ActTakenOver: a newer lease was used
         """
         with self._guard:
             newest = self._newest.get(server_id, _FIRST)
             if generation < newest:
                 raise errors.ActTakenOver(
                     f'lease {generation} on server {server_id} was superseded by lease {newest}')
-            # Nothing is older than the first.
+            # No lease is older than the first, so it needs no record.
             if generation > self._kept.get(server_id, _FIRST):
                 self._keep({**self._kept, server_id: generation})
             self._newest[server_id] = generation
 
     def forget(self, server_id: str) -> None:
-        """The server is not here any more; until this process ends its lease is known."""
+        """Delete the stored lease of a server that left the host.
+
+        The lease stays in memory until the process ends.
+        """
         with self._guard:
             if server_id in self._kept:
                 self._keep({one: generation for one, generation in self._kept.items()

@@ -1,4 +1,4 @@
-"""What must be found again, as JSON in files that only root reads."""
+"""JSON files that only their owner can read, for state that must outlive a restart."""
 import contextlib
 import json
 import os
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def write(path: str, value: Any) -> None:
-    """Replace a file as a whole; after a power cut there is the old one or the new one."""
+    """Replace a file atomically. After a power failure it has the old or the new content."""
     made = f'{path}.new'
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, 'w', encoding='utf-8') as file:
@@ -17,7 +17,7 @@ def write(path: str, value: Any) -> None:
 
 
 def read(path: str) -> Any:
-    """What was written; None: no such file."""
+    """Return the content of a file, or None if the file does not exist."""
     try:
         with open(path, encoding='utf-8') as file:
             return json.load(file)
@@ -26,6 +26,6 @@ def read(path: str) -> Any:
 
 
 def remove(path: str) -> None:
-    """Have no such file."""
+    """Delete a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

@@ -1,4 +1,4 @@
-"""The RPC interfaces between the compute API and its agents, and their clients."""
+"""RPC interfaces between the compute API and its agents, and their clients."""
 import abc
 import typing
 from collections.abc import Callable
@@ -15,19 +15,20 @@ from blockattach.platform.rpc import transport
 from blockattach.storage.domain import connection
 
 MODES_SINCE = '1.1'
-"""From this version on an agent heeds the mode of a disk: with an older one a server may write."""
+"""First version whose agents enforce the mode of a disk. With an older one a server may write."""
 FENCED_SINCE = '1.2'
-"""From this version on an agent knows leases (an older one does what a process that hung asks), is
-asked for several servers at once, and has servers that never ran there.
+"""First version whose agents support leases, `spawn_all`, `connectors` and `define`.
+
+An older agent also executes the calls of a process that hung.
 """
 
 
 class AgentInterface(contract.Interface):
     """Agent of one host. The server name is the name of the host.
 
-    Each method is one of `blockattach.compute.hosts.base.Host`, and raises what that raises. A
-    disk and a guest are mappings, as `disk_values` and `guest_values` make them; a disk holds a
-    password.
+    Methods correspond to those of `blockattach.compute.hosts.base.Host` and raise the same
+    errors. Disks and guests are mappings, as returned by `disk_values` and `guest_values`. A
+    disk contains a password.
     """
 
     TOPIC = 'compute'
@@ -150,14 +151,14 @@ class ConductorInterface(contract.Interface):
 
 
 class Agents:
-    """The agents by their hosts."""
+    """Cache of the RPC clients of agents, by host."""
 
     def __init__(self, bus: transport.Bus) -> None:
         self._bus = bus
         self._clients: dict[str, AgentInterface] = {}
 
     def on(self, host: str) -> AgentInterface:
-        """The agent of a host; whether it is there shows when it is asked."""
+        """Return the client of a host's agent. Whether the agent is up shows only in a call."""
         client = self._clients.get(host)
         if client is None:
             client = calling.stub(AgentInterface, self._bus.client(AgentInterface, host))
@@ -166,7 +167,7 @@ class Agents:
 
 
 class _ByLease:
-    """Asks an agent by a lease."""
+    """Proxy that calls an agent under a lease."""
 
     def __init__(self, agent: AgentInterface, server_id: str, generation: int,
                  renewed: Callable[[], int] | None) -> None:
@@ -184,45 +185,45 @@ class _ByLease:
             except errors.ActTakenOver:
                 if self._renewed is None:
                     raise
-                # Nothing was done. It may have been an act that shares the server.
+                # The call had no effect. An act that shares the server may have been taken over.
                 return by(self._renewed())
         return ask
 
 
 def by_lease(agent: AgentInterface, server_id: str, generation: int,
              renewed: Callable[[], int] | None = None) -> AgentInterface:
-    """An agent that is asked by a lease on a server.
+    """Return a client that calls the agent under a lease on a server.
 
-    :param renewed: gives the number of the newest lease, by which it is asked once more when it
-        refuses the older one; raises `errors.ActTakenOver` if that is another process's
+    :param renewed: function that returns the newest generation, with which a rejected call is
+        repeated once. It raises `errors.ActTakenOver` if another process holds the act
     """
     return typing.cast(AgentInterface, _ByLease(agent, server_id, generation, renewed))
 
 
 def conductor(bus: transport.Bus) -> ConductorInterface:
-    """The client of compute APIs."""
+    """Return the client of the compute APIs."""
     return calling.stub(ConductorInterface, bus.client(ConductorInterface))
 
 
 def disk_values(disk: base.Disk) -> dict[str, Any]:
-    """A disk as it is sent."""
+    """Return the mapping of a disk for an RPC message."""
     return {'volume_id': disk.volume_id, 'device': disk.device, 'mode': disk.mode.value,
             'shared': disk.shared, 'info': dict(disk.info)}
 
 
 def disk_of(values: Mapping[str, Any]) -> base.Disk:
-    """A disk that was sent."""
+    """Return the disk of an RPC message."""
     return base.Disk(values['volume_id'], values['device'],
                      connection.AccessMode(values['mode']), values['shared'], values['info'])
 
 
 def guest_values(guest: base.Guest) -> dict[str, Any]:
-    """A guest as it is sent."""
+    """Return the mapping of a guest for an RPC message."""
     return {'server_id': guest.server_id, 'name': guest.name, 'vcpus': guest.vcpus,
             'memory_mb': guest.memory_mb, 'disks': [disk_values(one) for one in guest.disks]}
 
 
 def guest_of(values: Mapping[str, Any]) -> base.Guest:
-    """A guest that was sent."""
+    """Return the guest of an RPC message."""
     return base.Guest(values['server_id'], values['name'], values['vcpus'], values['memory_mb'],
                       tuple(disk_of(one) for one in values['disks']))

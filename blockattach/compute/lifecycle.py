@@ -1,7 +1,8 @@
-"""What may be done with a server, as one table, and the status that clients see.
+"""Table of the acts on servers, and the status that clients see.
 
-States are Nova's. ``vm_state`` is what a server is; ``task_state`` what is being done with it, by
-one act at a time. Attaching and detaching volumes share: several may be under way.
+States are Nova's. ``vm_state`` is the stable state of a server, and ``task_state`` is the act in
+progress. Only one act is in progress at a time, except that several volumes may be attached and
+detached at once.
 """
 import enum
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 
 class VmState(enum.StrEnum):
-    """What a server is, while nothing is done with it."""
+    """Stable state of a server, outside of acts."""
 
     BUILDING = 'building'
     ACTIVE = 'active'
@@ -32,16 +33,17 @@ _ANY = frozenset(_V) - {_V.DELETED}
 
 
 class Verb(NamedTuple):
-    """One act on a server.
+    """Type of an act on a server.
 
-    :ivar allowed: the states in which it may begin
-    :ivar task_state: while it is under way
-    :ivar event: what notifications call it
-    :ivar action: what the list of what was done with a server calls it
-    :ivar becomes: the state after it; None: the one before
-    :ivar finishes: interrupted, it is done again until it is done; else it is undone
-    :ivar waits: it may begin while another act is under way, and waits for its end
-    :ivar shares: others that share may be under way; the server shows no ``task_state`` then
+    :ivar allowed: states in which the act may begin
+    :ivar task_state: task state of the server during the act
+    :ivar event: name of the act in notifications
+    :ivar action: name of the act in instance actions
+    :ivar becomes: state after success, or None to keep the state
+    :ivar finishes: True if an interrupted act is finished, False if it is undone
+    :ivar waits: True if the act may begin during another act and waits for its end
+    :ivar shares: True if acts that share may run at the same time; the server then has no
+        ``task_state``
     """
 
     allowed: frozenset[VmState]
@@ -83,7 +85,7 @@ VERBS: Mapping[str, Verb] = {
                      finishes=True),
     'delete': Verb(_ANY, 'deleting', 'delete', 'delete', _V.DELETED, finishes=True, waits=True),
 }
-"""Every act, by name."""
+"""Types of all acts, by name."""
 
 _STATUS = {
     _V.BUILDING: 'BUILD', _V.ACTIVE: 'ACTIVE', _V.STOPPED: 'SHUTOFF', _V.SHELVED: 'SHELVED',
@@ -93,25 +95,26 @@ _TASK_STATUS = {
     'rebooting': 'REBOOT', 'rebuilding': 'REBUILD', 'resize_migrating': 'RESIZE',
     'resize_reverting': 'REVERT_RESIZE', 'migrating': 'MIGRATING'}
 STATUSES = (*_STATUS.values(), *_TASK_STATUS.values())
-"""All that clients may see."""
+"""All statuses that clients may see."""
 
 
 def status(vm_state: VmState, task_state: str | None) -> str:
-    """What clients see as the status of a server."""
+    """Return the status of a server as clients see it."""
     return _TASK_STATUS.get(task_state or '', _STATUS[vm_state])
 
 
 def action(name: str, arguments: Mapping[str, Any]) -> str:
-    """What clients see an act as. One that keeps the flavor is a migration to them, no resize."""
+    """Return the action name of an act. A resize without a new flavor is a migration."""
     if name == 'resize' and 'flavor' not in arguments:
         return 'migrate'
     return VERBS[name].action
 
 
 def refusal(name: str, vm_state: VmState, under_way: Collection[str]) -> tuple[str, str] | None:
-    """Why an act may not begin: the attribute that does not allow it, and its value.
+    """Return the reason why an act may not begin, or None if it may.
 
-    :param under_way: the verbs of the acts on the server
+    :param under_way: names of the acts in progress on the server
+    :returns: name and value of the attribute that forbids the act
     """
     verb = VERBS[name]
     if vm_state not in verb.allowed:

@@ -1,4 +1,4 @@
-"""Notifications about servers: that an act begins, has ended, or failed. No secret is in them."""
+"""Notifications that an act on a server has begun, ended or failed, without secrets."""
 from collections.abc import Iterable
 
 from blockattach.compute import lifecycle
@@ -11,9 +11,9 @@ START, END, ERROR = 'start', 'end', 'error'
 
 
 class ServerNotifications:
-    """Sends ``instance.volume_attach.end`` and the like, after what they are about is written.
+    """Sender of ``instance.*`` notifications, emitted after the change has been stored.
 
-    Never raises, and is never waited for.
+    It never raises and never blocks.
     """
 
     def __init__(self, notifier: notifications.Notifications) -> None:
@@ -21,16 +21,16 @@ class ServerNotifications:
 
     @property
     def enabled(self) -> bool:
-        """Whether any is sent: only then what they say need be read."""
+        """True if notifications are sent; only then their content has to be loaded."""
         return self._notifier.enabled
 
     def acted(self, caller: context.RequestContext, verb: str, phase: str,
               server: records.Server, devices: Iterable[records.BlockDevice],
               fault: str | None = None) -> None:
-        """An act on a server is in this phase.
+        """Notify of a phase of an act on a server.
 
-        :param devices: its volumes
-        :param fault: why it failed
+        :param devices: volumes of the server
+        :param fault: reason of the failure, or None
         """
         self._notifier.emit(
             caller, f'instance.{lifecycle.VERBS[verb].event}.{phase}',

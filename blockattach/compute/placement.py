@@ -1,4 +1,4 @@
-"""Which host a server goes to, and what the agents of hosts can do by their versions."""
+"""Choice of hosts for servers, and capabilities of agents by their versions."""
 import collections
 from collections.abc import Iterable
 
@@ -10,12 +10,12 @@ from blockattach.compute.store import store
 
 def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
                  without: Iterable[str] = (), wanted: str | None = None) -> list[str]:
-    """A host for each of these servers: the one with the fewest, of those whose agents are up and
-    can do it.
+    """Return a host for each server: the least loaded one whose agent is up and suitable.
 
-    :param servers: the volumes of each
-    :param wanted: the only host in question
-    :raises ServerRequestInvalid: there is none for one of them
+    :param servers: block devices of each server
+    :param without: hosts to exclude
+    :param wanted: the only host to consider, or None for all
+    :raises ServerRequestInvalid: no host is suitable for one of the servers
     """
     busy = collections.Counter(rows.load())
     up = [agent for agent in rows.agents() if agent.up and agent.host not in set(without)
@@ -35,14 +35,12 @@ def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevi
 
 
 def heeds_modes(agent: records.Agent) -> bool:
-    """Whether an agent keeps a server from writing to a volume that is read-only for it."""
+    """Return True if an agent prevents writes to volumes that are attached read-only."""
     return _number(agent.version) >= _number(interface.MODES_SINCE)
 
 
 def knows_leases(version: str) -> bool:
-    """Whether an agent of this version refuses what is asked for by a lease that is over, and
-    spawns several servers at once.
-    """
+    """Return True if agents of this version support leases and spawn several servers at once."""
     return _number(version) >= _number(interface.FENCED_SINCE)
 
 

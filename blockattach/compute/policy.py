@@ -1,4 +1,4 @@
-"""Rules for servers, which the compute API asks for. Names are Nova's."""
+"""Policy rules of the compute API, with Nova's prefix."""
 from blockattach.platform.policy import base
 
 _PREFIX = 'os_compute_api'

@@ -1,4 +1,4 @@
-"""What the consumer keeps: servers, their volumes, what is being done with them, and agents."""
+"""Records of the compute service: servers, their volumes, acts, actions and agents."""
 import dataclasses
 import datetime
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from blockattach.storage.domain import connection
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """How large a server is."""
+    """Size of a server. ``memory_mb`` is in MiB and ``disk_gb`` in GiB."""
 
     id: str
     name: str
@@ -21,15 +21,15 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """A server.
+    """Server.
 
-    :ivar host: where it is; None: nowhere yet, or no more
-    :ivar flavor: as it was configured when the server got it
-    :ivar old_host: where a resize may be reverted to, with ``old_flavor``; ``old_state``:
-        whether it ran before
-    :ivar metadata: what clients have noted about it
-    :ivar fault: why it is in error, or why the last act was undone
-    :ivar generation: the number of the newest lease on it (`blockattach.compute.fencing`)
+    :ivar host: current host, or None before it is chosen and after an offload
+    :ivar flavor: flavor as configured when the server got it
+    :ivar old_host: host to which a resize can be reverted, with ``old_flavor`` and the former
+        state in ``old_state``
+    :ivar metadata: metadata items set by clients
+    :ivar fault: reason of the error or of the undone act, or None
+    :ivar generation: number of the newest lease (`blockattach.compute.fencing`)
     """
 
     id: str
@@ -55,18 +55,19 @@ class Server:
 
     @property
     def status(self) -> str:
-        """As clients see it."""
+        """Status as clients see it."""
         return lifecycle.status(self.vm_state, self.task_state)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlockDevice:
-    """A volume of a server.
+    """Volume of a server.
 
-    :ivar device: its name; empty: the next that is free, chosen when it is written down
-    :ivar attachment_id: of block storage; None: there is none (yet)
-    :ivar next_attachment_id: of the host that the server is moving to
-    :ivar state: ``attaching``, ``attached`` (from the first on for those it is built with) or
+    :ivar device: device name; if empty, the next free name is chosen when the record is stored
+    :ivar attachment_id: attachment in block storage, or None
+    :ivar next_attachment_id: second attachment, for the host or volume that replaces the current
+        one, or None
+    :ivar state: ``attaching``, ``attached`` (from the start for volumes of a new server) or
         ``detaching``
     """
 
@@ -86,14 +87,14 @@ class BlockDevice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Act:
-    """What is being done with a server.
+    """Operation in progress on a server.
 
-    :ivar arguments: of the verb
-    :ivar caller: in whose name, as a request context is written down; without a token
-    :ivar finishing: it cannot be undone any more: it is done to its end
-    :ivar lease: by which a process is at it; nobody else has the same, and who takes the act over
-        has another one
-    :ivar generation: that of its server when this process began the act, or took it over
+    :ivar arguments: arguments of the verb
+    :ivar caller: request context of the caller, without the token
+    :ivar finishing: True if the act can no longer be undone and must be finished
+    :ivar lease: unique lease by which a process holds the act; a process that takes it over gets
+        another one
+    :ivar generation: generation of the server when this process began or took over the act
     """
 
     id: str
@@ -108,13 +109,13 @@ class Act:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Action:
-    """What was done with a server: an act, which is kept when it has ended.
+    """Instance action: the history entry of an act, kept after its end.
 
-    :ivar number: the place in their order
-    :ivar host: where the server was, and then where the act has left it
-    :ivar updated_at: when it began or ended
-    :ivar finished_at: None: it is under way
-    :ivar fault: why it failed
+    :ivar number: position in the history
+    :ivar host: host of the server at the begin, and after the end the host where the act left it
+    :ivar updated_at: time of the begin or the end
+    :ivar finished_at: time of the end, or None while in progress
+    :ivar fault: reason of the failure, or None
     """
 
     number: int
@@ -133,9 +134,10 @@ class Action:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent that has reported itself.
+    """Agent that has reported.
 
-    :ivar version: of the interface that it speaks
+    :ivar version: version of the agent interface
+    :ivar up: True if the last report is recent
     """
 
     host: str

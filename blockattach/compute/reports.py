@@ -1,5 +1,7 @@
-"""What agents report, compared with what is written down: servers that are elsewhere or gone,
-guests that have stopped by themselves, and disks that were given back while an agent was away.
+"""Comparison of agent reports with the database.
+
+It finds servers on a wrong host or deleted, guests that stopped by themselves, and disks that
+were detached while an agent was down.
 """
 import contextlib
 import logging
@@ -28,15 +30,15 @@ _END_SECONDS = 60.0
 
 
 class Reports:
-    """Compares what agents report with what is written down."""
+    """Comparison of agent reports with the database."""
 
     def __init__(self, rows: store.Store, agents: interface.Agents, executor: futures.Executor,
                  clock: clocks.Clock,
                  detach: Callable[[context.RequestContext, str, records.BlockDevice],
                                   object]) -> None:
         """
-        :param executor: asks agents
-        :param detach: begins to take a disk from a server, which it is written down for then
+        :param executor: runs the calls of agents
+        :param detach: function that records a disk for a server and begins to detach it
         """
         self._store = rows
         self._agents = agents
@@ -44,17 +46,17 @@ class Reports:
         self._clock = clock
         self._detach = detach
         self._returned: set[tuple[str, str]] = set()
-        """Hosts whose agents were down, and servers there whose disks are to be looked at."""
+        """Pairs of a host whose agent was down and a server id whose disks must be compared."""
         self._ending: set[tuple[str, str]] = set()
         """Pairs of host and server id that are being destroyed."""
         self._guard = threading.Lock()
 
     def hear(self, ctxt: context.RequestContext, host: str, version: str,
              servers: Mapping[str, str], returned: bool) -> None:
-        """An agent has these servers.
+        """Compare the servers of a report with the database.
 
-        :param servers: by id, and whether they run
-        :param returned: it counted as down until now
+        :param servers: power state by server id
+        :param returned: True if the agent was down until now
         """
         for server_id, power in servers.items():
             if self._is_stray(host, server_id):
@@ -66,12 +68,12 @@ class Reports:
                 self._executor.submit(self._compare_power, ctxt, host, server_id)
 
     def look(self) -> None:
-        """Look at the disks of servers whose agents have returned."""
+        """Compare the disks of servers whose agents have returned."""
         for host, server_id in self._returned.copy():
             self._executor.submit(self._compare_disks, host, server_id)
 
     def _is_stray(self, host: str, server_id: str) -> bool:
-        # First whether it is at work, then where it is: an act may end in between.
+        # Check for acts before the host, because an act may end in between.
         if self._store.is_at_work(server_id):
             return False
         try:
@@ -98,11 +100,11 @@ class Reports:
         agent = self._agents.on(host)
         if placement.knows_leases(version):
             with contextlib.suppress(errors.ServerNotFound):
-                # By the lease of before the look: the agent spares what comes (back) after it.
+                # Use the lease from before the check, so that the agent spares a returned server.
                 agent = interface.by_lease(
                     agent, server_id, self._store.server(server_id).generation)
         if not self._is_stray(host, server_id):
-            # It has come (back) since its host was asked.
+            # The server has moved here since the report.
             return
         caller = context.admin_context(request_id=ctxt.request_id)
         caller.deadline = self._clock.monotonic() + _END_SECONDS
@@ -113,7 +115,10 @@ class Reports:
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_power(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
-        """Its host is asked once more: what it has reported may be older than the last act."""
+        """Record that a guest has stopped, after asking its host again.
+
+        The report may be older than the last act.
+        """
         try:
             server = self._store.server(server_id)
             if (server.vm_state is lifecycle.VmState.ACTIVE and server.host == host
@@ -125,7 +130,10 @@ class Reports:
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_disks(self, host: str, server_id: str) -> None:
-        """An act that is under way may not have heard that the agent is back: it is waited for."""
+        """Detach disks of a server that are not in the database, unless an act is in progress.
+
+        An act in progress may not know yet that the agent has returned.
+        """
         if self._store.is_at_work(server_id):
             return
         try:
@@ -134,7 +142,7 @@ class Reports:
                 self._detach_strays(server, self._agents.on(host).disks(
                     context.admin_context(), server_id))
         except errors.NotFound:
-            # It is gone, or has a volume no more: there is nothing to detach.
+            # The server or its volume was deleted, so there is nothing to detach.
             pass
         except errors.BlockattachError as exc:
             LOG.warning('Failed to compare server volumes with host, will retry%s', log.fields(
@@ -149,7 +157,7 @@ class Reports:
         for volume_id in disks.keys() - known:
             LOG.warning('Detaching volume not recorded for server%s', log.fields(
                 server_id=server.id, volume_id=volume_id, host=server.host))
-            # As one of its volumes until then: nobody gives it the same one anew meanwhile.
+            # Recorded until detached, so that the volume cannot be attached again meanwhile.
             self._detach(caller, server.id, records.BlockDevice(
                 str(uuid.uuid4()), server.id, volume_id, '',
                 connection.AccessMode(disks[volume_id]), 'attached'))

@@ -1,7 +1,8 @@
-"""What is asked of block storage, as any client may ask it: over HTTP, or over the bus.
+"""Client of block storage, over HTTP or the message bus.
 
-With Keystone a caller's token goes along, and the account's beside it; what goes on after the
-token is gone, the account asks for. By HTTP basic authentication it asks for everything.
+With Keystone, requests carry the token of the caller and, as a service token, that of the
+service account. After the caller's token is gone, the account makes the requests. With HTTP
+basic authentication the account makes all requests.
 """
 import contextlib
 import dataclasses
@@ -31,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 _SERVICE_TYPE = 'block-storage'
 _MICROVERSION = '3.54'
-"""The first one that takes a mode in the creation of an attachment."""
+"""First microversion that accepts a mode when an attachment is created."""
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
 _COMPLETED = 'attached'
 _IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloading')
@@ -39,7 +40,7 @@ _IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloa
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Volume:
-    """What the consumer needs to know of a volume."""
+    """Volume, as far as the compute service uses it."""
 
     id: str
     name: str | None
@@ -64,71 +65,74 @@ class Attachment:
 
     @property
     def used(self) -> bool:
-        """Return True if the attachment is connected to a host and completed."""
+        """True if the attachment is connected to a host and completed."""
         return bool(self.info) and self.status == _COMPLETED
 
 
 class Forbidden(errors.NotAuthorized):
-    """Policy denies it to the caller, whose token is good."""
+    """Rejection by policy of a caller whose token is valid."""
 
 
 class Attachments(Protocol):
-    """What is asked for attachments. A call that failed may be repeated.
+    """Interface of the attachments client. A failed call may be repeated.
 
-    Each raises `errors.InvalidInput` or `errors.NotFound` for what cannot be, and
-    `errors.StorageUnavailable` if nothing is known of it.
+    Each method raises `errors.InvalidInput` or `errors.NotFound` for an invalid request, and
+    `errors.StorageUnavailable` if the outcome is unknown.
     """
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
                connector: Mapping[str, Any] | None, key: str) -> Attachment:
-        """Hold a volume for a server; with a connector let its host in.
+        """Reserve a volume for a server, and connect the host if a connector is given.
 
-        :param key: names the request: a repeat finds what the first has made
+        :param key: idempotency key; a repeated call returns the existing attachment
         """
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
-        """Let a host in."""
+        """Connect a host to the attachment."""
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """Say that the volume is used."""
+        """Mark the attachment as in use."""
 
     def complete_all(self, caller: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
-        """`complete` of several; why those failed that did, by their ids. One that is not there is
-        passed over.
+        """Complete several attachments. Missing attachments are ignored.
+
+        :returns: error of each failed attachment, by attachment id
         """
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
-        """Look at one."""
+        """Return the attachment."""
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """The ids of those by which a server has a volume, or any; of each project, where the
-        caller may see them.
+        """Return the ids of the attachments of a server.
+
+        :param volume_id: volume of the attachments, or None for all volumes
+        :returns: attachments of all projects that the caller may see
         """
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """Remove one; one that is not there is no error."""
+        """Delete the attachment. A missing attachment is not an error."""
 
 
 class Volumes(Protocol):
-    """What is asked for volumes; errors as of `Attachments`."""
+    """Interface of the volumes client, with the errors of `Attachments`."""
 
     def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
-        """Look at one."""
+        """Return the volume."""
 
     def delete(self, caller: context.RequestContext, volume_id: str) -> None:
-        """Remove one; one that is not there is no error."""
+        """Delete the volume. A missing volume is not an error."""
 
 
 class _Http:
-    """Requests, in the name of a caller."""
+    """HTTP client that sends requests on behalf of a caller."""
 
     def __init__(self, settings: compute_conf.BlockStorageSettings,
                  outgoing: requests.Session | None = None) -> None:
         """
-        :param outgoing: what carries the requests; None: connections of its own
+        :param outgoing: HTTP session for the requests, or None for a new one
         """
         self._settings = settings
         self._session = identity.open_session(settings, settings.timeout, outgoing)
@@ -141,7 +145,10 @@ class _Http:
     def ask(self, caller: context.RequestContext, method: str, path: str, body: Any = None,
             also: tuple[int, ...] = (),
             headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """The body of a success, or of an answer of a status in ``also``."""
+        """Return the response body of a success or of a status in ``also``.
+
+        :raises StorageUnavailable: the outcome of the request is unknown
+        """
         try:
             reply = self._send(caller, method, path, body, headers or {})
         except (exceptions.ClientException, requests.RequestException) as exc:
@@ -153,7 +160,7 @@ class _Http:
     def _send(self, caller: context.RequestContext, method: str, path: str, body: Any,
               headers: Mapping[str, str]) -> requests.Response:
         sent: dict[str, Any] = {
-            # Answers have passwords, and keystoneauth would log them at DEBUG.
+            # Responses contain passwords, which keystoneauth would log at DEBUG.
             'log': False, 'raise_exc': False, 'headers': dict(headers),
             'microversion': _MICROVERSION, 'global_request_id': caller.global_id}
         if body is not None:
@@ -169,14 +176,18 @@ class _Http:
             microversion_service_type='volume', **sent)
 
     def _as_service(self, user: plugin.BaseAuthPlugin) -> plugin.BaseAuthPlugin:
-        """The same with the account's token beside it: only a service ends what a server uses."""
+        """Add the service token of the account.
+
+        Block storage requires it to detach a volume that a server uses.
+        """
         if not self._settings.has_account:
             return user
         return service_token.ServiceTokenAuthWrapper(user, self._account)
 
     def _token(self, caller: context.RequestContext) -> str | None:
-        """What a caller is asked for with; None: the account asks. Without Keystone a caller is
-        believed what it claims.
+        """Return the token of a caller, or None if the account makes the request.
+
+        Without Keystone, the token is the claimed user and project id.
         """
         if self._settings.is_basic:
             return None
@@ -189,7 +200,7 @@ class HttpVolumes(_Http):
     """`Volumes` over HTTP."""
 
     def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
-        """GET /volumes/{id}. The account may see what the caller may not."""
+        """See `Volumes.get`. Check the project, because the account may see all volumes."""
         found = _part(self.ask(caller, 'GET', f'/volumes/{volume_id}'), 'volume')
         if not caller.is_admin and found.get(_PROJECT) != caller.project_id:
             raise errors.NotFound(f'Volume {volume_id} could not be found.')
@@ -197,7 +208,7 @@ class HttpVolumes(_Http):
                       bool(found['multiattach']), bool(found['attachments']))
 
     def delete(self, caller: context.RequestContext, volume_id: str) -> None:
-        """DELETE /volumes/{id}."""
+        """See `Volumes.delete`."""
         self.ask(caller, 'DELETE', f'/volumes/{volume_id}', also=(404,))
 
 
@@ -206,45 +217,45 @@ class HttpAttachments(_Http):
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
                connector: Mapping[str, Any] | None, key: str) -> Attachment:
-        """POST /attachments."""
+        """See `Attachments.create`."""
         return _attachment(self.ask(caller, 'POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': server_id, 'mode': mode,
             'connector': connector}}, headers={'Idempotency-Key': key}))
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
-        """PUT /attachments/{id}."""
+        """See `Attachments.update`."""
         return _attachment(self.ask(caller, 'PUT', f'/attachments/{attachment_id}', {
             'attachment': {'connector': connector}}))
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """POST /attachments/{id}/action."""
+        """See `Attachments.complete`."""
         self.ask(caller, 'POST', f'/attachments/{attachment_id}/action', {'os-complete': None})
 
     def complete_all(self, caller: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
-        """One after the other."""
+        """See `Attachments.complete_all`. One request is sent for each attachment."""
         return _each(self, caller, attachment_ids)
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
-        """GET /attachments/{id}."""
+        """See `Attachments.get`."""
         return _attachment(self.ask(caller, 'GET', f'/attachments/{attachment_id}'))
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """GET /attachments, of all projects where the caller or the account may see them."""
+        """See `Attachments.of_server`."""
         query = parse.urlencode({'instance_id': server_id, 'all_tenants': '1',
                                  **({'volume_id': volume_id} if volume_id else {})})
         return [one['id'] for one in _part(self.ask(
             caller, 'GET', f'/attachments?{query}'), 'attachments')]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """DELETE /attachments/{id}."""
+        """See `Attachments.delete`."""
         self.ask(caller, 'DELETE', f'/attachments/{attachment_id}', also=(404,))
 
 
 class BusAttachments:
-    """`Attachments` over the bus."""
+    """Client of attachments over the message bus."""
 
     def __init__(self, client: attachments_rpc.AttachmentsClient) -> None:
         self._client = client
@@ -313,9 +324,9 @@ def _each(attachments: Attachments, caller: context.RequestContext,
 
 
 def check_usable(volume: Volume) -> None:
-    """Return if a server may get a volume.
+    """Check that a volume can be attached.
 
-    :raises ServerRequestInvalid: its status does not allow it
+    :raises ServerRequestInvalid: the status of the volume does not allow it
     """
     if volume.status not in _IN_USE or (volume.attached and not volume.multiattach):
         raise errors.ServerRequestInvalid(reason=(
@@ -324,14 +335,14 @@ def check_usable(volume: Volume) -> None:
 
 
 def _service(caller: context.RequestContext) -> context.RequestContext:
-    """The same caller, as a consumer asks for it."""
+    """Return the context of the caller for the attachments interface."""
     return attachments_rpc.caller(caller.project_id or '', caller.user_id or '',
                                   tuple(caller.roles or ()), request_id=caller.request_id)
 
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """What is raised over the bus, as the same failure is raised over HTTP."""
+    """Translate errors of the bus to those that the HTTP client raises."""
     try:
         yield
     except errors.BlockattachError as exc:
@@ -366,7 +377,7 @@ def _message(reply: requests.Response) -> str:
 
 
 def _error(status: int, message: str) -> errors.BlockattachError:
-    """The error for an answer that is one."""
+    """Return the error for the status of a failed response."""
     if status == 404:
         return errors.NotFound(message)
     if status == 403:

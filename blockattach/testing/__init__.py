@@ -1,1 +1,1 @@
-"""What the tests of consumers and of driver authors need; `testing_with_blockattach` in doc."""
+"""Test support for consumers and driver authors; see `testing_with_blockattach` in doc."""

@@ -1,6 +1,4 @@
-"""Settings of a backend for tests of drivers, and a backend in memory, put together without entry
-points, whose faults can be planned.
-"""
+"""Backend settings for driver tests, and an in-memory backend with planned faults."""
 import dataclasses
 import os
 from typing import Any
@@ -13,9 +11,9 @@ from blockattach.storage.volume import backends
 
 
 def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:
-    """Settings of a driver: all defaults, and its files in a folder.
+    """Return driver settings with defaults, and with all files in one directory.
 
-    :param changes: fields of `BackendSettings` that a test wants otherwise
+    :param changes: fields of `BackendSettings` to replace
     """
     return dataclasses.replace(backend_conf.BackendSettings(
         name='tested', state_dir=folder, volume_backend_name='tested', store='file',
@@ -26,9 +24,10 @@ def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:
 
 
 class FakeBackend(backends.KeptBackend):
-    """What a volume manager keeps; ``fake_store`` and ``fake_target`` take faults.
+    """In-memory backend of a volume manager.
 
-    ``loaded`` has both in the form of `blockattach.wiring.volume`.
+    Tests plan faults in ``fake_store`` and ``fake_target``. ``loaded`` has both in the form that
+    `blockattach.wiring.volume` uses.
     """
 
     def __init__(self, name: str = 'fake',

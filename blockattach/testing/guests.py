@@ -1,5 +1,7 @@
-"""What a guest boots in tests: a kernel of Debian's, and a root in memory made here, whose first
-process takes commands over the serial line and says what disks the guest sees, reads and writes.
+"""Test guests with a Debian kernel and an initial RAM disk built here.
+
+The init process of the guest takes commands over the serial console: it lists the disks that the
+guest sees, and reads and writes them.
 
     built = guests.find().build(folder)       # boot it with built.append
     console = guests.Console(os.path.join(folder_of_the_server, 'console'))
@@ -23,7 +25,7 @@ from collections.abc import Iterator
 from blockattach.platform import clock as clocks
 
 PLACE = 'BLOCKATTACH_GUEST_KERNEL'
-"""The environment: a folder with an unpacked package linux-image-*; boot and lib are in it."""
+"""Environment variable with the directory of an unpacked package linux-image-*."""
 APPEND = 'console=ttyS0 quiet panic=-1'
 _MODULES = ('virtio_pci', 'virtio_blk')
 _SHELL = '/bin/busybox'
@@ -60,12 +62,12 @@ done
 
 
 class GuestError(Exception):
-    """The guest does not answer."""
+    """Guest that does not respond."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Built:
-    """What a guest boots: paths, and the kernel's command line."""
+    """Paths of kernel and initial RAM disk, and the kernel command line."""
 
     kernel: str
     initrd: str
@@ -74,7 +76,10 @@ class Built:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """A disk as a guest sees it. ``place``: the address of its device."""
+    """Disk as a guest sees it.
+
+    ``size`` is in bytes, and ``place`` is the bus address of the device.
+    """
 
     name: str
     size: int
@@ -84,13 +89,13 @@ class Seen:
 
 
 class Kernel:
-    """An unpacked kernel package."""
+    """Kernel of an unpacked Debian package."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
 
     def missing(self) -> str | None:
-        """Why no guest can be made of it; None if one can."""
+        """Return the reason why no guest can be built, or None if one can."""
         if shutil.which('busybox') is None:
             return 'busybox is not installed'
         if not any(self._folder.glob('boot/vmlinuz-*')):
@@ -98,7 +103,7 @@ class Kernel:
         return None
 
     def build(self, folder: str) -> Built:
-        """Write the root in memory into a folder."""
+        """Build the initial RAM disk in a directory."""
         kernel = sorted(self._folder.glob('boot/vmlinuz-*'))[-1]
         release = kernel.name.removeprefix('vmlinuz-')
         busybox = shutil.which('busybox')
@@ -112,13 +117,13 @@ class Kernel:
         return Built(str(kernel), initrd)
 
     def _modules(self, release: str) -> Iterable[bytes]:
-        """Those that are needed, each after what it depends on."""
+        """Return the contents of the required modules, each after its dependencies."""
         found = {path.name.split('.')[0].replace('-', '_'): path
                  for path in (self._folder / 'lib/modules' / release).rglob('*.ko*')}
         loaded: dict[str, bytes] = {}
 
         def load(name: str) -> None:
-            # What is not a module is a part of the kernel.
+            # A name without a file is built into the kernel.
             if name in loaded or name not in found:
                 return
             content = found[name].read_bytes()
@@ -135,12 +140,12 @@ class Kernel:
 
 
 def find() -> Kernel:
-    """The kernel that the environment names."""
+    """Return the kernel that the environment variable names."""
     return Kernel(os.environ.get(PLACE, '/nonexistent'))
 
 
 def _archive(files: dict[str, bytes], folders: Iterable[str]) -> Iterator[bytes]:
-    """The format newc of cpio, which the kernel unpacks."""
+    """Yield the parts of a cpio archive in the newc format, which the kernel unpacks."""
     made = dict.fromkeys([*folders, *(os.path.dirname(name) for name in files)])
     entries = [(name, stat.S_IFDIR | 0o755, b'') for name in made if name]
     entries += [(name, stat.S_IFREG | 0o755, content) for name, content in files.items()]
@@ -153,12 +158,12 @@ def _archive(files: dict[str, bytes], folders: Iterable[str]) -> Iterator[bytes]
 
 
 class Console:
-    """The serial line of a guest; each command has a connection of its own."""
+    """Client of a guest's serial console. Each command uses its own connection."""
 
     def __init__(self, path: str, seconds: float = _LIMIT_SECONDS) -> None:
         """
-        :param path: of the socket; what the guest has written is in a file of this name with
-            ``.log``
+        :param path: path of the socket. The console log has the same path with ``.log`` appended
+        :param seconds: timeout of each command
         """
         self._path = path
         self._seconds = seconds
@@ -166,7 +171,13 @@ class Console:
         self._asked = 0
 
     def wait(self) -> None:
-        """Wait until the guest takes commands; one that has come from elsewhere does at once."""
+        """Wait until the guest accepts commands.
+
+        A guest that was live-migrated here accepts them at once, and must not be waited for: its
+        console log lacks the ready message.
+
+        :raises GuestError: the guest did not start in time
+        """
         def is_ready() -> bool:
             with contextlib.suppress(FileNotFoundError), open(f'{self._path}.log', 'rb') as file:
                 return _READY in file.read()
@@ -176,26 +187,29 @@ class Console:
             raise GuestError(f'the guest did not start: {self.said()}')
 
     def said(self) -> str:
-        """All that it has written."""
+        """Return the complete console log of the guest."""
         return pathlib.Path(f'{self._path}.log').read_text(encoding='utf-8', errors='replace')
 
     def disks(self) -> list[Seen]:
-        """What it sees."""
+        """Return the disks that the guest sees."""
         return [Seen(name, int(sectors) * _SECTOR, read_only == '1', place, serial)
                 for name, sectors, read_only, place, serial in map(
                     str.split, self._run('disks')[0])]
 
     def read(self, name: str) -> bytes:
-        """The first sector of a disk, by its name in the guest, without the zeros at its end."""
+        """Return the first sector of a disk, without trailing zeros.
+
+        :param name: name of the disk in the guest
+        """
         lines, _status = self._run(f'read_from {name}')
         return binascii.unhexlify(''.join(lines)).rstrip(b'\0')
 
     def write(self, name: str, data: bytes) -> bool:
-        """Whether a write of the first sector goes through."""
+        """Write the first sector of a disk. Return True if the write succeeded."""
         return self._run(f'write_to {name} {data.hex()}')[1] == 0
 
     def hold(self, name: str) -> None:
-        """Have the disk open from now on."""
+        """Keep the disk open in the guest from now on."""
         self._run(f'hold {name}')
 
     def _run(self, command: str) -> tuple[list[str], int]:
@@ -205,7 +219,7 @@ class Console:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(self._seconds)
             line.connect(self._path)
-            # Half a command may be there already, of a line that was cut off as the guest moved.
+            # End a partial command that a live migration may have cut off.
             line.sendall(f'\n{self._asked} {command}\n'.encode())
             output = ''
             while (ended := end.search(output)) is None:

@@ -1,12 +1,12 @@
-"""A host that logs in for real: QEMU's user-space iSCSI initiator, no kernel module and no rights.
+"""Host with QEMU's user-space iSCSI initiator, which needs no kernel module and no privileges.
 
     host = initiator.Initiator('iqn.2026-01.org.example:host-a')
     with host.open(connection_info) as session:
         session.write(0, 4096, 0x5a)
         assert session.read(0, 4096, 0x5a)
 
-``connection_info`` is what the Block Storage API answers. Every wait has a limit, because a client
-whose session was cut retries for ever. The secret goes through a file that only we may read.
+``connection_info`` is that of the Block Storage API. Every wait has a timeout, because libiscsi
+reconnects a cut session for ever. The secret is passed in a file that only its owner can read.
 """
 import contextlib
 import os
@@ -26,44 +26,48 @@ from blockattach.storage.domain import connection as connections
 
 PROGRAM = 'qemu-io'
 _PROMPT = b'qemu-io> '
-# libiscsi says what has failed, also of what it tries again.
+# libiscsi reports each failed reconnect at this level.
 _TELLS_OF_CUTS = {'LIBISCSI_DEBUG': '1'}
 _CUT = re.compile(rb'reconnect try \d+ failed')
 
 
 class InitiatorError(Exception):
-    """The host could not do what was asked; the text is the initiator's own."""
+    """Failed operation of the initiator, with the initiator's own text."""
 
 
 class LoginRefused(InitiatorError):
-    """The target refused the login: no such target for this name, or a wrong credential."""
+    """Login rejected by the target: unknown target for this initiator name, or wrong credential.
+    """
 
 
 class WriteRefused(InitiatorError):
-    """The target allows reads only."""
+    """Write rejected by the target or the session, which is read-only."""
 
 
 class ReadFailed(InitiatorError):
-    """The target answered a read with an error."""
+    """Read that the target answered with an error."""
 
 
 class SessionLost(InitiatorError):
-    """No answer in time: the session was cut, or the target is gone."""
+    """Missing response in time. The session was cut, or the target is gone."""
 
 
 def available() -> bool:
-    """Whether the initiator is installed (Debian packages qemu-utils and qemu-block-extra)."""
+    """Return True if the initiator is installed.
+
+    The Debian packages are qemu-utils and qemu-block-extra.
+    """
     return shutil.which(PROGRAM) is not None
 
 
 class Initiator:
-    """A host by its iSCSI name."""
+    """Host with an iSCSI initiator name."""
 
     def __init__(self, name: str, timeout: float = 15.0, comes_back: bool = True) -> None:
         """
-        :param timeout: seconds that a login or one transfer may take
-        :param comes_back: a session that was cut is lost after so long only; False: as soon as a
-            login has failed
+        :param timeout: timeout in seconds of a login or a transfer
+        :param comes_back: True if a cut session may reconnect until the timeout, False if it is
+            lost as soon as a reconnect fails
         """
         self.name = name
         self._timeout = timeout
@@ -72,9 +76,9 @@ class Initiator:
     def open(self, connection_info: Mapping[str, Any], read_only: bool = False) -> 'Session':
         """Log in and keep the session open.
 
-        :raises LoginRefused: the target refuses this name with this credential
-        :raises WriteRefused: it may log in, but not write
-        :raises SessionLost: there is no answer
+        :raises LoginRefused: the target rejects this name with this credential
+        :raises WriteRefused: the login is allowed, but writes are not
+        :raises SessionLost: the target does not respond
         """
         info = connection_info.get('data', connection_info)
         options = {
@@ -90,7 +94,7 @@ class Initiator:
             return Session([*command, '--image-opts', image], self._timeout, self._comes_back)
 
     def can_log_in(self, connection_info: Mapping[str, Any]) -> bool:
-        """Log in to read, and out again."""
+        """Log in read-only and log out. Return False if the target rejects the login."""
         try:
             self.open(connection_info, read_only=True).close()
         except LoginRefused:
@@ -99,7 +103,8 @@ class Initiator:
 
 
 class Session:
-    """One login, kept until `close`. A pattern is one byte; offsets and lengths count bytes."""
+    """Login that is kept until `close`. A pattern is one byte; offsets and lengths are in bytes.
+    """
 
     def __init__(self, command: list[str], timeout: float, comes_back: bool = True) -> None:
         self._timeout = timeout
@@ -118,9 +123,9 @@ class Session:
             raise
 
     def write(self, offset: int, length: int, pattern: int) -> None:
-        """Write and flush.
+        """Write a pattern and flush.
 
-        :raises WriteRefused: the target does not take it
+        :raises WriteRefused: the target rejects the write
         """
         for command in (f'write -P {pattern} {offset} {length}', 'flush'):
             answer = self._ask(command)
@@ -128,9 +133,9 @@ class Session:
                 raise WriteRefused(answer.strip())
 
     def read(self, offset: int, length: int, pattern: int) -> bool:
-        """Whether each byte there is ``pattern``.
+        """Return True if each byte of the range is ``pattern``.
 
-        :raises ReadFailed: the target does not answer the read
+        :raises ReadFailed: the target answered the read with an error
         """
         answer = self._ask(f'read -P {pattern} {offset} {length}')
         if 'read failed' in answer:
@@ -138,7 +143,7 @@ class Session:
         return 'Pattern verification failed' not in answer and 'read' in answer
 
     def close(self) -> None:
-        """Log out; a session that hangs is cut."""
+        """Log out. A session that hangs is killed."""
         if self._process.poll() is None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._send('quit')
@@ -171,7 +176,10 @@ class Session:
         self._process.stdin.flush()
 
     def _answer(self) -> str:
-        """Its output up to the next prompt."""
+        """Return the output up to the next prompt.
+
+        :raises InitiatorError: the process ended or did not respond in time
+        """
         output = b''
         deadline = self._clock.monotonic() + self._timeout
         while not output.endswith(_PROMPT):
@@ -197,7 +205,7 @@ class Session:
 
 
 class KitInitiator:
-    """An `Initiator` as a `blockattach.conformance.target.Host`."""
+    """Adapter of `Initiator` to `blockattach.conformance.target.Host`."""
 
     def __init__(self, timeout: float = 15.0, comes_back: bool = True) -> None:
         self._timeout = timeout
@@ -205,12 +213,12 @@ class KitInitiator:
 
     def can_log_in(self, connection: connections.Connection, initiator: str,
                    credential: connections.Credential | None) -> bool:
-        """Log in and out again."""
+        """Log in and log out. Return False if the target rejects the login."""
         return self._host(initiator).can_log_in(_info(connection, credential))
 
     def hold(self, connection: connections.Connection, initiator: str,
              credential: connections.Credential, read_only: bool = False) -> 'KitSession':
-        """Log in and stay."""
+        """Log in and keep the session open."""
         return KitSession(self._host(initiator).open(_info(connection, credential), read_only))
 
     def _host(self, name: str) -> Initiator:
@@ -218,14 +226,14 @@ class KitInitiator:
 
 
 class KitSession:
-    """A `Session` as a `blockattach.conformance.target.Held`."""
+    """Adapter of `Session` to `blockattach.conformance.target.Held`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.close = session.close
 
     def can_write(self, offset: int, length: int, pattern: int) -> bool:
-        """Try to write."""
+        """Write a pattern. Return True if the write succeeded."""
         try:
             self._session.write(offset, length, pattern)
         except (WriteRefused, SessionLost):
@@ -233,7 +241,7 @@ class KitSession:
         return True
 
     def can_read(self, offset: int, length: int, pattern: int) -> bool:
-        """Whether it reads this pattern."""
+        """Return True if the read succeeds and each byte is ``pattern``."""
         try:
             return self._session.read(offset, length, pattern)
         except (ReadFailed, SessionLost):
@@ -258,7 +266,7 @@ def _why(output: str) -> InitiatorError:
 
 
 def _quoted(value: object) -> str:
-    """A comma ends an option of QEMU's; doubled, it is one."""
+    """Return the text with its commas doubled, because a comma separates QEMU's options."""
     return str(value).replace(',', ',,')
 
 

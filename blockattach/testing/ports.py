@@ -1,9 +1,8 @@
-"""Ports of the loopback address for what a test starts later, here or in another process.
+"""Free ports of the loopback address for servers that a test starts later.
 
-A port that the system has chosen is free again as soon as it is closed: another process may get it
-before our server listens, or while it is restarted. So ports are taken from below those that the
-system hands out, and each is this process's own until it ends: others that ask here are given
-another one.
+A port that the kernel chose is free again once its socket is closed, so that another process may
+get it before the server of the test listens, or while that server restarts. Ports are therefore
+taken from below the ephemeral range, and each is reserved for this process until it ends.
 """
 import contextlib
 import fcntl
@@ -15,7 +14,7 @@ import tempfile
 import threading
 
 LOOPBACK = '127.0.0.1'
-# Above the first free port from 13260 on, which services on files find by themselves.
+# Above the ports from 13260 on, which services with file backends choose themselves.
 _FIRST = 20_000
 _GIVEN_BY_THE_SYSTEM = '/proc/sys/net/ipv4/ip_local_port_range'
 _LOWEST_GIVEN = 32_768
@@ -23,28 +22,30 @@ _ENOUGH = 2_000
 
 
 class NoPort(Exception):
-    """So many in a row are not free."""
+    """Error that no range of free ports of the requested length exists."""
 
 
 class Ports:
-    """Each port is a byte of one file; its owner holds a lock on that byte."""
+    """Allocator of ports. Each port is a byte of a shared file, locked by its owner."""
 
     def __init__(self, first: int, end: int, path: str | None = None) -> None:
         """
-        :param path: of the file; None: the shared one of this machine
+        :param first: first port of the range
+        :param end: end of the range, exclusive
+        :param path: path of the lock file, or None for that of the user on this machine
         """
         self._first, self._end = first, end
         self._guard = threading.Lock()
         self._ours: set[int] = set()
         if path is None:
             path = os.path.join(tempfile.gettempdir(), f'blockattach-ports-{os.geteuid()}')
-        # Kept open: the locks of a process end when it closes the file for the first time.
+        # Kept open, because closing the file once would release all locks of the process.
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def take(self, count: int) -> range:
-        """So many in a row.
+        """Reserve consecutive free ports.
 
-        :raises NoPort: there are none
+        :raises NoPort: there are not enough
         """
         begin = secrets.randbelow(self._end - self._first)
         with self._guard:
@@ -57,7 +58,7 @@ class Ports:
         raise NoPort(f'no {count} free ports from {self._first} to {self._end}')
 
     def _take(self, port: int) -> bool:
-        """Take a port; False: it is not free."""
+        """Lock a port. Return False if it is not free."""
         if port in self._ours:
             return False
         try:
@@ -74,18 +75,18 @@ def _ports() -> Ports:
     lowest = _LOWEST_GIVEN
     with contextlib.suppress(OSError), open(_GIVEN_BY_THE_SYSTEM, encoding='ascii') as file:
         lowest = int(file.read().split()[0])
-    # Where the system gives away nearly all of them, those that it gives are as good as any.
+    # With a huge ephemeral range, ports of that range are as good as any.
     return Ports(_FIRST, lowest if lowest > _FIRST + _ENOUGH else _LOWEST_GIVEN)
 
 
 def free_port() -> int:
-    """One that nobody listens on, and that nobody else is given before this process ends."""
+    """Return a free port, reserved until this process ends."""
     return neighbours(1)[0]
 
 
 def neighbours(count: int) -> range:
-    """So many free ports in a row.
+    """Return consecutive free ports, reserved until this process ends.
 
-    :raises NoPort: there are none
+    :raises NoPort: there are not enough
     """
     return _ports().take(count)

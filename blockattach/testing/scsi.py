@@ -1,11 +1,10 @@
-"""A host that sends SCSI commands of its own making, by libiscsi: reservations, and writes that a
-kernel would not send.
+"""Host that sends arbitrary SCSI commands by libiscsi, such as reservations and malformed writes.
 
     with scsi.Session('iqn.2026-01.org.example:host-a', connection_info) as session:
         session.register(0xabc)
         assert session.send(write_10, b'...').key == scsi.DATA_PROTECT
 
-A session that was cut stays cut: nothing is tried again, and every command has a limit.
+A session that was cut is not reconnected, no command is retried, and every command has a timeout.
 """
 import contextlib
 import ctypes
@@ -21,7 +20,7 @@ GOOD = 0x00
 CHECK_CONDITION = 0x02
 RESERVATION_CONFLICT = 0x18
 DATA_PROTECT = 0x07
-"""The sense key of a write to what is read-only."""
+"""Sense key of a write to a read-only unit."""
 
 WRITE_EXCLUSIVE = 0x1
 WRITE_EXCLUSIVE_ALL_REGISTRANTS = 0x7
@@ -33,12 +32,12 @@ _BLOCK = 512
 
 
 class Lost(Exception):
-    """The session could not be made, or was cut."""
+    """Session that could not be opened, or was cut."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """The target's answer: its status and, for CHECK CONDITION, the sense key."""
+    """Status of a command and, for CHECK CONDITION, its sense key."""
 
     status: int
     key: int
@@ -46,7 +45,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """What READ CAPACITY (16) says. ``unmaps``: the target says that it takes UNMAP (LBPME)."""
+    """Result of READ CAPACITY (16). ``unmaps`` is True if the unit supports UNMAP (LBPME)."""
 
     blocks: int
     block_size: int
@@ -59,7 +58,7 @@ class _Sense(ctypes.Structure):
 
 
 class _Task(ctypes.Structure):
-    """The beginning of libiscsi's ``struct scsi_task``."""
+    """Leading fields of libiscsi's ``struct scsi_task``."""
 
     _fields_ = (('status', ctypes.c_int), ('cdb_size', ctypes.c_int), ('direction', ctypes.c_int),
                 ('length', ctypes.c_int), ('cdb', ctypes.c_ubyte * 16),
@@ -68,7 +67,7 @@ class _Task(ctypes.Structure):
 
 
 class _Capacity(ctypes.Structure):
-    """The beginning of libiscsi's ``struct scsi_readcapacity16``."""
+    """Leading fields of libiscsi's ``struct scsi_readcapacity16``."""
 
     _fields_ = (('last_block', ctypes.c_uint64), ('block_length', ctypes.c_uint32),
                 ('protection', ctypes.c_uint8 * 3), ('exponent', ctypes.c_uint8),
@@ -80,19 +79,20 @@ class _Data(ctypes.Structure):
 
 
 def available() -> bool:
-    """Whether libiscsi is installed (Debian package libiscsi7)."""
+    """Return True if libiscsi is installed (Debian package libiscsi7)."""
     return ctypes.util.find_library('iscsi') is not None
 
 
 class Session:
-    """One login. ``connection_info`` is what the Block Storage API answers."""
+    """Login to a logical unit. ``connection_info`` is that of the Block Storage API."""
 
     def __init__(self, initiator: str, connection_info: Mapping[str, Any],
                  portal: str | None = None, timeout: int = 15) -> None:
-        """Log in.
+        """Log in to the target.
 
-        :param portal: one of several; by default the first
-        :raises Lost: the login fails, or there is no answer
+        :param portal: portal to use, by default the first
+        :param timeout: timeout of each command in seconds
+        :raises Lost: the login failed, or the target did not respond
         """
         info = connection_info.get('data', connection_info)
         self._library = _library()
@@ -120,21 +120,21 @@ class Session:
     def send(self, cdb: bytes, data: bytes = b'', to_host: int = 0) -> Answer:
         """Send one command.
 
-        :param data: what goes to the target
-        :param to_host: how many bytes are expected from it; both together are a lie that a target
-            must see through
-        :raises Lost: the session is cut
+        :param data: bytes to send to the target
+        :param to_host: number of bytes expected from the target; together with ``data`` the
+            command is malformed, and a target must reject it
+        :raises Lost: the session was cut
         """
         direction = _TO_HOST if to_host else _TO_TARGET if data else 0
         return self._run(self._task(cdb, direction, to_host or len(data)),
                          _Data(len(data), data) if direction == _TO_TARGET else None)
 
     def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
-        """The bytes that come back for a command, whatever its status is; zeros where none come.
+        """Return the bytes received for a command regardless of its status, padded with zeros.
 
-        :param length: how many are expected, whatever the command says
-        :param lun: another logical unit than that of the session, there or not
-        :raises Lost: the session is cut
+        :param length: number of bytes expected, whatever the command says
+        :param lun: logical unit, which need not exist, or None for that of the session
+        :raises Lost: the session was cut
         """
         found = ctypes.create_string_buffer(length)
         task = self._task(cdb, _TO_HOST, length)
@@ -143,9 +143,11 @@ class Session:
         return found.raw
 
     def read(self, block: int, count: int) -> bytes:
-        """READ (10) of whole blocks, of the size that `capacity` has read, or usual ones.
+        """Read whole blocks by READ (10).
 
-        :raises Lost: the session is cut, or the target does not give them
+        The block size is that found by `capacity`, or 512 bytes before.
+
+        :raises Lost: the session was cut, or the read failed
         """
         size = count * self._block
         found = ctypes.create_string_buffer(size)
@@ -158,25 +160,28 @@ class Session:
         return found.raw
 
     def write(self, block: int, data: bytes) -> Answer:
-        """WRITE (10) of whole blocks, of the size that `capacity` has read, or usual ones."""
+        """Write whole blocks by WRITE (10).
+
+        The block size is that found by `capacity`, or 512 bytes before.
+        """
         count = len(data) // self._block
         return self.send(bytes((0x2a, 0)) + block.to_bytes(4) + b'\0' + count.to_bytes(2) + b'\0',
                          data)
 
     def unmap(self, block: int, count: int) -> Answer:
-        """UNMAP of one range of blocks."""
+        """Unmap one range of blocks by UNMAP."""
         ranges = block.to_bytes(8) + count.to_bytes(4) + bytes(4)
         data = (len(ranges) + 6).to_bytes(2) + len(ranges).to_bytes(2) + bytes(4) + ranges
         return self.send(bytes((0x42,)) + bytes(6) + len(data).to_bytes(2) + b'\0', data)
 
     def flush(self) -> Answer:
-        """SYNCHRONIZE CACHE (10) of everything."""
+        """Flush the whole unit by SYNCHRONIZE CACHE (10)."""
         return self.send(bytes((0x35,)) + bytes(9))
 
     def capacity(self) -> Capacity:
-        """READ CAPACITY (16).
+        """Return the result of READ CAPACITY (16), and use its block size from now on.
 
-        :raises Lost: there is no answer
+        :raises Lost: the target does not respond
         """
         task = self._library.iscsi_readcapacity16_sync(self._context, self._lun)
         if not task:
@@ -193,19 +198,19 @@ class Session:
             self._library.scsi_free_scsi_task(task)
 
     def register(self, key: int, survives_power_loss: bool = False) -> Answer:
-        """PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY; key 0 takes it back."""
+        """Register a reservation key, ignoring an existing one. Key 0 unregisters."""
         return self._reserve_out(0x06, 0, 0, key, survives_power_loss)
 
     def reserve(self, key: int, kind: int = WRITE_EXCLUSIVE) -> Answer:
-        """PERSISTENT RESERVE OUT, RESERVE."""
+        """Reserve the unit by PERSISTENT RESERVE OUT, RESERVE."""
         return self._reserve_out(0x01, kind, key, 0, False)
 
     def release(self, key: int, kind: int = WRITE_EXCLUSIVE) -> Answer:
-        """PERSISTENT RESERVE OUT, RELEASE."""
+        """Release the reservation by PERSISTENT RESERVE OUT, RELEASE."""
         return self._reserve_out(0x02, kind, key, 0, False)
 
     def close(self) -> None:
-        """Log out; a repeat does nothing."""
+        """Log out. A repeated call does nothing."""
         if self._context:
             self._library.iscsi_logout_sync(self._context)
             self._library.iscsi_destroy_context(self._context)
@@ -222,7 +227,7 @@ class Session:
         parameters = (key.to_bytes(8) + new_key.to_bytes(8) + bytes(4)
                       + bytes((int(survives_power_loss), 0, 0, 0)))
         cdb = bytes((0x5f, action, kind)) + bytes(2) + len(parameters).to_bytes(4) + b'\0'
-        # A unit attention (another initiator, a reset) is sent once instead of the answer.
+        # A unit attention (another initiator, a reset) replaces the response once.
         answer = self.send(cdb, parameters)
         return self.send(cdb, parameters) if answer.key == 0x06 else answer
 
@@ -248,14 +253,14 @@ class Session:
 
 
 class KitScsi:
-    """A `Session` as a `blockattach.conformance.scsi.Commander`."""
+    """Adapter of `Session` to `blockattach.conformance.scsi.Commander`."""
 
     def __init__(self, timeout: int = 10) -> None:
         self._timeout = timeout
 
     def log_in(self, connection: connections.Connection, initiator: str,
                credential: connections.Credential) -> Session:
-        """Log in and stay."""
+        """Log in and keep the session open."""
         return Session(initiator, connection.to_dict() | {
             'auth_username': credential.username, 'auth_password': credential.password},
             timeout=self._timeout)

@@ -1,7 +1,7 @@
-"""The whole service as a process of its own: started, stopped, killed, started again.
+"""Complete service in a process of its own, which can be stopped, killed and restarted.
 
-What a consumer tests against, what the quickstart plays on: `blockattach-all` on loopback, with a
-state directory that is gone afterwards unless the caller brings one.
+Consumer tests and the quickstart run `blockattach-all` on the loopback address, with a temporary
+state directory unless the caller names one.
 """
 import contextlib
 import os
@@ -24,7 +24,7 @@ START_SECONDS = 120.0
 STOP_SECONDS = 120.0
 
 LIMITLESS = {'quota_volumes': '-1', 'quota_gigabytes': '-1', 'quota_snapshots': '-1'}
-"""Of ``[quota]``: a test makes as many as it likes."""
+"""Options of ``[quota]`` that remove the limits of tests."""
 
 _READY = re.compile(r'^blockattach serves at (?P<url>\S+)/v3 \(state in (?P<state>.*)\)$')
 _ADDRESS = ports.LOOPBACK
@@ -32,7 +32,11 @@ _LOG_LINES = 10
 
 
 class StackRefused(Exception):
-    """The service did not start. ``status`` is its exit status, None if it had to be killed."""
+    """Failed start of the service.
+
+    :ivar status: exit status, or None if the process had to be killed
+    :ivar words: end of its log
+    """
 
     def __init__(self, status: int | None, words: str) -> None:
         super().__init__(words or f'blockattach-all ended with status {status}')
@@ -41,14 +45,15 @@ class StackRefused(Exception):
 
 
 class Stack:
-    """One `blockattach-all`. As a context manager it starts at the beginning and stops at the end.
+    """Instance of `blockattach-all`, and a context manager that starts and stops it.
 
     :param backend: ``fake`` (in memory) or ``file`` (sparse files on a tgtd of its own)
-    :param state_dir: kept when given; else a temporary folder, removed with `remove`
-    :param port: 0 takes a free one; a restart listens on the same
+    :param state_dir: directory to keep, or None for a temporary one, deleted by `remove`
+    :param port: port to listen on, also after a restart; 0 takes a free one
     :param settings: text of a configuration file, for instance ``[volume]\\nstats_seconds = 1``
-    :param environment: variables set besides ours
-    :param log_path: where log and standard error are appended; default: beside the temporary state
+    :param environment: additional environment variables
+    :param log_path: file to which log and standard error are appended, by default beside the
+        temporary state
     """
 
     def __init__(self, backend: str = 'fake', state_dir: str | None = None, port: int = 0,
@@ -59,11 +64,11 @@ class Stack:
         self._port = port or free_port()
         self.target_port = 0
         if backend == 'file' and 'target_port' not in settings:
-            # The first free one, which it would take, somebody else has found by the time that it
-            # is started again.
+            # Another process could get the port that the service chooses itself while the service
+            # restarts.
             self.target_port = free_port()
             settings += f'\n[file]\ntarget_port = {self.target_port}\n'
-        # What the caller says comes later, and counts.
+        # Settings of the caller come last and take precedence.
         self._settings = _limitless() + settings
         self.environment = dict(environment or {})
         self._process: subprocess.Popen[str] | None = None
@@ -88,27 +93,27 @@ class Stack:
 
     @property
     def endpoint(self) -> str:
-        """What clients call the service: its address with the version."""
+        """URL of the service with the version."""
         return f'{self.url}/v3'
 
     @property
     def pid(self) -> int:
-        """The process that serves."""
+        """Process id of the service."""
         assert self._process is not None
         return self._process.pid
 
     def target(self) -> tgtd.Tgtd:
-        """The target of one on files, whether it runs or not."""
+        """Return the tgtd of a file backend, running or not."""
         return tgtd.Tgtd(self.state_dir, (_ADDRESS,), self.target_port)
 
     def running(self) -> bool:
-        """Whether the process is running."""
+        """Return True if the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it serves.
+        """Start the service and wait until it is ready.
 
-        :raises StackRefused: it does not; its output is in the exception
+        :raises StackRefused: the service did not start; its output is in the exception
         """
         begin = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, 'ab') as log:
@@ -116,23 +121,23 @@ class Stack:
         ready = self._first_line()
         if ready is None:
             status = self._end(None)
-            # It has never served: a tgtd on this state directory is somebody else's.
+            # The service has never been ready, so a tgtd on this directory is not its own.
             self._process = None
             raise StackRefused(status, self._log_end(begin))
         self.url, self.state_dir = ready['url'], ready['state']
 
     def begin(self, arguments: list[str], log: IO[bytes]) -> 'subprocess.Popen[str]':
-        """The process of `blockattach-all` with these arguments; its standard output is a pipe."""
-        # A session of its own: Ctrl-C reaches our parent only, which stops it in order.
+        """Start `blockattach-all` with the arguments. Its standard output is a pipe."""
+        # A new session, so that Ctrl-C reaches only this process, which stops the service.
         return subprocess.Popen(
             [sys.executable, '-m', 'blockattach.cmd.allinone', *arguments],
             env=self._full_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=log, text=True, start_new_session=True)
 
     def stop(self) -> None:
-        """Stop it in order, and its tgtd with it; one that has ended already is fine.
+        """Stop the service and its tgtd in order. A service that has ended is not an error.
 
-        :raises TimeoutError: it did not stop by itself and was killed
+        :raises TimeoutError: the service did not stop in time and was killed
         """
         if self._process is None:
             return
@@ -144,21 +149,22 @@ class Stack:
             raise TimeoutError(f'blockattach-all did not stop within {STOP_SECONDS:.0f} s')
 
     def kill(self) -> None:
-        """End it as a power cut of the service would: its tgtd and what it stored stay."""
+        """Kill the service. Its tgtd and the stored data stay, as after a crash."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start again on the same state and the same port; in order if it still runs."""
+        """Restart the service on the same state and port. A running service is stopped in order.
+        """
         if self.running():
             self.stop()
         self.start()
 
     def remove(self) -> None:
-        """Remove what was temporary."""
+        """Delete the temporary files."""
         self._own.cleanup()
 
     def log_text(self) -> str:
-        """All that the service has logged, in whole lines: one may be half there yet."""
+        """Return the complete lines of the service log."""
         with open(self.log_path, encoding='utf-8', errors='replace') as log:
             text = log.read()
         return text[:text.rfind('\n') + 1]
@@ -174,13 +180,16 @@ class Stack:
         return arguments
 
     def _full_environment(self) -> dict[str, str]:
-        """Ours, with the package that we are part of found first."""
+        """Return the environment of the service, in which this package is found first."""
         root = os.path.dirname(os.path.dirname(os.path.abspath(blockattach.__file__)))
         paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
         return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), **self.environment}
 
     def _first_line(self) -> re.Match[str] | None:
-        """The line that says where it serves; None if it ends, or prints none in time."""
+        """Return the match of the ready line.
+
+        :returns: None if the service ends, prints another line first, or prints none in time
+        """
         assert self._process is not None and self._process.stdout is not None
         lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=_pass_on, args=(self._process.stdout, lines), daemon=True).start()
@@ -189,7 +198,10 @@ class Stack:
         return None
 
     def _end(self, number: signal.Signals | None) -> int | None:
-        """Send a signal and wait; the exit status, None if it had to be killed after all."""
+        """Send a signal, if any, and wait for the end of the process.
+
+        :returns: exit status, or None if the process had to be killed
+        """
         assert self._process is not None
         if number is not None:
             self._process.send_signal(number)
@@ -207,16 +219,17 @@ class Stack:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and nobody else is given.
+    """Return a free port, reserved until this process ends.
 
-    Chosen before the service starts: a given port can be used again at once after a crash, while
-    its last connections are still closing.
+    The port is chosen before the service starts. A fixed port can be used again at once after a
+    crash, while its last connections are still closing.
     """
     return ports.free_port()
 
 
 def _pass_on(stream: IO[str], lines: 'queue.Queue[str]') -> None:
-    """Keep reading, so that the service never waits for us; an empty line is the end."""
+    """Forward lines to the queue, so that the service never blocks. An empty line marks the end.
+    """
     with stream:
         for line in stream:
             lines.put(line)

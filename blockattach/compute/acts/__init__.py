@@ -1,1 +1,1 @@
-"""What is done with servers: acts as steps that can be undone, or that are done to their end."""
+"""Acts on servers, as steps that are undone on failure and steps that are always finished."""

@@ -1,4 +1,4 @@
-"""Acts by which a server comes to another host, or leaves its own."""
+"""Acts that move a server to another host, or remove it from its host."""
 import dataclasses
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def _destination(doing: work.Work) -> str:
 
 
 def _choose(doing: work.Work, without: tuple[str | None, ...] = ()) -> None:
-    """Note where the server goes to, once for the act."""
+    """Choose the destination of the server and note it, once per act."""
     if doing.noted(_DESTINATION) is None:
         doing.note(_DESTINATION, doing.choose_host(
             [host for host in without if host is not None],
@@ -37,7 +37,7 @@ def _choose(doing: work.Work, without: tuple[str | None, ...] = ()) -> None:
 
 
 def live_migrate(doing: work.Work) -> work.Plan:
-    """Move a server that runs: its volumes are connected on both hosts meanwhile."""
+    """Live-migrate a server, whose volumes are connected on both hosts meanwhile."""
     def connect() -> None:
         # The attachment that a failed task left is connected to another host, or to none.
         doing.release_leftovers()
@@ -74,15 +74,16 @@ def live_migrate(doing: work.Work) -> work.Plan:
 
 
 def _arrive(doing: work.Work) -> None:
-    """From here on the server is there, and each volume's attachment is that of its new host."""
+    """Commit the move, with which the next attachment of each volume becomes the current one."""
     doing.note(_SOURCE, doing.server.host)
     doing.store.commit(doing.act, doing.act.server_id, doing.devices, host=_destination(doing))
 
 
 def _has_moved(doing: work.Work) -> bool:
-    """Whether a server that may have been sent has arrived. Where the agent of its destination is
-    down, its source knows: what has been sent is there no more, and to send it once more shows
-    what came of the first time.
+    """Return True if a server that may have been sent has arrived at its destination.
+
+    If the agent of the destination is down, the source is asked. A server that is no longer
+    there has arrived; one that is still there is sent again, and the result tells.
     """
     server_id, destination = doing.act.server_id, _destination(doing)
     if doing.is_up(destination):
@@ -92,17 +93,18 @@ def _has_moved(doing: work.Work) -> bool:
         try:
             source.send(doing.caller, server_id, str(doing.noted('address')))
         except errors.HostRefused:
-            # It runs there as before.
+            # The server still runs on the source.
             return False
     return True
 
 
 def _moved_cold(doing: work.Work, state: str,
                 done: Callable[[str], dict[str, Any]]) -> work.Plan:
-    """A server that is off meanwhile: hold its volumes by new attachments, and run it elsewhere.
+    """Return the plan to stop a server, replace its attachments, and run it on another host.
 
-    :param state: what it was before, and is there
-    :param done: what is written of the server then, given its former host
+    :param state: state of the server before the move, which is kept
+    :param done: function from the former host to the columns of the server that the commit
+        updates
     """
     def put_on(host: str) -> None:
         doing.put(host, running=state != _V.STOPPED)
@@ -117,12 +119,12 @@ def _moved_cold(doing: work.Work, state: str,
     def come_back() -> None:
         source = doing.noted(_SOURCE)
         if source is not None:
-            # What may still be there has the connections of before.
+            # A guest that is still there has its former connections.
             doing.leave(source)
             put_on(source)
 
     def hold_again() -> None:
-        # A server that has not left needs what it is connected by.
+        # A server that has not left still needs its attachments.
         if doing.noted(_SOURCE) is not None:
             connections.hold_anew(doing)
 
@@ -140,7 +142,10 @@ def _moved_cold(doing: work.Work, state: str,
 
 
 def _with_flavor(doing: work.Work, flavor: records.Flavor | None) -> work.Step:
-    """The server gets another flavor; None: it keeps its own."""
+    """Return the step that sets the flavor of the server.
+
+    :param flavor: new flavor, or None to keep the current one
+    """
     def change() -> None:
         if doing.noted(_FLAVOR) is None:
             doing.note(_FLAVOR, json.dumps(dataclasses.asdict(doing.server.flavor)))
@@ -159,7 +164,10 @@ def _flavor_before(doing: work.Work) -> records.Flavor:
 
 
 def resize(doing: work.Work) -> work.Plan:
-    """Run a server elsewhere, perhaps with another flavor; it may be reverted until confirmed."""
+    """Move a server to another host, with the requested flavor if any.
+
+    The move can be reverted until it is confirmed.
+    """
     before, wanted = doing.server, doing.act.arguments.get('flavor')
     plan = _moved_cold(doing, before.vm_state, lambda source: {
         'old_host': source, 'old_state': before.vm_state.value,
@@ -169,14 +177,14 @@ def resize(doing: work.Work) -> work.Plan:
 
 
 def confirm_resize(doing: work.Work) -> work.Plan:
-    """Stay where the server is."""
+    """Confirm a resize or migration."""
     return work.Plan(done={'vm_state': doing.server.old_state, **_FORGOTTEN})
 
 
 def revert_resize(doing: work.Work) -> work.Plan:
-    """Run a server where it was, with the flavor that it had."""
+    """Move a resized server back to its former host, with its former flavor."""
     before = doing.server
-    # Behind the point of no return it is what it was before the resize already.
+    # After the commit, the server already has its state from before the resize.
     state = before.old_state or before.vm_state.value
     plan = _moved_cold(doing, state, lambda _source: {**_FORGOTTEN, 'vm_state': state})
 
@@ -191,7 +199,7 @@ def revert_resize(doing: work.Work) -> work.Plan:
 
 
 def shelve(doing: work.Work) -> work.Plan:
-    """Stop a server, which may be offloaded then."""
+    """Stop a server, so that it can be offloaded later."""
     def do() -> None:
         try:
             doing.agent(doing.server.host).stop(doing.caller, doing.act.server_id)
@@ -204,7 +212,10 @@ def shelve(doing: work.Work) -> work.Plan:
 
 
 def shelve_offload(doing: work.Work) -> work.Plan:
-    """Leave the host: each volume is held by an attachment of no host, which is in use."""
+    """Remove a shelved server from its host.
+
+    Each volume stays in use through an attachment without a host.
+    """
     def leave() -> None:
         host = doing.server.host
         if host is not None and doing.noted(_LEFT) is None:
@@ -230,7 +241,7 @@ def shelve_offload(doing: work.Work) -> work.Plan:
 
 
 def unshelve(doing: work.Work) -> work.Plan:
-    """Run a server that is shelved, on a host that is chosen anew if it was offloaded."""
+    """Run a shelved server, on a newly chosen host if it was offloaded."""
     if doing.server.vm_state is _V.SHELVED:
         here = connections.HostConnections(doing)
 
@@ -260,12 +271,12 @@ def unshelve(doing: work.Work) -> work.Plan:
 
 
 def _was_off(doing: work.Work) -> bool:
-    """Whether the server is to be off behind the act as well."""
+    """Return True if the server must be stopped after the act too."""
     return doing.server.vm_state is _V.STOPPED
 
 
 def rebuild(doing: work.Work) -> work.Plan:
-    """Make a server's guest anew where it is; its volumes keep their bytes."""
+    """Rebuild the guest of a server on its host. Its volumes keep their data."""
     off = _was_off(doing)
 
     def hold() -> None:
@@ -303,8 +314,10 @@ def rebuild(doing: work.Work) -> work.Plan:
 
 
 def evacuate(doing: work.Work) -> work.Plan:
-    """Run a server of a dead host elsewhere. That host is locked out of its volumes first, so that
-    it cannot write any more, dead or not; what it still runs is ended when its agent returns.
+    """Run a server of a failed host on another host.
+
+    The failed host is disconnected from the volumes first, so that it cannot write to them even
+    if it still runs. The guest there is destroyed when its agent returns.
     """
     off = _was_off(doing)
 

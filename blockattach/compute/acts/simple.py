@@ -1,4 +1,4 @@
-"""Acts that leave a server where it is: build, power, volumes, delete."""
+"""Acts that do not move a server: build, power, volumes, delete."""
 import contextlib
 import datetime
 import logging
@@ -22,12 +22,15 @@ _V = lifecycle.VmState
 
 
 def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Plan]:
-    """A new server: hold its volumes and connect them on its host at once, run it there."""
+    """Return the function that plans the build of a new server.
+
+    :param now: function that returns the launch time
+    """
     def plan(doing: work.Work) -> work.Plan:
         def put() -> None:
             host = doing.server.host
             if host is None:
-                # None was fit when it was written down.
+                # No host was suitable when the server was created.
                 host = doing.choose_host(wanted=doing.act.arguments.get('host'))
                 doing.store.change(doing.act.server_id, host=host)
             doing.put(host)
@@ -36,7 +39,7 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
             doing.leave(doing.server.host)
 
         return work.Plan(
-            # Apart: what is held is given back even if the host does not let the server go.
+            # A separate step releases volumes even if destroying the guest fails.
             undoable=(work.Step('hold', lambda: None, doing.release_all),
                       work.Step('put', put, leave)),
             done={'launched_at': now()}, failed={'vm_state': _V.ERROR.value, 'host': None})
@@ -100,8 +103,9 @@ def reboot(doing: work.Work) -> work.Plan:
 
 
 def attach(doing: work.Work) -> work.Plan:
-    """Give a server a volume that was written down with the act; one without a host only holds
-    it.
+    """Attach the volume that was recorded when the act began.
+
+    A server without a host only reserves the volume.
     """
     volume_id: str = doing.act.arguments['volume_id']
 
@@ -131,7 +135,7 @@ def attach(doing: work.Work) -> work.Plan:
 
     def unplug() -> None:
         host = doing.server.host
-        # One whose agent is down is locked out when the volume is released.
+        # If the agent is down, releasing the volume disconnects the host.
         if doing.is_up(host):
             doing.agent(host).unplug(doing.caller, doing.act.server_id, volume_id)
 
@@ -145,7 +149,7 @@ def attach(doing: work.Work) -> work.Plan:
 
 
 def detach(doing: work.Work) -> work.Plan:
-    """Take a volume from a server."""
+    """Detach a volume from a server."""
     volume_id: str = doing.act.arguments['volume_id']
 
     def unplug() -> None:
@@ -159,7 +163,7 @@ def detach(doing: work.Work) -> work.Plan:
             try:
                 doing.release(found)
             except errors.ServerRequestInvalid as exc:
-                # The guest has given it back: this is tried until it is done.
+                # The guest has released the disk, so the release is retried until it succeeds.
                 raise errors.StorageUnavailable(reason=str(exc)) from exc
             doing.store.remove_device(found.id)
 
@@ -178,7 +182,7 @@ def detach(doing: work.Work) -> work.Plan:
 
 
 def swap(doing: work.Work) -> work.Plan:
-    """Copy a volume of a server to another one, which takes its place, with the same mode."""
+    """Copy a volume of a server to another volume, which replaces it with the same mode."""
     old_id: str = doing.act.arguments['volume_id']
     new_id: str = doing.act.arguments['new_volume_id']
 
@@ -230,8 +234,9 @@ def swap(doing: work.Work) -> work.Plan:
 
 
 def delete(doing: work.Work) -> work.Plan:
-    """End a server, and give its volumes back. Where its agent is down, it is ended when that
-    returns.
+    """Delete a server and release its volumes.
+
+    If the agent of its host is down, the guest is destroyed when the agent returns.
     """
     def destroy() -> None:
         for host in (doing.server.host, doing.server.old_host):
@@ -243,13 +248,13 @@ def delete(doing: work.Work) -> work.Plan:
                 try:
                     doing.tools.volumes.delete(doing.caller, device.volume_id)
                 except (errors.ServerRequestInvalid, storage.Forbidden) as exc:
-                    # The account, which may do more, is not asked for it.
+                    # Not retried with the service account, which has more rights than the caller.
                     LOG.warning('Failed to delete volume on server termination%s', log.fields(
                         server_id=device.server_id, volume_id=device.volume_id, reason=exc))
 
     def release() -> None:
         doing.release_all()
-        # An act before may have left something, of a volume that is not even written down.
+        # An earlier act may have left an attachment of a volume that is not recorded.
         doing.release_unknown(None)
 
     return work.Plan(finishing=(work.Step('destroy', destroy), work.Step('release', release),
@@ -295,7 +300,7 @@ def stays_if_true(doing: work.Work) -> Callable[[Exception], None]:
 
 
 def ends_in_error(doing: work.Work) -> Callable[[Exception], None]:
-    """What becomes of a server whose act cannot be finished."""
+    """Return the function that sets the server to ERROR when a finishing step is rejected."""
     def refused(_reason: Exception) -> None:
         doing.store.change(doing.act.server_id, vm_state=_V.ERROR.value)
     return refused

@@ -1,4 +1,4 @@
-"""One act under way, and the pieces that acts are made of. Each piece may be repeated."""
+"""Execution context of one act, and the idempotent operations that acts consist of."""
 import contextlib
 import dataclasses
 import functools
@@ -27,11 +27,11 @@ LOG = logging.getLogger(__name__)
 
 
 class WentOn(Exception):
-    """What was to be undone has passed the point of no return, and nobody had heard of it."""
+    """Discovery, while undoing an act, that the act has passed its point of no return."""
 
 
 class Step(NamedTuple):
-    """A part of an act. ``undo`` None: there is nothing to undo; see also `WentOn`."""
+    """Step of an act. ``undo`` is None if there is nothing to undo, and may raise `WentOn`."""
 
     name: str
     do: Callable[[], None]
@@ -39,14 +39,14 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """An act as steps.
+    """Steps and outcomes of an act.
 
-    :ivar undoable: those that are undone, the last first, if one of them fails
-    :ivar finishing: those that are done until they are done
-    :ivar done: what is written of the server in the end, besides its state
-    :ivar failed: what the server is after all was undone, besides the reason
-    :ivar refused: called with what was refused in a finishing step, which ends the act; None:
-        the act goes on later
+    :ivar undoable: steps that are undone in reverse order if one of them fails
+    :ivar finishing: steps that are repeated until they succeed
+    :ivar done: columns of the server to update on success, besides its state
+    :ivar failed: columns of the server to update after all was undone, besides the reason
+    :ivar refused: function called with the error when a finishing step is rejected, which ends
+        the act; None to retry the act later
     """
 
     undoable: Sequence[Step] = ()
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tools:
-    """What acts use; one for each process."""
+    """Dependencies of all acts of one process."""
 
     store: store.Store
     agents: interface.Agents
@@ -68,7 +68,7 @@ class Tools:
 
 
 class Work:
-    """One act, and the server that it is about."""
+    """Act in progress, with operations on its server."""
 
     def __init__(self, tools: Tools, act: records.Act, caller: context.RequestContext) -> None:
         self.tools = tools
@@ -76,37 +76,36 @@ class Work:
         self.caller = caller
         self.store = tools.store.of_act(act)
         self.asked: str | None = None
-        """The host whose agent was asked last."""
+        """Host whose agent was called last."""
         self.generation = act.generation
-        """By which agents are asked."""
+        """Generation under which agents are called."""
 
     def check_lease(self) -> int:
-        """The number of the lease on the server, if this process is still the one that is at the
-        act.
+        """Return the current generation of the server if this process still holds the act.
 
-        :raises ActTakenOver: another one is
+        :raises ActTakenOver: another process has taken the act over
         """
         generation = self.tools.store.generation(self.act)
         if generation is None:
             raise errors.ActTakenOver(act_id=self.act.id)
-        # Another one, if an act that shares the server was taken over.
+        # The generation changes if an act that shares the server was taken over.
         self.generation = generation
         return generation
 
     @property
     def server(self) -> records.Server:
-        """The server as it is now."""
+        """Current record of the server."""
         return self.tools.store.server(self.act.server_id)
 
     @property
     def devices(self) -> list[records.BlockDevice]:
-        """Its volumes as they are now."""
+        """Current block devices of the server."""
         return self.tools.store.devices([self.act.server_id])[self.act.server_id]
 
     def agent(self, host: str | None) -> interface.AgentInterface:
-        """The agent of a host, which is asked by the act's lease if it knows leases.
+        """Return the client of a host's agent, under the lease of the act if supported.
 
-        :raises HostRefused: there is no host
+        :raises HostRefused: the host is None
         """
         found = self.plain_agent(host)
         if host not in self._fencing:
@@ -115,13 +114,15 @@ class Work:
 
     @functools.cached_property
     def _fencing(self) -> Collection[str]:
-        """The hosts whose agents know leases."""
+        """Hosts whose agents support leases."""
         return {agent.host for agent in self.tools.store.agents()
                 if placement.knows_leases(agent.version)}
 
     def fence(self) -> None:
-        """Have the hosts of the server do no more of what a process before asks for: only then
-        what they say of the server stays true. One that is down is locked out of its volumes.
+        """Invalidate older leases on the hosts of the server.
+
+        Afterwards the hosts ignore calls of the process that held the act before, and their
+        reports stay true. A host whose agent is down is disconnected from the volumes instead.
         """
         server = self.server
         for host in {server.host, server.old_host} & set(self._fencing):
@@ -129,24 +130,29 @@ class Work:
                 self.agent(host).servers(self.caller)
 
     def plain_agent(self, host: str | None) -> interface.AgentInterface:
-        """The agent of a host, for what changes no server or names its lease; see `agent`."""
+        """Return the client of a host's agent without a lease.
+
+        It serves for calls that change no server or that name their leases; see `agent`.
+
+        :raises HostRefused: the host is None
+        """
         if host is None:
             raise errors.HostRefused(reason=f'server {self.act.server_id} has no host')
         self.asked = host
         return self.tools.agents.on(host)
 
     def is_up(self, host: str | None) -> bool:
-        """Whether the agent of a host reports itself."""
+        """Return True if the agent of the host is up."""
         return host in {agent.host for agent in self.tools.store.agents() if agent.up}
 
     def create(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
                kept_as: str, volume_id: str | None = None) -> storage.Attachment:
-        """A new attachment of the server, written down.
+        """Create an attachment for the server and record it.
 
-        :param kept_as: what it is of the device
-        :param volume_id: of which volume; None: that of the device
-        :raises ActTakenOver: another process is at the act, which may have looked for attachments
-            before this one was there: it is removed
+        :param kept_as: name of the device column for the attachment id
+        :param volume_id: volume to attach, or None for that of the device
+        :raises ActTakenOver: another process has taken the act over. It may not have found the
+            new attachment, which is deleted
         """
         made = self._make(device, connector, key, volume_id)
         self._keep(device, made, kept_as)
@@ -163,21 +169,21 @@ class Work:
             raise exc
 
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
-        """The server as an agent runs it, with these disks."""
+        """Return the RPC mapping of the server with the given disks."""
         return _guest(self.server, disks)
 
     @staticmethod
     def disk(device: records.BlockDevice, info: Mapping[str, Any]) -> base.Disk:
-        """A volume as its host has it."""
+        """Return the disk of a block device."""
         return base.Disk(device.volume_id, device.device, device.mode, device.shared, info)
 
     def reserve(self, device: records.BlockDevice) -> None:
-        """Hold a volume for the server, unless it is held."""
+        """Reserve a volume for the server, unless it is reserved already."""
         if device.attachment_id is None:
             self.create(device, None, device.id, 'attachment_id')
 
     def release(self, device: records.BlockDevice) -> None:
-        """Give back what is held of a volume, the next attachment too."""
+        """Delete both attachments of a device, and unrecorded ones of its volume."""
         for name in ('next_attachment_id', 'attachment_id'):
             attachment_id = getattr(device, name)
             if attachment_id is not None:
@@ -186,7 +192,7 @@ class Work:
         self.release_unknown(device.volume_id)
 
     def release_next(self) -> None:
-        """Give back what is held of each volume besides the attachment that counts."""
+        """Delete the second attachment of each device, and unrecorded ones of its volume."""
         for device in self.devices:
             if device.next_attachment_id is not None:
                 self.tools.attachments.delete(self.caller, device.next_attachment_id)
@@ -199,11 +205,11 @@ class Work:
             self.release_next()
 
     def release_unknown(self, volume_id: str | None) -> None:
-        """Give back what block storage has of a volume for this server, and nobody has written
-        down: the answer was lost.
+        """Delete the unrecorded attachments of the server, which remain after a lost answer.
 
-        :param volume_id: None: of any
-        :raises ActTakenOver: another process is at the act, which may be about to write it down
+        :param volume_id: volume of the attachments, or None for all volumes
+        :raises ActTakenOver: another process has taken the act over, and may be about to record
+            them
         """
         found = self.tools.attachments.of_server(self.caller, self.act.server_id, volume_id)
         known = self.known()
@@ -214,37 +220,37 @@ class Work:
             self.tools.attachments.delete(self.caller, attachment_id)
 
     def known(self) -> set[str | None]:
-        """The attachments of the server that are written down."""
+        """Return the ids of the recorded attachments of the server. The set may contain None."""
         return {attachment_id for device in self.devices
                 for attachment_id in (device.attachment_id, device.next_attachment_id)}
 
     def release_all(self) -> None:
-        """Give back every volume."""
+        """Release every volume of the server."""
         for device in self.devices:
             self.release(device)
 
     def connector(self, host: str | None) -> dict[str, Any]:
-        """What a host says of itself for the server; see `check_modes`."""
+        """Return the connector properties of a host for the server; see `check_modes`."""
         self.check_modes(host)
         return dict(self.plain_agent(host).connector(self.caller, self.act.server_id))
 
     def check_modes(self, host: str | None) -> None:
-        """Return if a host keeps the server from writing to what is read-only for it.
+        """Check that the agent of a host enforces the access modes of the volumes.
 
-        :raises HostRefused: its agent is too old
+        :raises HostRefused: the server has a read-only volume and the agent is too old
         """
         _check_modes(self.tools.store, host, self.devices)
 
     @staticmethod
     def of_device(connector: Mapping[str, Any], device: records.BlockDevice) -> dict[str, Any]:
-        """A connector for a volume of the server."""
+        """Return the connector properties for a volume of the server."""
         return {**connector, 'mountpoint': device.device, 'mode': device.mode.value}
 
     def connect(self, connector: Mapping[str, Any],
                 device: records.BlockDevice) -> storage.Attachment:
-        """Let a host in to a volume, which is held from then on if it was not before.
+        """Connect a host to a volume, which is reserved too if it was not before.
 
-        :raises ActTakenOver: another process is at the act
+        :raises ActTakenOver: another process has taken the act over
         """
         found = self.connect_unkept(connector, device)
         if device.attachment_id != found.id:
@@ -253,7 +259,7 @@ class Work:
 
     def connect_unkept(self, connector: Mapping[str, Any],
                        device: records.BlockDevice) -> storage.Attachment:
-        """As `connect`; where the attachment is new it is to be written down."""
+        """Connect a host to a volume without recording a new attachment. See `connect`."""
         own = self.of_device(connector, device)
         if device.attachment_id is None:
             return self._make(device, own, device.id)
@@ -265,20 +271,21 @@ class Work:
         try:
             self.check_lease()
         except errors.ActTakenOver:
-            # The other one may have said already that it is used, which this has taken back.
+            # The update has reverted a completion by the other process.
             self._complete(device.attachment_id)
             raise
         return found
 
     def complete(self, device: records.BlockDevice, attachment_id: str) -> None:
-        """Say of a volume that it is used. Where somebody has removed the attachment meanwhile,
-        there is nothing to say.
+        """Complete an attachment, and record the volume as attached.
+
+        An attachment that was deleted meanwhile is ignored.
         """
         self._complete(attachment_id)
         self.note_attached(device)
 
     def note_attached(self, device: records.BlockDevice) -> None:
-        """Write down that a volume is used."""
+        """Set the state of a device to ``attached``."""
         if device.state != 'attached':
             self.store.change_device(device.id, state='attached')
 
@@ -287,21 +294,21 @@ class Work:
             self.tools.attachments.complete(self.caller, attachment_id)
 
     def complete_all(self) -> None:
-        """Say of every volume that it is used."""
+        """Complete the attachment of every volume."""
         for device in self.devices:
             if device.attachment_id is not None:
                 self.complete(device, device.attachment_id)
 
     def put(self, host: str | None, running: bool = True) -> None:
-        """Run the server on a host: connect its volumes there, spawn it, complete.
+        """Run the server on a host: connect its volumes, spawn it, and complete its attachments.
 
-        :param running: False: it is there, stopped
+        :param running: False to leave the server stopped
         """
         for exc in put_all([self], host, running).values():
             raise exc
 
     def spawn(self, host: str | None, guest: Mapping[str, Any], running: bool) -> None:
-        """Have a host run a guest, or have it there without running it."""
+        """Spawn a guest on a host, or define it without running it."""
         agent = self.agent(host)
         if not running and host in self._fencing:
             agent.define(self.caller, guest)
@@ -311,28 +318,30 @@ class Work:
             agent.stop(self.caller, self.act.server_id)
 
     def shut_down(self, host: str | None) -> None:
-        """Let the guest on a host, if it is there, write what it has not written yet, and end."""
+        """Shut down the guest on a host, if it is there, so that it flushes its writes."""
         if self.is_up(host):
             with contextlib.suppress(errors.HostRefused):
                 self.agent(host).stop(self.caller, self.act.server_id)
 
     def leave(self, host: str | None) -> None:
-        """The server is on a host no more. An agent that is down ends it when it returns: until
-        then the host is locked out of the volumes.
+        """Destroy the server on a host whose agent is up.
+
+        An agent that is down destroys it when the agent returns. Until then the host must be
+        disconnected from the volumes.
         """
         if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
 
     def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
-        """A host for the server; see `placement.choose_hosts`."""
+        """Return a host for the server; see `placement.choose_hosts`."""
         return placement.choose_hosts(self.store, [self.devices], without, wanted)[0]
 
     def noted(self, key: str) -> str | None:
-        """What this act has noted for itself, over restarts."""
+        """Return a note of the act, which outlives a restart, or None."""
         return self.store.notes(self.act.id).get(key)
 
     def note(self, key: str, value: str | None) -> None:
-        """Note it."""
+        """Record a note of the act."""
         self.store.note(self.act.id, {key: value})
         log.step(LOG, 'Server action progress recorded', server_id=self.act.server_id,
                  work=self.act.verb, reason=f'{key}: {value}')
@@ -340,11 +349,11 @@ class Work:
 
 def put_all(doings: Sequence[Work], host: str | None,
             running: bool = True) -> dict[str, Exception]:
-    """Run servers on a host: connect their volumes there, spawn them, complete.
+    """Run servers on a host: connect their volumes, spawn them, and complete the attachments.
 
-    :param doings: an act for each, in the name of one caller; of several only where the host's
-        agent knows `AgentInterface.spawn_all`
-    :returns: why those failed that did, by their ids: what is left of them is to be undone
+    :param doings: act of each server, all by the same caller. Several acts require an agent that
+        supports `AgentInterface.spawn_all`
+    :returns: error of each failed server, by server id; its remains must be undone
     """
     by_id = {doing.act.server_id: doing for doing in doings}
     rows = doings[0].tools.store
@@ -376,7 +385,7 @@ def put_all(doings: Sequence[Work], host: str | None,
 
 
 class _Connected(NamedTuple):
-    """A volume of a server, and the attachment by which its host may use it."""
+    """Volume of a server with its connected attachment."""
 
     doing: Work
     device: records.BlockDevice
@@ -384,11 +393,13 @@ class _Connected(NamedTuple):
 
 
 def _keep_all(made: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
-    """Write new attachments down, in one transaction. What was made in an act that another process
-    is at, which may have looked for attachments before this one was there, is removed.
+    """Record new attachments in one transaction.
 
-    :param kept_as: what they are of the devices
-    :returns: why those servers failed that did, by their ids
+    An attachment of an act that another process has taken over is deleted, because that process
+    may not have found it.
+
+    :param kept_as: name of the device column for the attachment id
+    :returns: error of each failed server, by server id
     """
     failed: dict[str, Exception] = {}
     if not made:
@@ -408,7 +419,7 @@ def _keep_all(made: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
 
 
 def _complete_all(connected: Sequence[_Connected]) -> dict[str, Exception]:
-    """Say of volumes that they are used; why those servers failed that did, by their ids."""
+    """Complete attachments. Return the error of each failed server, by server id."""
     failed: dict[str, Exception] = {}
     if not connected:
         return failed
@@ -433,7 +444,7 @@ def _guest(server: records.Server, disks: Iterable[base.Disk]) -> dict[str, Any]
 
 def _connectors(doings: Sequence[Work], host: str | None,
                 devices: Iterable[records.BlockDevice]) -> Mapping[str, Mapping[str, Any]]:
-    """What a host says of itself for servers that get these volumes, by their ids."""
+    """Return the connector properties of a host for servers with these volumes, by server id."""
     first, ids = doings[0], [doing.act.server_id for doing in doings]
     _check_modes(first.tools.store, host, devices)
     if len(ids) == 1:
@@ -443,13 +454,13 @@ def _connectors(doings: Sequence[Work], host: str | None,
 
 def _spawn(doings: Mapping[str, Work], host: str | None,
            guests: Sequence[Mapping[str, Any]], running: bool) -> dict[str, Exception]:
-    """Spawn guests on a host; why those failed that did, by the ids of their servers."""
+    """Spawn guests on a host. Return the error of each failed server, by server id."""
     doing = doings[guests[0]['server_id']]
     try:
         if len(guests) == 1:
             doing.spawn(host, guests[0], running)
             return {}
-        # Whatever it was: it is undone.
+        # Any error of a server leads to undoing its act.
         return {server_id: errors.HostRefused(reason=text)
                 for server_id, text in doing.plain_agent(host).spawn_all(
                     doing.caller, guests, {one.act.server_id: one.generation
@@ -468,7 +479,7 @@ def _check_modes(rows: store.Store, host: str | None,
 
 @contextlib.contextmanager
 def _noting(failed: dict[str, Exception], server_id: str) -> Iterator[None]:
-    """What is raised is why a server failed; the others go on."""
+    """Record an exception of the block as the error of a server, instead of raising it."""
     try:
         yield
     except Exception as exc:

@@ -1,1 +1,1 @@
-"""The compute API: servers and their volumes, as Nova's clients ask for them."""
+"""Compute API: servers and their volumes, compatible with Nova's clients."""

@@ -1,4 +1,4 @@
-"""What may be done with a server: each action begins an act."""
+"""Server actions. Each action begins an act."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from blockattach.platform.http import operation
 
 
 def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """An action that only begins an act."""
+    """Begin an act that takes no arguments."""
     services.conductor.begin(call.context, call.target.id, verb)
 
 
 def reboot(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Stop and start a server; a hard reboot does not wait for its guest."""
+    """Stop and start a server. A hard reboot does not wait for the guest to shut down."""
     services.conductor.begin(call.context, call.target.id, 'reboot',
                              {'type': call.body['reboot']['type'].upper()})
 
 
 def unshelve(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Run a shelved server, on a host of the caller's choice if it names one."""
+    """Unshelve a server, on the given host if the request names one."""
     asked = call.body['unshelve'] or {}
     if asked.get('host') is not None:
         services.policy.authorize(call.context, policies.UNSHELVE_TO)
@@ -30,7 +30,10 @@ def unshelve(services: compute_services.ComputeServices, call: operation.Call) -
 
 
 def resize(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Run a server with another flavor, elsewhere."""
+    """Resize a server to another flavor, on another host.
+
+    :raises ServerRequestInvalid: the flavor does not exist or is the current one
+    """
     flavor_id = str(call.body['resize']['flavorRef'])
     if flavor_id not in services.flavors:
         raise errors.ServerRequestInvalid(
@@ -43,13 +46,16 @@ def resize(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Run a server elsewhere."""
+    """Cold-migrate a server to another host."""
     asked = call.body['migrate'] or {}
     _begin_on(services, call, 'resize', asked.get('host'))
 
 
 def live_migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Move a server that runs."""
+    """Live-migrate a server.
+
+    :raises ServerRequestInvalid: block migration was requested
+    """
     asked: Mapping[str, Any] = call.body['os-migrateLive']
     if asked.get('block_migration') is True:
         raise errors.ServerRequestInvalid(
@@ -58,9 +64,9 @@ def live_migrate(services: compute_services.ComputeServices, call: operation.Cal
 
 
 def evacuate(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Run a server of a dead host elsewhere.
+    """Evacuate a server from a failed host.
 
-    :raises ServerRequestInvalid: its host is not dead
+    :raises ServerRequestInvalid: the server has no host, or the agent of its host is up
     """
     server: records.Server = call.target
     if server.host is None:
@@ -75,7 +81,10 @@ def evacuate(services: compute_services.ComputeServices, call: operation.Call) -
 
 
 def rebuild(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Make a server's guest anew, with the volumes that it has."""
+    """Rebuild the guest of a server, which keeps its volumes.
+
+    :raises ServerRequestInvalid: another image was requested
+    """
     if call.body['rebuild'].get('imageRef') not in (None, '', call.target.image_ref):
         raise errors.ServerRequestInvalid(
             reason='Unable to rebuild with a different image. A rebuild keeps the data of the '
@@ -85,9 +94,9 @@ def rebuild(services: compute_services.ComputeServices, call: operation.Call) ->
 
 def _begin_on(services: compute_services.ComputeServices, call: operation.Call, verb: str,
               host: str | None) -> None:
-    """An act that needs a host.
+    """Begin an act with an optional destination host.
 
-    :raises ServerRequestInvalid: the wanted one has no agent
+    :raises ServerRequestInvalid: the host has no agent, or is the current host
     """
     if host is not None and host not in {one.host for one in services.database.agents()}:
         raise errors.ServerRequestInvalid(

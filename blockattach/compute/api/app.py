@@ -1,4 +1,4 @@
-"""The compute API as one WSGI application, on the machinery of the block-storage API."""
+"""WSGI application of the compute API, built on the platform's HTTP layer."""
 import functools
 from collections.abc import Iterable
 
@@ -20,9 +20,9 @@ negotiate = functools.partial(
 def build_app(services: compute_services.ComputeServices, authentication: auth.Authentication,
               public_endpoint: str | None, telemetry: acts.Telemetry,
               outer: Iterable[middleware.Layer] = ()) -> middleware.Wsgi:
-    """Put the API together. It starts nothing and opens nothing.
+    """Build the WSGI application without starting or opening anything.
 
-    :param outer: layers around all that can fail, outermost first
+    :param outer: layers around the application, outermost first
     """
     dispatcher = dispatch.Dispatcher(
         routes.OPERATIONS, services, policy=services.policy,

@@ -1,4 +1,4 @@
-"""What clients say of the volumes of a server, checked and written down."""
+"""Validation of the volumes in a server request, and their conversion to block devices."""
 import dataclasses
 import uuid
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from blockattach.platform.http import operation
 from blockattach.storage.domain import connection
 
 Find = Callable[[str], storage.Volume]
-"""Looks at a volume in the caller's name."""
+"""Function that returns a volume by id, as visible to the caller."""
 
 
 def mode(asked: Mapping[str, Any], call: operation.Call) -> connection.AccessMode:
-    """The mode that a client wants; ``rw`` where it says nothing.
+    """Return the requested access mode, ``rw`` by default.
 
-    :raises ServerRequestInvalid: it did not ask for the extension
+    :raises ServerRequestInvalid: the mode was given without the extension header
     """
     if 'attach_mode' not in asked:
         return connection.AccessMode.RW
@@ -34,9 +34,10 @@ def mode(asked: Mapping[str, Any], call: operation.Call) -> connection.AccessMod
 
 def modes(asked: Mapping[str, Any], call: operation.Call,
           servers: int) -> list[connection.AccessMode]:
-    """The mode for each server of a request: ``attach_modes``, or the one for all.
+    """Return the access mode for each server, from ``attach_modes`` or from the common mode.
 
-    :raises ServerRequestInvalid: there are more or fewer of them than servers
+    :raises ServerRequestInvalid: the number of modes differs from the number of servers, both
+        fields are given, or the extension header is missing
     """
     if 'attach_modes' not in asked:
         return [mode(asked, call)] * servers
@@ -52,10 +53,12 @@ def modes(asked: Mapping[str, Any], call: operation.Call,
 
 def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: Find,
                servers: int) -> list[list[records.BlockDevice]]:
-    """The volumes of each new server, by ``block_device_mapping_v2``; the root disk first.
+    """Return the block devices of each new server from ``block_device_mapping_v2``.
 
-    :param servers: how many of such servers are wanted
-    :raises ServerRequestInvalid: it cannot be so
+    The root disk comes first.
+
+    :param servers: number of servers to create
+    :raises ServerRequestInvalid: the mapping is invalid
     """
     found: list[records.BlockDevice] = []
     wanted: list[list[connection.AccessMode]] = []
@@ -91,17 +94,17 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
 
 def of_server(devices: Iterable[records.BlockDevice],
               server_id: str) -> list[records.BlockDevice]:
-    """These volumes, as a server's own."""
+    """Return copies of the block devices with new ids, for a server."""
     return [dataclasses.replace(one, id=str(uuid.uuid4()), server_id=server_id)
             for one in devices]
 
 
 def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
              server_id: str, there: Sequence[records.BlockDevice]) -> records.BlockDevice:
-    """A volume that a server is to get; a device name is chosen when it is written down.
+    """Return the block device for a volume to attach. Its name is chosen when it is stored.
 
-    :param there: what it has
-    :raises ServerRequestInvalid: it cannot be so
+    :param there: block devices of the server
+    :raises ServerRequestInvalid: the volume cannot be attached
     """
     if any(one.volume_id == volume.id for one in there):
         raise errors.ServerRequestInvalid(
@@ -128,9 +131,9 @@ def _check_extension(call: operation.Call, name: str) -> None:
 
 
 def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
-    """Return if so many servers may get a volume.
+    """Check that a volume can be attached to this number of servers.
 
-    :raises ServerRequestInvalid: they may not
+    :raises ServerRequestInvalid: the volume cannot be attached to them
     """
     if volume.multiattach and call.version < versions.MULTIATTACH:
         raise errors.ServerRequestInvalid(reason=(
@@ -159,7 +162,7 @@ def _check_together(devices: Sequence[records.BlockDevice]) -> None:
 
 
 def _goes(one: Mapping[str, Any]) -> bool:
-    """Whether a volume is deleted with its server. A text says it, too."""
+    """Return the value of ``delete_on_termination``, which may be a string."""
     try:
         return strutils.bool_from_string(one.get('delete_on_termination') or False, strict=True)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What was done with a server: ``/servers/{id}/os-instance-actions``."""
+"""Instance actions: ``/servers/{id}/os-instance-actions``."""
 import datetime
 from typing import Any
 
@@ -14,9 +14,9 @@ from blockattach.platform.http import operation
 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List them, the newest first.
+    """List the actions of a server, newest first.
 
-    :raises ServerRequestInvalid: the query cannot be so
+    :raises ServerRequestInvalid: the query is invalid
     """
     if call.version < versions.ACTION_PAGES:
         found = services.database.actions(call.target.id, instance_actions.Wanted())
@@ -32,9 +32,9 @@ def index(services: compute_services.ComputeServices, call: operation.Call) -> d
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show one, with what is known of its course, as far as the caller may see it.
+    """Show an action and, if the caller may see it, its event.
 
-    :raises NotFound: there is none by this request
+    :raises NotFound: the server has no action with this request id
     """
     server: records.Server = call.target
     found = _of_request(services, server, call.path['request_id'])

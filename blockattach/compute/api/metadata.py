@@ -1,4 +1,4 @@
-"""What clients note about a server: ``/servers/{id}/metadata``."""
+"""Server metadata: ``/servers/{id}/metadata``."""
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -16,34 +16,34 @@ Items = Mapping[str, str]
 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show all."""
+    """List all metadata items of a server."""
     return {'metadata': call.target.metadata}
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show one item.
+    """Show a metadata item.
 
-    :raises NotFound: there is none of this key
+    :raises NotFound: the key does not exist
     """
     key = call.path['key']
     return {'meta': {key: _found(call.target.metadata, key)}}
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Add these, or write them anew."""
+    """Create or update metadata items."""
     asked: Items = call.body['metadata']
     return {'metadata': _change(services, call, lambda there: {**there, **asked})}
 
 
 def replace(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Put these in the place of all that are there."""
+    """Replace all metadata items."""
     return {'metadata': _change(services, call, lambda _there: call.body['metadata'])}
 
 
 def update(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Add one, or write it anew.
+    """Create or update a metadata item.
 
-    :raises ServerRequestInvalid: body and path have different keys
+    :raises ServerRequestInvalid: the keys in body and path differ
     """
     asked: Items = call.body['meta']
     if call.path['key'] not in asked:
@@ -53,9 +53,9 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Take one away.
+    """Delete a metadata item.
 
-    :raises NotFound: there is none of this key
+    :raises NotFound: the key does not exist
     """
     def without(there: Items) -> Items:
         _found(there, call.path['key'])
@@ -65,9 +65,9 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def check(items: Items) -> Items:
-    """So many a server may have.
+    """Return the metadata items if a server may have this many.
 
-    :raises MetadataLimitExceeded: these are more
+    :raises MetadataLimitExceeded: there are too many items
     """
     if len(items) > _MOST:
         raise errors.MetadataLimitExceeded(limit=_MOST)

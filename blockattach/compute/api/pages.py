@@ -1,4 +1,4 @@
-"""Lists in pages."""
+"""Pagination of lists."""
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +9,9 @@ _MOST = 1000
 
 
 def limit(call: operation.Call) -> int:
-    """How much a page has.
+    """Return the page size of a request, at most 1000.
 
-    :raises ServerRequestInvalid: the client says it by no number
+    :raises ServerRequestInvalid: the query parameter ``limit`` is not a number
     """
     text = call.query.get('limit', str(_MOST))
     if not (text.isascii() and text.isdigit() and len(text) < 10):
@@ -21,11 +21,11 @@ def limit(call: operation.Call) -> int:
 
 def page(call: operation.Call, key: str, shown: Sequence[dict[str, Any]], marker: str,
          links: str) -> dict[str, Any]:
-    """A page, with a link to the next one.
+    """Return the body of a page, with a link to the next page if there is one.
 
-    :param shown: one more than a page, if there are more
-    :param marker: what of the last one the next page begins behind
-    :param links: the key of the link
+    :param shown: items of the page, and one more if there is a next page
+    :param marker: key of an item whose value is the marker of the next page
+    :param links: key of the link in the body
     """
     most = limit(call)
     found: dict[str, Any] = {key: shown[:most]}

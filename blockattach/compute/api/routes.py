@@ -1,4 +1,4 @@
-"""THE list of operations of the compute API, with the schemas of their bodies."""
+"""List of all operations of the compute API, with the schemas of their bodies."""
 import functools
 from typing import Any
 
@@ -40,7 +40,7 @@ _ITEMS = schema.obj(patternProperties={
     r'^[a-zA-Z0-9\-_:. ]{1,255}\Z': {'type': 'string', 'maxLength': 255}})
 _META = schema.wrapped('meta', {**_ITEMS, 'minProperties': 1, 'maxProperties': 1})
 _METADATA = schema.wrapped('metadata', _ITEMS)
-# Much that a client may send has no meaning here, and is taken.
+# Many fields of Nova have no meaning here and are accepted without effect.
 _SERVER = schema.obj({
     'name': _NAME, 'imageRef': {'type': 'string', 'maxLength': 255},
     'flavorRef': {'type': ['string', 'integer']}, 'min_count': _COUNT, 'max_count': _COUNT,

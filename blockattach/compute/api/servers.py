@@ -1,4 +1,4 @@
-"""Servers: create, list, show, delete."""
+"""Handlers to create, list, show, update and delete servers."""
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +19,14 @@ from blockattach.compute.api import views
 from blockattach.platform.http import operation
 
 MOST = 100
-"""Servers of one request."""
+"""Maximum number of servers that a request can create."""
 LONGEST_NAME = 255
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
-    """Write servers down; they are built afterwards.
+    """Create servers. They are built after the response.
 
-    :raises ServerRequestInvalid: a value cannot be used; nothing is made
+    :raises ServerRequestInvalid: a value is invalid; no server is created
     """
     asked: Mapping[str, Any] = call.body['server']
     least, most = int(asked.get('min_count', 1)), int(asked.get('max_count', 1))
@@ -74,7 +74,7 @@ def index(services: compute_services.ComputeServices, call: operation.Call) -> d
 
 
 def detail(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List servers with all that is known of them."""
+    """List servers with details."""
     found = _found(services, call)
     volumes = services.database.devices([one.id for one in found])
     return _page(call, [
@@ -87,7 +87,7 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
 
 
 def update(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Give a server another name, or another description."""
+    """Update the name or description of a server."""
     asked: Mapping[str, Any] = call.body['server']
     services.database.change(call.target.id, **asked)
     server = services.database.server(call.target.id)
@@ -95,7 +95,7 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Begin to delete a server, whatever is being done with it."""
+    """Begin to delete a server, even if another act is in progress."""
     if call.target.task_state == lifecycle.VERBS['delete'].task_state:
         return
     services.conductor.begin(call.context, call.target.id, 'delete')
@@ -109,7 +109,10 @@ def _detail(services: compute_services.ComputeServices, call: operation.Call,
 
 def _found(services: compute_services.ComputeServices,
            call: operation.Call) -> list[records.Server]:
-    """What the query asks for, the newest first; one more than a page."""
+    """Return the servers that match the query, newest first, one more than fits on a page.
+
+    :raises ServerRequestInvalid: the marker does not exist
+    """
     query = call.query
     everyone = call.context.is_admin and query.get('all_tenants', '0') in ('1', 'True', 'true')
     found = services.database.servers(
@@ -142,7 +145,10 @@ def _flavor(services: compute_services.ComputeServices, ref: Any) -> records.Fla
 
 
 def _check_networks(asked: Mapping[str, Any], call: operation.Call) -> None:
-    """Servers have no networks here."""
+    """Check that no network is requested, because networks are not supported.
+
+    :raises ServerRequestInvalid: a network is requested, or the field is missing
+    """
     networks = asked.get('networks')
     if networks is None and call.version >= versions.NETWORKS:
         raise errors.ServerRequestInvalid(reason=(
@@ -154,9 +160,11 @@ def _check_networks(asked: Mapping[str, Any], call: operation.Call) -> None:
 
 def _check_agents(services: compute_services.ComputeServices, call: operation.Call,
                   mapped: list[records.BlockDevice], host: str | None) -> None:
-    """An agent that is too old would let a server write.
+    """Check that read-only volumes can be attached.
 
-    :raises AgentTooOld: there is no other one
+    An agent that is too old would let the server write to them.
+
+    :raises AgentTooOld: agents are up, but all of them are too old
     """
     if all(one.mode == 'rw' for one in mapped):
         return

@@ -1,4 +1,4 @@
-"""What the handlers of the compute API may use, put together by the wiring."""
+"""Dependencies of the handlers of the compute API."""
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -21,7 +21,11 @@ _ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', r
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeServices:
-    """Reads go to the store, acts to the conductor, questions of right to the policy."""
+    """Dependencies of the handlers.
+
+    Handlers read from the store, begin acts through the conductor and check rights by the
+    policy.
+    """
 
     database: store.Store
     policy: enforcer.Enforcer
@@ -34,9 +38,9 @@ class ComputeServices:
 
 def server(caller: context.RequestContext, database: store.Store,
            server_id: str) -> records.Server:
-    """A server of the caller's project, or of any for an administrator.
+    """Return a server of the caller's project, or of any project for an administrator.
 
-    :raises ServerNotFound: there is none that the caller may see
+    :raises ServerNotFound: the server does not exist or the caller may not see it
     """
     found = database.server(server_id)
     if found.project_id != caller.project_id and not caller.is_admin:
@@ -46,19 +50,23 @@ def server(caller: context.RequestContext, database: store.Store,
 
 def too_old(services: ComputeServices, call: operation.Call,
             agent: records.Agent) -> errors.AgentTooOld:
-    """An agent does not heed modes."""
+    """Return the error for an agent that does not support access modes.
+
+    The host name is hidden from callers who may not see hosts.
+    """
     host = agent.host if _may_see_hosts(services, call, call.context.project_id) else _HIDDEN
     return errors.AgentTooOld(host=host, version=agent.version, needed=interface.MODES_SINCE)
 
 
 def reason(services: ComputeServices, call: operation.Call, server: records.Server,
            text: str) -> str:
-    """Why an act on a server failed, as the caller may read it: hosts are named, by name or by
-    address, only to those who may see them.
+    """Return the reason of a failed act as the caller may read it.
+
+    Host names and IP addresses are hidden from callers who may not see hosts.
     """
     if _may_see_hosts(services, call, server.project_id):
         return text
-    # The longest first: one name may be a part of another.
+    # Longest first, because one name may be a part of another.
     for host in sorted((agent.host for agent in services.database.agents()), key=len,
                        reverse=True):
         text = text.replace(host, _HIDDEN)

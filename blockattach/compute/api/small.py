@@ -1,4 +1,4 @@
-"""Flavors, agents, events of block storage, and the documents of versions."""
+"""Handlers of flavors, agents, external events and version documents."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,14 +22,14 @@ def flavors(services: compute_services.ComputeServices, call: operation.Call) ->
 
 def flavors_detail(services: compute_services.ComputeServices,
                    call: operation.Call) -> dict[str, Any]:
-    """List flavors with all that is known of them."""
+    """List flavors with details."""
     return {'flavors': [views.flavor(call, one) for one in services.flavors.values()]}
 
 
 def flavor(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show one.
+    """Show a flavor.
 
-    :raises FlavorNotFound: there is none
+    :raises FlavorNotFound: the flavor does not exist
     """
     found = services.flavors.get(call.path['id'])
     if found is None:
@@ -39,16 +39,16 @@ def flavor(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def extra_specs(services: compute_services.ComputeServices,
                 call: operation.Call) -> dict[str, Any]:
-    """A flavor has none.
+    """List the extra specs of a flavor, which are always empty.
 
-    :raises FlavorNotFound: there is none
+    :raises FlavorNotFound: the flavor does not exist
     """
     flavor(services, call)
     return {'extra_specs': {}}
 
 
 def agents(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List the agents, as Nova's services."""
+    """List the agents as Nova services."""
     host, binary = call.query.get('host'), call.query.get('binary')
     return {'services': [views.agent(call, number, one)
                          for number, one in enumerate(services.database.agents(), 1)
@@ -61,9 +61,9 @@ def _is_ours(event: Mapping[str, Any]) -> bool:
 
 def external_events(services: compute_services.ComputeServices,
                     call: operation.Call) -> operation.Answer:
-    """Handle larger volumes of servers: their guests get the new size after the response.
+    """Handle volume-extended events. Guests are notified of the new sizes after the response.
 
-    One that is not ours is answered with its code, as Nova does.
+    Other events are answered with code 400, as in Nova.
     """
     events = call.body['events']
     ours = [(event['server_uuid'], event['tag']) for event in events if _is_ours(event)]
@@ -85,12 +85,12 @@ def _version(call: operation.Call) -> dict[str, Any]:
 
 
 def discover(services: Any, call: operation.Call) -> operation.Answer:
-    """List the only major version."""
+    """List the API versions."""
     return operation.Answer({'versions': [_version(call)]}, headers=_OFFER)
 
 
 def discover_one(services: Any, call: operation.Call) -> operation.Answer:
-    """Show it."""
+    """Show the API version."""
     return operation.Answer({'version': {
         **_version(call), 'media-types': [{
             'base': 'application/json',

@@ -1,8 +1,8 @@
-"""Which microversions there are, and which of them change what is served here.
+"""Microversions of the compute API, and those that change its behaviour.
 
-The numbers are Nova's. A version that is about something else than servers, their volumes, flavors
-and agents changes nothing here, and is spoken all the same; what it adds to a server that there is
-none of here is in `blockattach.compute.api.views`.
+The numbers are Nova's. A version about other subjects than servers, their volumes, flavors and
+agents is accepted without effect. Constant fields that such versions add to servers are in
+`blockattach.compute.api.views`.
 """
 from blockattach.platform.http.operation import V
 

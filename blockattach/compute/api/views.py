@@ -1,4 +1,4 @@
-"""Servers, volumes of servers and flavors as clients see them."""
+"""Views of servers, volumes of servers and flavors in API responses."""
 import datetime
 import hashlib
 import uuid
@@ -14,11 +14,11 @@ from blockattach.platform.http import operation
 
 _V = lifecycle.VmState
 _POWER = {_V.ACTIVE: 1, _V.RESIZED: 1, _V.STOPPED: 4, _V.SHELVED: 4}
-"""1: running, 4: shut down, 0: nothing is known."""
+"""Power states of Nova: 1 is running, 4 is shut down, 0 is unknown."""
 _AT_SERVER = 'OS-EXT-SRV-ATTR'
 _DISK_CONFIG = 'OS-DCF:diskConfig'
 _NOT_CHANGED = frozenset(('config_drive', 'key_name'))
-"""With all that extensions add, what the answer to a change lacked at first."""
+"""Fields missing from update responses before 2.75, besides all fields of extensions."""
 _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
     (operation.V(2, 9), 'locked', False),
     (operation.V(2, 26), 'tags', []),
@@ -28,29 +28,29 @@ _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
     (operation.V(2, 96), 'pinned_availability_zone', None),
     (operation.V(2, 100), 'scheduler_hints', {}),
 )
-"""What a server has nothing of here, and clients look for, each from its version on."""
+"""Fields with a constant value that clients expect, each with the microversion that added it."""
 BINARY = 'nova-compute'
-"""What an agent is called by clients."""
+"""Binary name of agents in the API."""
 
 
 def time(value: datetime.datetime | None) -> str | None:
-    """A time as Nova prints it."""
+    """Format a time as Nova does. Return None for None."""
     return None if value is None else f'{value.replace(microsecond=0).isoformat()}Z'
 
 
 def summary(call: operation.Call, server: records.Server) -> dict[str, Any]:
-    """The little that a list shows."""
+    """Return the view of a server in a list."""
     return {'id': server.id, 'name': server.name, 'links': links(call, server.id)}
 
 
 def links(call: operation.Call, server_id: str) -> list[dict[str, str]]:
-    """The addresses of a server."""
+    """Return the links of a server."""
     return call.links(f'/servers/{server_id}')
 
 
 def detail(services: compute_services.ComputeServices, call: operation.Call,
            server: records.Server, devices: Iterable[records.BlockDevice]) -> dict[str, Any]:
-    """All that is known of a server."""
+    """Return the detailed view of a server."""
     shown: dict[str, Any] = {
         **summary(call, server),
         'status': server.status,
@@ -89,7 +89,10 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
 
 
 def changed(shown: dict[str, Any], call: operation.Call) -> dict[str, Any]:
-    """What the answer to a change has of all that is known of a server."""
+    """Return the view of a server in the response of an update.
+
+    :param shown: detailed view of the server
+    """
     if call.version >= versions.CHANGED_SHOWN:
         return shown
     return {key: value for key, value in shown.items()
@@ -111,7 +114,7 @@ def _of_host(call: operation.Call, server: records.Server,
 
 
 def _host_id(server: records.Server, host: str | None) -> str:
-    """Tells a project's own hosts apart, without naming them."""
+    """Return an opaque host id, which differs between projects."""
     if host is None:
         return ''
     return hashlib.sha224(f'{server.project_id}{host}'.encode()).hexdigest()
@@ -126,7 +129,7 @@ def _flavor(call: operation.Call, flavor: records.Flavor) -> dict[str, Any]:
 
 
 def flavor(call: operation.Call, found: records.Flavor) -> dict[str, Any]:
-    """All that is known of a flavor."""
+    """Return the detailed view of a flavor."""
     return {'id': found.id, 'name': found.name, 'vcpus': found.vcpus, 'ram': found.memory_mb,
             'disk': found.disk_gb, 'swap': 0 if call.version >= (2, 75) else '',
             'OS-FLV-EXT-DATA:ephemeral': 0, 'OS-FLV-DISABLED:disabled': False,
@@ -137,7 +140,7 @@ def flavor(call: operation.Call, found: records.Flavor) -> dict[str, Any]:
 
 
 def agent(call: operation.Call, number: int, found: records.Agent) -> dict[str, Any]:
-    """An agent, as one of Nova's services."""
+    """Return the view of an agent as a Nova service."""
     shown: dict[str, Any] = {
         'id': (number if call.version < versions.SERVICE_IDS
                else str(uuid.uuid5(uuid.NAMESPACE_DNS, found.host))),
@@ -150,7 +153,7 @@ def agent(call: operation.Call, number: int, found: records.Agent) -> dict[str, 
 
 
 def volume(call: operation.Call, found: records.BlockDevice) -> dict[str, Any]:
-    """A volume of a server."""
+    """Return the view of a volume attachment of a server."""
     shown: dict[str, Any] = {'serverId': found.server_id, 'volumeId': found.volume_id,
                              'device': found.device}
     if call.version < versions.IDS:
@@ -167,7 +170,7 @@ def volume(call: operation.Call, found: records.BlockDevice) -> dict[str, Any]:
 
 
 def action(call: operation.Call, found: records.Action) -> dict[str, Any]:
-    """What was done with a server."""
+    """Return the view of an instance action."""
     shown: dict[str, Any] = {
         'action': found.action, 'instance_uuid': found.server_id, 'request_id': found.request_id,
         'user_id': found.user_id, 'project_id': found.project_id, 'start_time': found.started_at,
@@ -179,7 +182,7 @@ def action(call: operation.Call, found: records.Action) -> dict[str, Any]:
 
 def event(services: compute_services.ComputeServices, call: operation.Call,
           server: records.Server, found: records.Action) -> dict[str, Any]:
-    """The course of an action, as far as the caller may see it: it is one event here."""
+    """Return the view of the only event of an action, as far as the caller may see it."""
     everything, details = (
         services.policy.allowed(call.context, rule, server.project_id)
         for rule in (policies.ACTIONS_EVENTS, policies.ACTIONS_DETAILS))

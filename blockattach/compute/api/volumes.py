@@ -1,4 +1,4 @@
-"""The volumes of a server: ``/servers/{id}/os-volume_attachments``."""
+"""Volume attachments of a server: ``/servers/{id}/os-volume_attachments``."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,21 +19,24 @@ _RO = connection.AccessMode.RO
 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List them."""
+    """List the volume attachments of a server."""
     return {'volumeAttachments': [views.volume(call, one) for one in _of(services, call)]}
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show one."""
+    """Show a volume attachment of a server.
+
+    :raises ServerVolumeNotFound: the server does not have the volume
+    """
     found = services.database.device(call.target.id, call.path['volume_id'])
     return {'volumeAttachment': views.volume(call, found)}
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
-    """Give the server a volume. It is held before the answer, and connected afterwards.
+    """Attach a volume. It is reserved before the response and connected afterwards.
 
-    :raises ServerRequestInvalid: it cannot have it
-    :raises AgentTooOld: the agent of its host would let it write
+    :raises ServerRequestInvalid: the volume cannot be attached
+    :raises AgentTooOld: the volume is read-only, and the agent of the host would permit writes
     """
     asked: Mapping[str, Any] = call.body['volumeAttachment']
     server: records.Server = call.target
@@ -52,9 +55,9 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def update(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Let another volume take the place of one, or change what happens to it with its server.
+    """Replace the volume of an attachment, or update ``delete_on_termination``.
 
-    :raises ServerRequestInvalid: it cannot be so
+    :raises ServerRequestInvalid: the request is invalid
     """
     asked: Mapping[str, Any] = call.body['volumeAttachment']
     server: records.Server = call.target
@@ -76,9 +79,10 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Take a volume from the server.
+    """Begin to detach a volume.
 
-    :raises ServerRequestInvalid: it boots from it, or does not use it yet
+    :raises ServerRequestInvalid: the volume is the root disk
+    :raises ServerStateConflict: the volume is not in state ``attached``
     """
     server: records.Server = call.target
     found = services.database.device(server.id, call.path['volume_id'])
@@ -92,7 +96,11 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def _swap(services: compute_services.ComputeServices, call: operation.Call,
           server: records.Server, old: records.BlockDevice, asked: Mapping[str, Any]) -> None:
-    """The new volume gets the mode of the old one."""
+    """Begin to replace a volume by another one, which gets the same access mode.
+
+    :raises ServerRequestInvalid: the new volume is in use, attached to the server or too small,
+        or several servers may write to the old volume
+    """
     volume = services.volumes.get(call.context, asked['volumeId'])
     if any(one.volume_id == volume.id for one in _of(services, call)):
         raise errors.ServerRequestInvalid(

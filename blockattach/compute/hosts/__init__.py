@@ -1,1 +1,1 @@
-"""What runs servers on a host, by kind: in memory, as QEMU guests, and the host itself."""
+"""Host drivers that run servers: in memory, as QEMU guests, or as block devices of the host."""

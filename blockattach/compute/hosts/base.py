@@ -1,20 +1,21 @@
-"""What a kind of host must promise: it runs servers, and reaches their volumes.
+"""Interface of a host driver, which runs servers and connects their volumes.
 
-Every method may be repeated: a second call with the same arguments finds the work done. A host
-keeps nothing in memory that it cannot find again, because an agent may be started anew at any
-moment, while its servers go on. Errors:
+Every method is idempotent: a repeated call with the same arguments finds the work done. A driver
+keeps no state in memory that it cannot recover, because an agent may restart at any time while
+its servers keep running. Errors:
 
 ==========================================  =======================================================
 condition                                   raise
 ==========================================  =======================================================
-proved: nothing has changed                 `errors.HostRefused`
-the guest does not release a disk in time   `errors.DeviceBusy`: the disk stays
-anything else                               any other exception: it may have happened; a repeat,
-                                            or what undoes it, finds out. A programming error
-                                            (`errors.is_defect`) is not repeated: it ends the act
+certainly nothing has changed               `errors.HostRefused`
+the guest does not release a disk in time   `errors.DeviceBusy`; the disk stays attached
+any other failure                           any other exception. The change may have happened; a
+                                            repeat or the inverse method finds out. A programming
+                                            error (`errors.is_defect`) is not repeated and ends
+                                            the act
 ==========================================  =======================================================
 
-`blockattach.conformance.hosts` proves an implementation.
+`blockattach.conformance.hosts` tests an implementation.
 """
 import abc
 import dataclasses
@@ -27,7 +28,7 @@ from blockattach.storage.domain import connection
 
 
 class Power(enum.StrEnum):
-    """What a server's guest does."""
+    """Power state of a server's guest."""
 
     RUNNING = 'running'
     STOPPED = 'stopped'
@@ -35,11 +36,12 @@ class Power(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Disk:
-    """A volume as a server has it.
+    """Volume attached to a server.
 
-    :ivar device: what clients call it, as ``/dev/vdb``
-    :ivar shared: other servers may have the volume too
-    :ivar info: the connection information of its attachment; it has a password, and is not printed
+    :ivar device: device name that clients see, such as ``/dev/vdb``
+    :ivar shared: True if other servers may have the volume attached too
+    :ivar info: connection information of the attachment, omitted from the repr because it
+        contains a password
     """
 
     volume_id: str
@@ -51,7 +53,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guest:
-    """A server as a host runs it. ``disks`` in the order of their devices, the root disk first."""
+    """Server as a host runs it. ``disks`` are ordered by device name, the root disk first."""
 
     server_id: str
     name: str
@@ -61,99 +63,105 @@ class Guest:
 
 
 class Host(abc.ABC):
-    """One host; its servers are known by their ids."""
+    """Interface of a host driver. Servers are identified by their ids."""
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Return if servers can run here.
+        """Check that the host can run servers.
 
-        :raises ConfigurationError: something is missing, which its text names
+        :raises ConfigurationError: a requirement is missing; the error text names it
         """
 
     @abc.abstractmethod
     def connector(self, server_id: str) -> dict[str, Any]:
-        """What block storage is to know of this host, for a server: ``host``, ``initiator`` and
-        what else os-brick would say. Where each server logs in by itself, it has an initiator of
-        its own.
+        """Return the connector properties of this host for a server.
+
+        The result has ``host``, ``initiator`` and the other properties that os-brick would
+        report. If each server logs in to targets on its own, each server has its own initiator
+        name.
         """
 
     @abc.abstractmethod
     def spawn(self, guest: Guest) -> None:
-        """Make the server and run it with its disks; one that is there already runs on.
+        """Create and run the server with its disks. An existing server keeps running.
 
-        :raises HostRefused: nothing is left of it
+        :raises HostRefused: the server was not created, and nothing of it remains
         """
 
     @abc.abstractmethod
     def define(self, guest: Guest) -> None:
-        """Make the server as one that is stopped: its guest runs once it is started.
+        """Create the server in the stopped state. Its guest runs after `start`.
 
-        :raises HostRefused: nothing is left of it
+        :raises HostRefused: the server was not created, and nothing of it remains
         """
 
     @abc.abstractmethod
     def stop(self, server_id: str) -> None:
-        """Stop its guest; its disks stay connected."""
+        """Stop the guest of the server. Its disks stay connected."""
 
     @abc.abstractmethod
     def start(self, guest: Guest) -> None:
-        """Run it again, with these disks."""
+        """Start the guest of the server with the given disks."""
 
     @abc.abstractmethod
     def reboot(self, guest: Guest) -> None:
-        """Stop and start it, with these disks."""
+        """Stop the guest of the server and start it with the given disks."""
 
     @abc.abstractmethod
     def destroy(self, server_id: str) -> None:
-        """Stop it, disconnect its disks and forget it; one that is not there is no error."""
+        """Stop the server, disconnect its disks and delete it. A missing server is not an error.
+        """
 
     @abc.abstractmethod
     def plug(self, server_id: str, disk: Disk) -> None:
-        """Connect a disk, and give it to the guest, which may run.
+        """Connect a disk and attach it to the guest, which may be running.
 
-        :raises HostRefused: the server is as it was
+        :raises HostRefused: the disk was not attached, and the server is unchanged
         """
 
     @abc.abstractmethod
     def unplug(self, server_id: str, volume_id: str) -> None:
-        """Take a disk from the guest, and disconnect it; one that is not there is no error.
+        """Detach a disk from the guest and disconnect it. A missing disk is not an error.
 
-        :raises DeviceBusy: the guest does not release it
+        :raises DeviceBusy: the guest does not release the disk
         """
 
     @abc.abstractmethod
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
-        """Let the guest see that a disk has become larger."""
+        """Make the new size of a disk, in GiB, visible to the guest."""
 
     @abc.abstractmethod
     def swap(self, server_id: str, volume_id: str, disk: Disk) -> None:
-        """Copy a disk to another one, which takes its place and its device name.
+        """Copy a disk to another disk, which takes over its place and its device name.
 
-        The old one is disconnected then.
+        The old disk is disconnected after the copy.
 
-        :raises HostRefused: the server has the old one, and the new one is not connected
+        :raises HostRefused: the server still has the old disk, and the new disk is not connected
         """
 
     @abc.abstractmethod
     def servers(self) -> dict[str, Power]:
-        """Those that are here, by id."""
+        """Return the power state of each server on this host, by server id."""
 
     @abc.abstractmethod
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """The volumes that a server's guest has, by id, and how it may use them."""
+        """Return the access mode of each volume attached to the guest of a server, by volume id.
+        """
 
     @abc.abstractmethod
     def receive(self, guest: Guest) -> str:
-        """Wait for a server that runs elsewhere, with its disks connected here.
+        """Prepare to receive a running server from another host, with its disks connected here.
 
-        :returns: where it is to be sent; what it means is the kind's own matter
-        :raises HostRefused: nothing is left of it
+        :returns: address to pass to `send` on the other host; its format depends on the driver
+        :raises HostRefused: nothing of the server remains on this host
         """
 
     @abc.abstractmethod
     def send(self, server_id: str, address: str) -> None:
-        """Move a server that runs here to where it is received; it runs there then, and here it is
-        destroyed.
+        """Live-migrate a running server to the address returned by `receive`.
 
-        :raises HostRefused: it runs here as before; what was to receive it is to be destroyed
+        After the migration the server runs on the other host and is destroyed on this host.
+
+        :raises HostRefused: the server still runs here, and the caller must destroy the
+            receiving one
         """

@@ -1,4 +1,4 @@
-"""Servers in memory, which log in nowhere: what is connected is shown in `FakeHost.connected`."""
+"""In-memory host driver, which logs in to no target. `FakeHost.connected` lists its disks."""
 import dataclasses
 import threading
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from blockattach.storage.domain import connection
 
 
 class Cloud:
-    """What hosts of one kind have in common: servers move between them by name."""
+    """Registry of the fake hosts between which servers can migrate, by host name."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, FakeHost] = {}
 
 
 class FakeHost(base.Host):
-    """A host that only keeps what it is asked for.
+    """Host driver that only records the servers and disks it is given.
 
-    :ivar busy: volumes that no guest releases
-    :ivar failing: names of methods that refuse, each once
+    :ivar busy: ids of the volumes that no guest releases
+    :ivar failing: names of methods that raise `HostRefused`; each entry fails one call
     """
 
     def __init__(self, name: str, cloud: Cloud | None = None) -> None:
@@ -34,76 +34,79 @@ class FakeHost(base.Host):
         self._guard = threading.Lock()
 
     def check(self) -> None:
-        """Servers can run here."""
+        """Accept the host without any check."""
 
     def connector(self, server_id: str) -> dict[str, Any]:
-        """An initiator for each server."""
+        """Return connector properties with a separate initiator name for each server."""
         return {'host': self._name, 'initiator': f'iqn.2026-01.org.blockattach:{self._name}-'
                                                  f'{server_id}',
                 'ip': '127.0.0.1', 'multipath': False, 'platform': 'x86_64', 'os_type': 'linux'}
 
     def connected(self) -> dict[tuple[str, str], Mapping[str, Any]]:
-        """The connection information of every disk here, by server and volume."""
+        """Return the connection information of each disk, by server id and volume id."""
         with self._guard:
             return {(guest.server_id, disk.volume_id): disk.info
                     for guest in self._guests.values() for disk in guest.disks}
 
     def guest(self, server_id: str) -> base.Guest:
-        """A server that is here, as it was given.
+        """Return the recorded server.
 
-        :raises HostRefused: it is not here
+        :raises HostRefused: the server does not exist on this host
         """
         with self._guard:
             return self._known(server_id)
 
     def spawn(self, guest: base.Guest) -> None:
-        """Keep it."""
+        """Record the server as running."""
         self._fail('spawn')
         with self._guard:
             self._guests.setdefault(guest.server_id, guest)
             self._power[guest.server_id] = base.Power.RUNNING
 
     def define(self, guest: base.Guest) -> None:
-        """Keep it; it does not run."""
+        """Record the server as stopped."""
         self._fail('define')
         with self._guard:
             self._guests.setdefault(guest.server_id, guest)
             self._power.setdefault(guest.server_id, base.Power.STOPPED)
 
     def stop(self, server_id: str) -> None:
-        """It stops at once."""
+        """Record the server as stopped."""
         self._fail('stop')
         with self._guard:
             self._known(server_id)
             self._power[server_id] = base.Power.STOPPED
 
     def start(self, guest: base.Guest) -> None:
-        """It runs at once."""
+        """Record the server as running with the given disks."""
         self._fail('start')
         with self._guard:
             self._guests[guest.server_id] = guest
             self._power[guest.server_id] = base.Power.RUNNING
 
     def reboot(self, guest: base.Guest) -> None:
-        """It runs again at once."""
+        """Record the server as running with the given disks."""
         self._fail('reboot')
         self.start(guest)
 
     def destroy(self, server_id: str) -> None:
-        """Forget it."""
+        """Delete the record of the server."""
         self._fail('destroy')
         with self._guard:
             self._guests.pop(server_id, None)
             self._power.pop(server_id, None)
 
     def plug(self, server_id: str, disk: base.Disk) -> None:
-        """Keep the disk."""
+        """Record the disk."""
         self._fail('plug')
         with self._guard:
             self._change(server_id, disk.volume_id, disk)
 
     def unplug(self, server_id: str, volume_id: str) -> None:
-        """Forget the disk."""
+        """Delete the record of the disk.
+
+        :raises DeviceBusy: the volume is listed in `busy`
+        """
         self._fail('unplug')
         with self._guard:
             if server_id not in self._guests:
@@ -113,13 +116,13 @@ class FakeHost(base.Host):
             self._change(server_id, volume_id, None)
 
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
-        """There is nothing to see."""
+        """Check that the server exists. The size is not recorded."""
         self._fail('resize')
         with self._guard:
             self._known(server_id)
 
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
-        """Another disk in the place of one."""
+        """Replace the record of a disk with that of another disk."""
         self._fail('swap')
         with self._guard:
             guest = self._known(server_id)
@@ -127,17 +130,17 @@ class FakeHost(base.Host):
                 disk if one.volume_id == volume_id else one for one in guest.disks))
 
     def servers(self) -> dict[str, base.Power]:
-        """All that are kept."""
+        """Return the power state of each recorded server, by server id."""
         with self._guard:
             return dict(self._power)
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """All that it has."""
+        """Return the access mode of each recorded disk of a server, by volume id."""
         with self._guard:
             return {disk.volume_id: disk.mode for disk in self._known(server_id).disks}
 
     def receive(self, guest: base.Guest) -> str:
-        """It is kept, and does not run yet."""
+        """Record the server as stopped until `run` is called, and return the name of this host."""
         self._fail('receive')
         with self._guard:
             self._guests.setdefault(guest.server_id, guest)
@@ -145,7 +148,7 @@ class FakeHost(base.Host):
         return self._name
 
     def send(self, server_id: str, address: str) -> None:
-        """It runs there at once."""
+        """Set the server running on the receiving host and delete it here."""
         self._fail('send')
         there = self._cloud.hosts.get(address)
         if there is None:
@@ -159,7 +162,7 @@ class FakeHost(base.Host):
         self.destroy(server_id)
 
     def run(self, server_id: str) -> None:
-        """What was received runs."""
+        """Set a received server running."""
         with self._guard:
             self._known(server_id)
             self._power[server_id] = base.Power.RUNNING

@@ -1,8 +1,8 @@
-"""Servers as QEMU guests, whose disks QEMU itself reaches over iSCSI, each server by a name of its
-own (`doc/source/admin/compute_qemu.rst`).
+"""Host driver for QEMU guests (`doc/source/admin/compute_qemu.rst`).
 
-The QEMU of a server knows what disks it has and whether it runs; what it was to have is in its
-description (`qemu_records`), which is written before anything is done.
+QEMU itself reaches the disks over iSCSI, and each server has its own initiator name. The QEMU
+process of a server is the authority for its disks and its power state. The intended state is in
+the server's description (`qemu_records`), which is written before any change.
 """
 import contextlib
 import platform
@@ -36,15 +36,17 @@ _TICK = 0.05
 
 
 class _Lock:
-    """One act at a time on a server."""
+    """Lock on the operations of one server, held by a weak reference."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
 
 
 class QemuHost(base.Host):
-    """See `base.Host`. A server that is stopped has no QEMU, and so is logged in nowhere: whether
-    its disks can be reached is seen when it is started.
+    """Host driver that runs each server as a QEMU process.
+
+    A stopped server has no QEMU process and is not logged in to any target. Whether its disks
+    can be reached is known only when the server is started.
     """
 
     def __init__(self, settings: QemuSettings, clock: clocks.Clock | None = None) -> None:
@@ -65,7 +67,7 @@ class QemuHost(base.Host):
                        f'{exc.strerror}') from exc
 
     def connector(self, server_id: str) -> dict[str, Any]:
-        """Each QEMU logs in by itself, so each has an initiator of its own."""
+        """See `base.Host`. Each QEMU process logs in with an initiator name of its own."""
         return {'host': self._settings.host, 'initiator': self._initiator(server_id),
                 'ip': self._settings.address, 'multipath': False,
                 'platform': platform.machine(), 'os_type': 'linux'}
@@ -85,7 +87,7 @@ class QemuHost(base.Host):
                 self._records.write(qemu_records.record_of(guest))
 
     def stop(self, server_id: str) -> None:
-        """Let its guest shut down; end it if it does not."""
+        """Shut down the guest, or end its QEMU process after the shutdown timeout."""
         with self._locked(server_id):
             self._known(server_id)
             grace = self._settings.stop_seconds
@@ -150,14 +152,17 @@ class QemuHost(base.Host):
             self._records.write(record.without(volume_id))
 
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
-        """A guest that does not run sees it when it is started."""
+        """See `base.Host`. A stopped guest sees the new size when it is started."""
         with self._locked(server_id):
             self._disk(self._known(server_id), volume_id)
             with contextlib.suppress(qmp.NotRunning), self._monitor(server_id) as monitor:
                 qemu_disks.Disks(monitor, self._clock).resize(volume_id, size_gb)
 
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
-        """The guest goes on; until it restarts it sees the serial number of the old volume."""
+        """See `base.Host`.
+
+        A running guest sees the serial number of the old volume until it restarts.
+        """
         with self._locked(server_id):
             record = self._known(server_id)
             if record.disk(volume_id) is None and record.disk(disk.volume_id) is not None:
@@ -179,7 +184,7 @@ class QemuHost(base.Host):
                 qemu_records.Disk(disk.volume_id, old.device, disk.mode)))
 
     def servers(self) -> dict[str, base.Power]:
-        """All that are remembered, as their QEMUs say."""
+        """See `base.Host`. The power states are those that the QEMU processes report."""
         server_ids = list(self._records.ids())
         if not server_ids:
             return {}
@@ -191,11 +196,11 @@ class QemuHost(base.Host):
             status = self._process(server_id).status(_LOOK_SECONDS)
             return base.Power.RUNNING if status in _RUNNING else base.Power.STOPPED
         except qmp.NoAnswer:
-            # It hangs, and is there. The others are not to be missed for that.
+            # A hung QEMU must not hide the other servers from the report.
             return base.Power.RUNNING
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """What its QEMU has given to the guest; what it is to have, where none runs."""
+        """See `base.Host`. For a stopped server, return the disks of its description."""
         record = self._known(server_id)
         try:
             given = qemu_disks.given(self._process(server_id).ask('query-block'))
@@ -210,7 +215,7 @@ class QemuHost(base.Host):
         return found
 
     def receive(self, guest: base.Guest) -> str:
-        """See `base.Host`; where it waits is an address as QEMU writes it."""
+        """See `base.Host`. The address is a migration URI of QEMU."""
         server_id = guest.server_id
         with self._locked(server_id):
             if self._runs(server_id):
@@ -230,14 +235,14 @@ class QemuHost(base.Host):
                     if monitor.call('query-status')['status'] != _MOVED:
                         self._move(monitor, address)
             except qmp.NotRunning:
-                # An agent may have ended before it could say that the guest has moved.
+                # An agent may have ended before it could report the migration.
                 raise errors.HostError(
                     reason=f'server {server_id} is not, or no longer, running on this host'
                 ) from None
             self.destroy(server_id)
 
     def _run(self, guest: base.Guest, incoming: bool = False) -> None:
-        """Start its QEMU anew with these disks, and let the guest run unless it is to come."""
+        """Start QEMU with the disks of the guest, and run the guest unless it is incoming."""
         disks = sorted(guest.disks, key=lambda disk: qemu_disks.slot(disk.device))
         process = self._process(guest.server_id)
         process.end()
@@ -260,11 +265,12 @@ class QemuHost(base.Host):
         return f'tcp:{host}:{listens["port"]}'
 
     def _move(self, monitor: qmp.Monitor, address: str) -> None:
-        """Send the guest; it goes on here if that fails.
+        """Send the guest to the address. If the migration fails, the guest keeps running here.
 
-        :raises HostRefused: so it is
+        :raises HostRefused: the migration failed
+        :raises HostError: the migration did not end after its cancellation
         """
-        # An agent may have ended while it was sent, and QEMU goes on with it.
+        # QEMU continues a migration whose agent has ended.
         if monitor.call('query-migrate').get('status', _OVER[0]) in _OVER:
             _set_up(monitor)
             try:
@@ -273,7 +279,7 @@ class QemuHost(base.Host):
                 raise errors.HostRefused(
                     reason=f'cannot migrate the server: {exc.description}') from exc
         monitor.wait(_is_over, self._settings.migration_seconds)
-        # One that is over is not touched by this.
+        # A finished migration ignores the cancellation.
         monitor.call('migrate_cancel')
         if not self._clock.until(lambda: monitor.call('query-migrate')['status'] in _OVER,
                                  _CANCEL_SECONDS, _TICK):
@@ -321,7 +327,7 @@ class QemuHost(base.Host):
 
 @contextlib.contextmanager
 def _or_back(undo: Callable[[], None]) -> Iterator[None]:
-    """Undo what has failed: then nothing has changed, whatever it was."""
+    """Call ``undo`` if the block fails, and convert any `HostError` to `HostRefused`."""
     try:
         yield
     except Exception as exc:
@@ -332,7 +338,7 @@ def _or_back(undo: Callable[[], None]) -> Iterator[None]:
 
 
 def _set_up(monitor: qmp.Monitor) -> None:
-    """Moves say when they are over, and are so only once the other side says so, too."""
+    """Enable migration events, and completion only after the receiving QEMU has confirmed."""
     monitor.call('migrate-set-capabilities', {'capabilities': [
         {'capability': name, 'state': True} for name in ('events', 'return-path',
                                                          'auto-converge')]})

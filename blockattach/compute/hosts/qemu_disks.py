@@ -1,7 +1,8 @@
-"""The disks of one running QEMU: each is a node, which logs in to a target, and a device.
+"""Disks of one running QEMU. Each disk is a block node, logged in to a target, and a device.
 
-A device has its place on the bus by its name: so the guest finds it in the same order each time,
-and after a move at the same place. It keeps the serial number of the volume that it began with.
+The device name determines the slot on the PCI bus, so that the guest finds its disks in the same
+order after a restart and at the same slots after a migration. A device keeps the serial number
+of the volume with which it was created.
 """
 import contextlib
 import re
@@ -19,21 +20,21 @@ from blockattach.storage.domain import connection
 _FIRST_SLOT, _LAST_SLOT = 4, 31
 _NAME = re.compile(r'(?:/dev/)?(?:vd|sd|xvd|hd)([a-z]{1,2})')
 SERIAL_LENGTH = 20
-"""Characters of a serial number that a guest sees."""
+"""Number of characters of a serial number that a guest sees."""
 _REACH_SECONDS = 10.0
 _FREE_SECONDS = 60.0
 _TICK = 0.05
 _LOOK_SECONDS = 10.0
-"""After so long without an event a copy is asked for."""
+"""Interval in seconds between queries of a copy job that sends no event."""
 _SECRET = 'chap'
 _GONE = 'DeviceNotFound'
 _ASKED_ALREADY = 'in the process of unplug'
 
 
 def slot(device: str) -> int:
-    """The place of a disk on the bus.
+    """Return the slot of a disk on the PCI bus.
 
-    :raises HostRefused: there is none for a disk of this name
+    :raises HostRefused: the device name is not supported or beyond the last slot
     """
     found = _NAME.fullmatch(device)
     if found is None:
@@ -49,19 +50,19 @@ def slot(device: str) -> int:
 
 
 def node(volume_id: str) -> str:
-    """The node of a volume; its name has 31 characters at most."""
+    """Return the block node name of a volume. QEMU allows at most 31 characters."""
     return f'v{volume_id.replace("-", "")}'[:31]
 
 
 def device_id(device: str) -> str:
-    """What QEMU calls the device in a place."""
+    """Return the QEMU device id for a device name."""
     return f'disk-{slot(device)}'
 
 
 def given(blocks: list[dict[str, Any]]) -> dict[str, tuple[str, bool]]:
-    """The node of each device that a guest has, and whether it is read-only.
+    """Return the node name and the read-only flag of each attached device, by QEMU device id.
 
-    :param blocks: what ``query-block`` answers
+    :param blocks: result of ``query-block``
     """
     found = {}
     for block in blocks:
@@ -73,16 +74,18 @@ def given(blocks: list[dict[str, Any]]) -> dict[str, tuple[str, bool]]:
 
 
 class Disks:
-    """Acts on the disks of a QEMU, over a connection to it."""
+    """Operations on the disks of one QEMU, over a monitor connection."""
 
     def __init__(self, monitor: qmp.Monitor, clock: clocks.Clock) -> None:
         self._monitor = monitor
         self._clock = clock
 
     def add(self, disk: base.Disk, initiator: str, boot_index: int | None = None) -> None:
-        """Log in, and give the disk to the guest; nothing if it has it.
+        """Log in to the target and attach the disk to the guest.
 
-        :raises HostRefused: the guest is as it was, and there is no login
+        Nothing is done if the guest has the disk already.
+
+        :raises HostRefused: the guest is unchanged, and there is no login
         """
         place = device_id(disk.device)
         has = self.given().get(place)
@@ -110,12 +113,14 @@ class Disks:
                        f'{exc.description}') from exc
 
     def connect(self, disk: base.Disk, initiator: str) -> None:
-        """Log in to its target, by the first way that is open; the guest sees nothing of it.
+        """Log in to the target of a disk through the first portal that accepts.
 
-        :raises HostRefused: there is no login
+        The disk is not attached to the guest.
+
+        :raises HostRefused: no portal accepted the login
         """
         info = disk.info
-        # What an agent that ended has left may have had another password.
+        # A login left by an earlier agent may have used another password.
         self.disconnect(disk.volume_id)
         options: dict[str, Any] = {
             'driver': 'iscsi', 'node-name': node(disk.volume_id), 'transport': 'tcp',
@@ -136,7 +141,10 @@ class Disks:
             reason=f'cannot connect volume {disk.volume_id}: {"; ".join(refused)}')
 
     def _log_in(self, options: dict[str, Any], info: Mapping[str, Any]) -> None:
-        """The password is in QEMU's memory only, from where libiscsi takes it for each login."""
+        """Log in to a target.
+
+        The password is kept in QEMU's memory only, and libiscsi reads it at each login.
+        """
         if info.get('auth_method') is None:
             self._monitor.call('blockdev-add', options)
             return
@@ -154,9 +162,9 @@ class Disks:
             self._monitor.call('object-del', {'id': _SECRET})
 
     def disconnect(self, volume_id: str) -> None:
-        """Log out; nothing if there is no login.
+        """Log out of the target of a volume. A missing login is not an error.
 
-        :raises HostError: something in QEMU goes on using it
+        :raises HostError: a part of QEMU still uses the node
         """
         refused: list[qmp.Refused] = []
 
@@ -165,7 +173,7 @@ class Disks:
             try:
                 self._monitor.call('blockdev-del', {'node-name': node(volume_id)})
             except qmp.Refused as exc:
-                # A device that is gone lets go of its node a moment later.
+                # A deleted device releases its node a moment later.
                 refused.append(exc)
                 return node(volume_id) not in self._nodes()
             return True
@@ -174,10 +182,10 @@ class Disks:
             raise refused[0]
 
     def remove(self, volume_id: str, device: str, seconds: float) -> bool:
-        """Take the disk from the guest, and log out; False: the guest keeps it.
+        """Detach the disk from the guest and log out. Return False if the guest keeps the disk.
 
-        A guest that is late may release it afterwards: then it has no such disk any more, and a
-        repeat logs out.
+        A slow guest may release the disk after the timeout. A repeated call then finds no device
+        and logs out.
         """
         place = device_id(device)
         if self.given().get(place, ('', False))[0] == node(volume_id) and not self._taken(
@@ -202,10 +210,10 @@ class Disks:
         return place not in self.given()
 
     def resize(self, volume_id: str, size_gb: int) -> None:
-        """Read the size from the target anew, and let the guest know.
+        """Re-read the size of a volume from its target, and notify the guest.
 
-        :raises HostRefused: the target does not say so yet, or QEMU cannot: it does not look at
-            the size of a disk that is read-only
+        :raises HostRefused: the target does not report the new size yet, or the disk is
+            read-only and QEMU does not re-read its size
         """
         try:
             self._monitor.call('block_resize', {'node-name': node(volume_id),
@@ -216,11 +224,11 @@ class Disks:
                        f'applies after the next connection: {exc.description}') from exc
 
     def copy(self, old: str, device: str, disk: base.Disk, initiator: str) -> None:
-        """Copy a disk to another one, which takes its place while the guest goes on.
+        """Copy a disk to another disk, which takes its place while the guest runs.
 
-        A copy that goes on since an agent ended is waited for.
+        If a copy job started by an earlier agent is still running, wait for that job.
 
-        :raises HostRefused: the guest has the old one, and there is no login to the new one
+        :raises HostRefused: the guest has the old disk, and there is no login to the new one
         """
         place = device_id(device)
         if self.given().get(place, ('', False))[0] != node(disk.volume_id):
@@ -238,9 +246,12 @@ class Disks:
         self.disconnect(old)
 
     def _mirrored(self, place: str, old: str, new: str) -> str:
-        """Copy, and let the device have the copy once both are the same; what was wrong."""
+        """Mirror the old node to the new one, and switch the device over when both are equal.
+
+        :returns: reason to report if the device was not switched over
+        """
         if self._job(place) is None:
-            # A guest's writes go to both, so that there is an end.
+            # The guest's writes go to both disks, so that the copy converges.
             self._monitor.call('blockdev-mirror', {
                 'job-id': place, 'device': node(old), 'target': node(new), 'sync': 'full',
                 'copy-mode': 'write-blocking', 'on-source-error': 'report',
@@ -260,7 +271,10 @@ class Disks:
         return next((job for job in found if job['device'] == place), None)
 
     def cancel(self, device: str) -> None:
-        """End a copy, if there is one that goes on."""
+        """Cancel the copy job of a device, if one is running.
+
+        :raises HostError: the job did not end in time
+        """
         place = device_id(device)
 
         def is_over() -> bool:
@@ -274,7 +288,7 @@ class Disks:
                 reason=f'the copy job of {device} did not end after its cancellation')
 
     def given(self) -> dict[str, tuple[str, bool]]:
-        """See `given`."""
+        """Return the attached devices, as the function `given` does."""
         return given(self._monitor.call('query-block'))
 
     def _nodes(self) -> dict[str, dict[str, Any]]:
@@ -283,7 +297,7 @@ class Disks:
 
 
 def _ways(info: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """Portal, target and number of each way to a volume."""
+    """Return the portal, target name and LUN of each path to a volume."""
     if 'target_portals' not in info:
         return [(info['target_portal'], info['target_iqn'], int(info['target_lun']))]
     return [(portal, target, int(lun)) for portal, target, lun in zip(
@@ -291,6 +305,11 @@ def _ways(info: Mapping[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def _check_portal(portal: str) -> None:
-    """Return if a portal answers: QEMU stands still, with its guest, as long as it does not."""
+    """Check that a portal accepts connections.
+
+    QEMU and its guest hang during a login to a portal that does not answer.
+
+    :raises OSError: the portal cannot be reached
+    """
     host, _, port = portal.rpartition(':')
     socket.create_connection((host.strip('[]'), int(port)), _REACH_SECONDS).close()

@@ -1,7 +1,8 @@
-"""One QEMU process: its command line, its sockets, whether it runs, and its end.
+"""Management of one QEMU process: command line, sockets, status and termination.
 
-It is a daemon: it goes on when the agent ends. What listens on the socket in the server's folder
-is the server's QEMU; so no number of a process is kept, that another one could have later.
+QEMU runs as a daemon and outlives the agent. The process that listens on the socket in the
+server's directory is the server's QEMU. No process id is stored, because the kernel may reuse
+it.
 """
 import contextlib
 import dataclasses
@@ -20,7 +21,10 @@ from blockattach.compute.hosts.local import processes
 from blockattach.platform import clock as clocks
 
 ACT, ASK, CONSOLE = 'act.qmp', 'ask.qmp', 'console'
-"""Sockets: for what changes something and may take long; for questions; the serial line."""
+"""Sockets for commands that change state, for queries, and for the serial console.
+
+The commands may take long, and queries are answered meanwhile.
+"""
 CONSOLE_LOG = 'console.log'
 _START_SECONDS = 120.0
 _HANG_SECONDS = 2.0
@@ -33,25 +37,25 @@ _QUIT_SECONDS = 3.0
 """Time for a QEMU that has answered to log out of its targets."""
 _KILL_SECONDS = 20.0
 _SANDBOX = 'on,obsolete=deny,resourcecontrol=deny'
-"""It must be let fork and begin a session, since it becomes a daemon."""
+"""Options of QEMU's sandbox. Fork and setsid stay allowed, because QEMU daemonizes itself."""
 _MACHINE = 'pc'
-"""All its slots take and give back disks by ACPI, which asks the guest."""
+"""Machine type. All its slots support hotplug through ACPI, which asks the guest."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QemuSettings:
-    """How a host runs guests. A class of values only.
+    """Settings of the QEMU host driver.
 
-    :ivar state_dir: a folder of this host's own
-    :ivar host: its name
-    :ivar accelerator: names as QEMU takes them, the first that works
-    :ivar kernel: what is booted; None: the first disk
-    :ivar append: the kernel's command line
-    :ivar address: of this host: where servers that move are received
-    :ivar initiator_prefix: the begin of iSCSI names
-    :ivar release_seconds: how long a guest may take to release a disk
-    :ivar stop_seconds: how long a guest may take to shut down before it is ended
-    :ivar migration_seconds: how long a move may take
+    :ivar state_dir: directory used by this host only
+    :ivar host: host name
+    :ivar accelerator: accelerators in QEMU's syntax; the first that works is used
+    :ivar kernel: path of the kernel to boot, or None to boot from the first disk
+    :ivar append: kernel command line
+    :ivar address: IP address of this host, on which it receives live migrations
+    :ivar initiator_prefix: prefix of the iSCSI initiator names
+    :ivar release_seconds: timeout for a guest to release a disk
+    :ivar stop_seconds: timeout for a guest to shut down before its QEMU is ended
+    :ivar migration_seconds: timeout of a live migration
     """
 
     state_dir: str
@@ -69,9 +73,9 @@ class QemuSettings:
 
 
 def check(settings: QemuSettings) -> None:
-    """Return if QEMU can run as the settings say.
+    """Check that QEMU can run with the settings.
 
-    :raises ConfigurationError: something is missing
+    :raises ConfigurationError: a program, a file or the iSCSI driver is missing
     """
     binary = shutil.which(settings.binary)
     if binary is None:
@@ -88,7 +92,7 @@ def check(settings: QemuSettings) -> None:
 
 
 class Process:
-    """The QEMU of one server."""
+    """QEMU process of one server."""
 
     def __init__(self, settings: QemuSettings, folder: str, clock: clocks.Clock) -> None:
         self._settings = settings
@@ -96,10 +100,10 @@ class Process:
         self._clock = clock
 
     def start(self, record: qemu_records.Record, incoming: bool = False) -> None:
-        """Start it without disks; its guest does not run yet.
+        """Start QEMU without disks and with the guest paused.
 
-        :param incoming: the guest comes from another host
-        :raises HostRefused: it does not start
+        :param incoming: True if the guest is received from another host
+        :raises HostRefused: QEMU did not start
         """
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self._folder, CONSOLE_LOG))
@@ -114,38 +118,39 @@ class Process:
                 reason=f'cannot start QEMU: {exc.stderr.strip() or exc}') from exc
 
     def monitor(self, name: str = ACT, seconds: float = qmp.ANSWER_SECONDS) -> qmp.Monitor:
-        """A connection to it.
+        """Open a monitor connection to QEMU.
 
-        :param seconds: how long it may take to answer
-        :raises NotRunning: it does not run
+        :param seconds: timeout for each answer
+        :raises NotRunning: QEMU is not running
         """
         return qmp.Monitor(self._folder, name, self._clock, seconds)
 
     def ask(self, command: str, seconds: float = qmp.ANSWER_SECONDS) -> Any:
-        """The answer to a question, also while something is done to it."""
+        """Return the result of a query. It is answered even while another command is running."""
         with self.monitor(ASK, seconds) as monitor:
             return monitor.call(command)
 
     def status(self, seconds: float = qmp.ANSWER_SECONDS) -> str | None:
-        """What QEMU calls the state of its guest; None: it does not run.
+        """Return the QEMU run state of the guest, or None if QEMU is not running.
 
-        :raises NoAnswer: it hangs
+        :raises NoAnswer: QEMU hangs
         """
         try:
             status: str = self.ask('query-status', seconds)['status']
         except qmp.NotRunning:
             return None
         except qmp.NoAnswer:
-            # It ended meanwhile, or hangs.
+            # QEMU has ended meanwhile, or hangs.
             if self._is_there():
                 raise
             return None
         return status
 
     def end(self, grace: float = 0.0) -> None:
-        """End it, whatever its guest does; log out of all targets if it can.
+        """End the QEMU process regardless of its guest. QEMU logs out of its targets if it can.
 
         :param grace: seconds in which the guest may shut down by itself
+        :raises HostError: the process did not end after SIGKILL
         """
         try:
             peer = self.monitor(seconds=max(grace, _HANG_SECONDS))
@@ -193,7 +198,7 @@ class Process:
             '-qmp', f'unix:{ACT},server=on,wait=off', '-qmp', f'unix:{ASK},server=on,wait=off',
             *(('-incoming', 'defer') if incoming else ('-S',))]
         if settings.kernel is not None:
-            # It is started in the server's folder.
+            # QEMU is started in the server's directory.
             command += ['-kernel', os.path.abspath(settings.kernel), '-append', settings.append]
             if settings.initrd is not None:
                 command += ['-initrd', os.path.abspath(settings.initrd)]
@@ -238,11 +243,11 @@ def _kill(descriptor: int, pid: int) -> None:
 
 
 def _has_ended(descriptor: int, seconds: float) -> bool:
-    """Wait for the end of a process."""
+    """Wait up to ``seconds`` for the process to end, and return True if it has ended."""
     ready, _, _ = select.select([descriptor], [], [], seconds)
     return bool(ready)
 
 
 def _quoted(text: str) -> str:
-    """A comma ends an option of QEMU's; doubled, it is one."""
+    """Return the text with its commas doubled, because a comma separates QEMU's options."""
     return text.replace(',', ',,')

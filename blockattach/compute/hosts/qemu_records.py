@@ -1,7 +1,7 @@
-"""What a host of QEMU guests remembers of each server: a folder with a description in it.
+"""Descriptions of the servers on a QEMU host, one directory with a JSON file for each server.
 
-A description has no connection and no secret: these come with each call that needs them. It says
-what was to be; what a guest has is asked of its QEMU.
+A description has no connection information and no secret, which come with each call. It records
+the intended state; the QEMU process reports the actual one.
 """
 import contextlib
 import dataclasses
@@ -18,7 +18,10 @@ _DESCRIPTION = 'server.json'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk without its connection. ``copying``: it is to take the place of another one."""
+    """Disk without its connection information.
+
+    ``copying`` is True for the target of a copy in progress.
+    """
 
     volume_id: str
     device: str
@@ -28,7 +31,10 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A server. ``disks``: all that its QEMU may have, or have had when an agent ended."""
+    """Description of a server.
+
+    ``disks`` includes every disk that QEMU may have or may have had when an agent ended.
+    """
 
     server_id: str
     name: str
@@ -37,58 +43,61 @@ class Record:
     disks: tuple[Disk, ...]
 
     def disk(self, volume_id: str) -> Disk | None:
-        """The one of a volume."""
+        """Return the disk of a volume, or None."""
         return next((disk for disk in self.disks if disk.volume_id == volume_id), None)
 
     def has_other(self, volume_id: str, device: str) -> bool:
-        """Whether another volume has this device name."""
+        """Return True if another volume has this device name."""
         return any(disk.device == device and disk.volume_id != volume_id for disk in self.disks)
 
     def without(self, *volume_ids: str) -> 'Record':
-        """The same without some disks."""
+        """Return a copy of the record without the disks of the given volumes."""
         return dataclasses.replace(self, disks=tuple(
             disk for disk in self.disks if disk.volume_id not in volume_ids))
 
     def having(self, disk: Disk) -> 'Record':
-        """The same with a disk, in place of what it had of that volume."""
+        """Return a copy of the record with the disk, replacing any disk of the same volume."""
         others = self.without(disk.volume_id)
         return dataclasses.replace(others, disks=(*others.disks, disk))
 
 
 def record_of(guest: base.Guest) -> Record:
-    """How a server is to be remembered."""
+    """Return the description of a guest."""
     return Record(guest.server_id, guest.name, guest.vcpus, guest.memory_mb,
                   tuple(disk_of(disk) for disk in guest.disks))
 
 
 def disk_of(disk: base.Disk, copying: bool = False) -> Disk:
-    """How a disk is to be remembered."""
+    """Return the description of a disk."""
     return Disk(disk.volume_id, disk.device, disk.mode, copying)
 
 
 class Records:
-    """The descriptions in a folder; what is in it may be read by its owner only."""
+    """Descriptions of all servers in one directory.
+
+    Only the owner can read the directories.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def make_folder(self) -> None:
-        """Have the folder of all."""
+        """Create the directory of all descriptions, unless it exists."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def folder(self, server_id: str) -> str:
-        """Where all files of a server are."""
+        """Return the path of a server's directory."""
         return os.path.join(self._folder, server_id)
 
     def ids(self) -> Iterable[str]:
-        """Those that are remembered."""
+        """Yield the ids of all servers that have a description."""
         with contextlib.suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._folder)):
                 if os.path.exists(os.path.join(self._folder, name, _DESCRIPTION)):
                     yield name
 
     def read(self, server_id: str) -> Record | None:
-        """One; None: it is not here."""
+        """Return the description of a server, or None if there is none."""
         try:
             with open(os.path.join(self.folder(server_id), _DESCRIPTION), 'rb') as file:
                 found = json.load(file)
@@ -99,7 +108,7 @@ class Records:
         return Record(**found, disks=disks)
 
     def write(self, record: Record) -> None:
-        """Remember it; an older description is there until this one is whole."""
+        """Write the description of a server atomically."""
         folder = self.folder(record.server_id)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, _DESCRIPTION)
@@ -110,6 +119,6 @@ class Records:
         os.replace(f'{path}.new', path)
 
     def remove(self, server_id: str) -> None:
-        """Forget it, with all its files."""
+        """Delete the directory of a server. A missing directory is not an error."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.folder(server_id))

@@ -1,8 +1,7 @@
-"""QEMU's monitor protocol (QMP): commands as JSON over a Unix socket, answers, and events between.
+"""Client of the QEMU monitor protocol (QMP): JSON commands, answers and events on a Unix socket.
 
-Written here since the official library, qemu.qmp, logs every message whole, passwords among them,
-at a level that is switched on to find faults; and since it needs an event loop, of which the agent
-has none. What is needed of the protocol is short.
+The official library, qemu.qmp, is not used for two reasons. Its debug log contains whole
+messages with passwords, and it needs an event loop, which the agent does not have.
 """
 import json
 import math
@@ -18,7 +17,7 @@ from blockattach.compute import errors
 from blockattach.platform import clock as clocks
 
 ANSWER_SECONDS = 60.0
-"""A login to a target is waited for within a command."""
+"""Timeout of a command. A command that logs in to a target waits for the login."""
 _PEER = struct.Struct('iII')
 _TIME = struct.Struct('ll')
 _CHUNK = 65536
@@ -27,52 +26,55 @@ Event = Mapping[str, Any]
 
 
 class Refused(errors.HostError):
-    """QEMU answers with an error: the command has done nothing."""
+    """Error answer of QEMU to a command, which had no effect."""
 
     code = 'host.qemu_refuses'
     text = 'QEMU rejected %(command)s: %(description)s'
 
     @property
     def kind(self) -> str:
-        """What QEMU calls its class."""
+        """Error class that QEMU reported."""
         return str(self.kwargs['kind'])
 
     @property
     def description(self) -> str:
-        """Why it refuses."""
+        """Error text that QEMU reported."""
         return str(self.kwargs['description'])
 
 
 class NoAnswer(errors.HostError):
-    """QEMU has ended, or hangs: what it was asked for may have happened."""
+    """Missing answer of QEMU, which has ended or hangs. The command may have been executed."""
 
     code = 'host.no_answer'
 
 
 class Ended(NoAnswer):
-    """QEMU has closed the connection, and is ending or has ended."""
+    """Connection closed by QEMU, which is ending or has ended."""
 
     code = 'host.ended'
 
 
 class NotRunning(errors.HostError):
-    """Nobody listens on the socket: QEMU was never started, or has ended."""
+    """Socket without a listener. QEMU was never started or has ended."""
 
     code = 'host.not_running'
 
 
 class Monitor:
-    """A connection to one QEMU, which serves one at a time on a socket; a context that closes it.
+    """Connection to one QEMU monitor socket, which serves one client at a time.
 
-    :ivar pid: of the process at the other end, as the kernel knows it
+    As a context manager, it negotiates on entry and closes the connection on exit.
+
+    :ivar pid: process id of the peer, as reported by the kernel
     """
 
     def __init__(self, folder: str, name: str, clock: clocks.Clock | None = None,
                  answer_seconds: float = ANSWER_SECONDS) -> None:
         """
-        :param name: of the socket in the folder; so the length of the folder's path is no matter
-        :raises NotRunning: nobody listens
-        :raises NoAnswer: it does not greet, since it hangs or has another client
+        :param folder: directory of the socket; its path may be longer than a socket's may be
+        :param name: file name of the socket in the directory
+        :raises NotRunning: no process listens on the socket
+        :raises NoAnswer: the connection is not accepted in time
         """
         self._clock = clock or clocks.Clock()
         self._pending = b''
@@ -84,14 +86,17 @@ class Monitor:
             socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0]
 
     def greet(self) -> Self:
-        """Begin: QEMU takes commands from now on."""
+        """Read the greeting and negotiate capabilities, after which QEMU accepts commands.
+
+        :raises NoAnswer: QEMU did not send its greeting in time
+        """
         if self._message(self._clock.monotonic() + self._seconds) is None:
             raise NoAnswer(reason='QEMU did not send its greeting in time')
         self.call('qmp_capabilities')
         return self
 
     def close(self) -> None:
-        """End the connection; QEMU goes on."""
+        """Close the connection. QEMU keeps running."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -105,10 +110,10 @@ class Monitor:
         self.close()
 
     def call(self, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """What a command returns.
+        """Execute a command and return its result.
 
-        :raises Refused: it has done nothing
-        :raises NoAnswer: it may have been carried out
+        :raises Refused: the command had no effect
+        :raises NoAnswer: the command may have been executed
         """
         self._asked += 1
         request = {'execute': command, 'arguments': arguments or {}, 'id': self._asked}
@@ -130,8 +135,9 @@ class Monitor:
         raise NoAnswer(reason=f'QEMU did not answer {command} in time')
 
     def wait(self, wanted: Callable[[Event], bool], seconds: float) -> Event | None:
-        """The first event since the connection began that is wanted; None: none came in time.
+        """Return the first matching event since the connection was opened, or None on timeout.
 
+        :param wanted: predicate that an event must satisfy
         :raises NoAnswer: QEMU has ended
         """
         deadline = self._clock.monotonic() + seconds
@@ -147,7 +153,10 @@ class Monitor:
                 self._events.append(message)
 
     def _message(self, deadline: float) -> dict[str, Any] | None:
-        """The next message; None: not in time."""
+        """Return the next message, or None if none arrives before the deadline.
+
+        :raises Ended: the connection was closed
+        """
         while b'\n' not in self._pending:
             left = deadline - self._clock.monotonic()
             if left <= 0:
@@ -169,7 +178,7 @@ class Monitor:
 
 def _connect(folder: str, name: str, seconds: float) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # Not settimeout: with it one is refused while others wait to be accepted.
+    # With settimeout, connect fails at once while the backlog is full.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                     # A timeout of 0 would mean forever.
                     _TIME.pack(math.ceil(seconds) or 1, 0))

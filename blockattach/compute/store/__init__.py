@@ -1,1 +1,4 @@
-"""The database of the consumer: servers, their volumes, acts, agents. SQL stays in here."""
+"""Database of the compute service: servers, their volumes, acts and agents.
+
+All SQL of the compute service is in this package.
+"""

@@ -1,4 +1,4 @@
-"""Agents that have reported themselves. One that has not for a while counts as down."""
+"""Reports of agents. An agent that has not reported for some time counts as down."""
 import sqlalchemy as sa
 
 from blockattach.compute import records
@@ -10,7 +10,11 @@ _agents = models.agents
 
 def report(connected: sa.Connection, host: str, kind: str, version: str,
            down_after: float) -> bool:
-    """An agent is there; whether it counted as down until now."""
+    """Record the report of an agent.
+
+    :param down_after: seconds without a report after which an agent counts as down
+    :returns: True if the agent was down or unknown until now
+    """
     was_up = connected.execute(sa.select(_agents.c.host).where(
         _agents.c.host == host, _is_up(down_after))).first() is not None
     values = {'kind': kind, 'version': version, 'reported_at': clock.now()}
@@ -21,7 +25,7 @@ def report(connected: sa.Connection, host: str, kind: str, version: str,
 
 
 def find(connected: sa.Connection, down_after: float) -> list[records.Agent]:
-    """All of them, by host."""
+    """Return all agents, ordered by host."""
     return [records.Agent(**row._mapping) for row in connected.execute(
         sa.select(_agents, _is_up(down_after).label('up')).order_by(_agents.c.host))]
 

@@ -1,4 +1,4 @@
-"""Rows of what was done with servers, written in the transactions of acts: a part of each."""
+"""Rows of instance actions, written within the transactions that begin and end acts."""
 import dataclasses
 import datetime
 import operator
@@ -15,11 +15,12 @@ _actions, _servers = models.instance_actions, models.servers
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which actions of a server; None: whichever.
+    """Filter of the actions of a server. A field that is None does not filter.
 
-    :ivar before: only those that began before the one with this number
-    :ivar since: only those that began or ended at this time or later
-    :ivar until: or at this time or earlier
+    :ivar before: number; only actions with a smaller number are returned
+    :ivar since: only actions last updated at this time or later
+    :ivar until: only actions last updated at this time or earlier
+    :ivar limit: maximum number of actions
     """
 
     request_id: str | None = None
@@ -31,7 +32,7 @@ class Wanted:
 
 def begin(connected: sa.Connection, acts: Collection[records.Act],
           now: datetime.datetime) -> None:
-    """Acts of one kind begin, each on a server."""
+    """Insert a row for each act that begins. All acts have the same verb."""
     hosts = _hosts(connected, acts)
     connected.execute(_actions.insert(), [
         {'act_id': act.id, 'server_id': act.server_id,
@@ -43,7 +44,10 @@ def begin(connected: sa.Connection, acts: Collection[records.Act],
 
 def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | None,
         now: datetime.datetime) -> None:
-    """Acts have ended, and their servers' rows are written."""
+    """Record the end of the acts, after the rows of their servers have been updated.
+
+    :param fault: reason of the failure, or None if the acts succeeded
+    """
     host = sa.select(_servers.c.host).where(
         _servers.c.id == _actions.c.server_id).scalar_subquery()
     connected.execute(_actions.update().where(
@@ -53,17 +57,17 @@ def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | No
 
 
 def withdraw(connected: sa.Connection, act: records.Act) -> None:
-    """An act was refused before it began."""
+    """Delete the row of an act that was rejected before it began."""
     connected.execute(_actions.delete().where(_actions.c.act_id == act.id))
 
 
 def remove(connected: sa.Connection, server_id: str) -> None:
-    """A server is no more."""
+    """Delete the rows of a deleted server."""
     connected.execute(_actions.delete().where(_actions.c.server_id == server_id))
 
 
 def find(connected: sa.Connection, server_id: str, wanted: Wanted) -> list[records.Action]:
-    """What was done with a server, the newest first."""
+    """Return the actions of a server that pass the filter, newest first."""
     query = sa.select(_actions).where(_actions.c.server_id == server_id).order_by(
         _actions.c.number.desc()).limit(wanted.limit)
     for column, compared, value in (

@@ -1,4 +1,4 @@
-"""Tables. They are the consumer's own, in a database of its own or beside others."""
+"""Tables of the compute service, in a database of its own or beside other tables."""
 import dataclasses
 from typing import Any
 
@@ -16,17 +16,17 @@ _NAME = 255
 
 
 class _Flavor(sa.TypeDecorator[records.Flavor]):
-    """All of a flavor: a server keeps what it was built with."""
+    """Column type for a complete flavor, because a server keeps the flavor it was built with."""
 
     impl = sa.JSON(none_as_null=True)
     cache_ok = True
 
     def process_bind_param(self, value: records.Flavor | None, dialect: Any) -> Any:
-        """As it is written."""
+        """Convert a flavor to a JSON object."""
         return value and dataclasses.asdict(value)
 
     def process_result_value(self, value: Any, dialect: Any) -> records.Flavor | None:
-        """As it is read."""
+        """Convert a JSON object to a flavor."""
         return value and records.Flavor(**value)
 
 
@@ -55,7 +55,7 @@ servers = sa.Table(
     sa.Column('created_at', _Timestamp, nullable=False),
     sa.Column('updated_at', _Timestamp, nullable=False),
     sa.Column('launched_at', _Timestamp),
-    # The number of the newest lease on it.
+    # Number of the newest lease on the server.
     sa.Column('generation', sa.BigInteger, nullable=False, server_default='1'),
     sa.Index('ix_servers_project', 'project_id', 'created_at', 'id'),
     **_OPTIONS)
@@ -74,7 +74,7 @@ block_devices = sa.Table(
     sa.Column('tag', sa.String(60)),
     _id('attachment_id'),
     _id('next_attachment_id'),
-    # One volume once on a server, and one device once.
+    # A volume and a device name occur only once on a server.
     sa.UniqueConstraint('server_id', 'volume_id', name='uq_block_devices_volume'),
     sa.UniqueConstraint('server_id', 'device', name='uq_block_devices_device'),
     **_OPTIONS)
@@ -87,15 +87,15 @@ acts = sa.Table(
     sa.Column('arguments', sa.Text, nullable=False),
     sa.Column('caller', sa.Text, nullable=False),
     sa.Column('finishing', sa.Boolean, nullable=False),
-    # A JSON object: what it has to remember over a restart.
+    # JSON object with the notes of the act, which outlive a restart.
     sa.Column('notes', sa.Text, nullable=False),
-    # Who is at it, and until when it counts as being so without a sign.
+    # Lease of the process that runs the act, and the time at which it expires.
     sa.Column('owner', sa.String(_NAME)),
     sa.Column('deadline', _Timestamp, nullable=False, index=True),
     sa.Column('created_at', _Timestamp, nullable=False),
     **_OPTIONS)
 
-# What was done with a server, as long as there is the server. One row for each act; it stays.
+# History of the acts on a server, one row per act, kept as long as the server exists.
 instance_actions = sa.Table(
     'instance_actions', metadata,
     sa.Column('number', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,

@@ -1,4 +1,4 @@
-"""Records as rows, and rows as records."""
+"""Conversion between records and database rows."""
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -11,27 +11,27 @@ from blockattach.storage.domain import connection
 
 
 def row(record: Any) -> dict[str, Any]:
-    """A record as a row."""
+    """Return the column values of a record."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 
 def values(row: sa.Row[Any]) -> dict[str, Any]:
-    """Its columns by name."""
+    """Return the values of a row by column name."""
     return dict(row._mapping)
 
 
 def server_of(row: sa.Row[Any]) -> records.Server:
-    """A server."""
+    """Return the server of a row."""
     return records.Server(**{**values(row), 'vm_state': lifecycle.VmState(row.vm_state)})
 
 
 def device_of(row: sa.Row[Any]) -> records.BlockDevice:
-    """A volume of a server."""
+    """Return the block device of a row."""
     return records.BlockDevice(**{**values(row), 'mode': connection.AccessMode(row.mode)})
 
 
 def act_of(row: sa.Row[Any], lease: str, generation: int) -> records.Act:
-    """An act, by these leases on it and on its server."""
+    """Return the act of a row, with the lease on the act and the generation of its server."""
     arguments: Mapping[str, Any] = json.loads(row.arguments)
     return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
                        row.finishing, lease, generation)

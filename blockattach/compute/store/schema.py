@@ -1,4 +1,4 @@
-"""The revisions of the database of servers: they bring it to the tables of this release."""
+"""Schema revisions of the compute database, up to the tables of this release."""
 import pathlib
 
 from blockattach.platform.db import migrations

@@ -1,4 +1,4 @@
-"""Rows of the consumer in and out. Each function is one transaction: all of it, or nothing."""
+"""Access to the database of the compute service. Each method that writes is one transaction."""
 import contextlib
 import copy
 import dataclasses
@@ -30,17 +30,17 @@ from blockattach.storage.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
 _acts = models.acts
-# Of every act, so they are built once.
+# Statements of every act are built once.
 _SERVER = sa.select(_servers).where(_servers.c.id == sa.bindparam('server_id'))
 _CHANGE_DEVICE = sa.update(_devices).where(_devices.c.id == sa.bindparam('device_id'))
 _WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 
 
 class Store:
-    """The database, opened; safe to use from several threads.
+    """Database of the compute service. Its methods are thread-safe.
 
-    Deadlines and reports, which processes compare, are by the database's clock; what is only shown
-    is by that of the process.
+    Deadlines and reports, which processes compare, use the clock of the database. Times that are
+    only displayed use the clock of the process.
     """
 
     def __init__(self, opened: sa.Engine, clock: clocks.Clock, down_after: float) -> None:
@@ -51,20 +51,20 @@ class Store:
         self._clock = clock
         self._down_after = down_after
         self._act: records.Act | None = None
-        # SQLite has one writer at a time and wakes waiters by polling; a lock hands over at once.
+        # SQLite has one writer and wakes waiters by polling. A lock hands over at once.
         self._write_lock = (threading.Lock() if self._engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
     def of_act(self, act: records.Act) -> 'Store':
-        """The same, for what is done in an act: each function that writes raises
-        `errors.ActTakenOver` once another process is at it.
+        """Return a copy whose writing methods raise `errors.ActTakenOver` once another process
+        holds the lease on the act.
         """
         fenced = copy.copy(self)
         fenced._act = act
         return fenced
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the database connections."""
         self._engine.dispose()
 
     @contextlib.contextmanager
@@ -79,7 +79,7 @@ class Store:
 
     def create(self, drafts: Collection[tuple[records.Server, Iterable[records.BlockDevice]]],
                act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
-        """Write new servers down with their volumes, and for each an act like this one."""
+        """Insert servers with their volumes, and begin an act like the given one for each."""
         written = [rows.row(device) for _, devices in drafts for device in devices]
         with self._transaction() as connected:
             connected.execute(_servers.insert(), [rows.row(server) for server, _ in drafts])
@@ -89,9 +89,9 @@ class Store:
                                lease_seconds)
 
     def server(self, server_id: str) -> records.Server:
-        """One server.
+        """Return a server.
 
-        :raises ServerNotFound: there is none
+        :raises ServerNotFound: the server does not exist
         """
         with self._engine.connect() as connected:
             return rows.server_of(self._get(connected, server_id))
@@ -99,10 +99,10 @@ class Store:
     def servers(self, project_id: str | None, host: str | None = None,
                 reservation_id: str | None = None,
                 ids: Collection[str] | None = None) -> list[records.Server]:
-        """Servers, the newest first.
+        """Return servers, newest first.
 
-        :param project_id: of which project; None: of all
-        :param ids: which of them; None: all
+        :param project_id: project of the servers, or None for all projects
+        :param ids: ids of the servers, or None for all
         """
         query = sa.select(_servers).order_by(_servers.c.created_at.desc(), _servers.c.id.desc())
         for column, value in ((_servers.c.project_id, project_id), (_servers.c.host, host),
@@ -115,14 +115,14 @@ class Store:
             return [rows.server_of(row) for row in connected.execute(query)]
 
     def load(self) -> dict[str, int]:
-        """How many servers each host has; one that is left out has none."""
+        """Return the number of servers on each host. Hosts without servers are omitted."""
         query = sa.select(_servers.c.host, sa.func.count().label('servers')).where(
             _servers.c.host.is_not(None)).group_by(_servers.c.host)
         with self._engine.connect() as connected:
             return {row.host: row.servers for row in connected.execute(query)}
 
     def devices(self, server_ids: Collection[str]) -> dict[str, list[records.BlockDevice]]:
-        """The volumes of servers, the root disk first, then by their names."""
+        """Return the volumes of servers by server id, the root disk first, then by device name."""
         found: dict[str, list[records.BlockDevice]] = {one: [] for one in server_ids}
         query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
         with self._engine.connect() as connected:
@@ -133,9 +133,9 @@ class Store:
         return found
 
     def device(self, server_id: str, volume_id: str) -> records.BlockDevice:
-        """One volume of a server.
+        """Return a volume of a server.
 
-        :raises ServerVolumeNotFound: it has not got it
+        :raises ServerVolumeNotFound: the server does not have the volume
         """
         for one in self.devices([server_id])[server_id]:
             if one.volume_id == volume_id:
@@ -143,16 +143,16 @@ class Store:
         raise errors.ServerVolumeNotFound(volume_id=volume_id)
 
     def writers(self, volume_id: str) -> int:
-        """How many servers have a volume and may write to it."""
+        """Return the number of servers that have the volume attached with mode ``rw``."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(sa.func.count()).where(
                 _devices.c.volume_id == volume_id,
                 _devices.c.mode == connection.AccessMode.RW.value)).scalar_one()
 
     def change(self, server_id: str, **values: Any) -> None:
-        """Write what has become of a server.
+        """Update columns of a server.
 
-        :raises ServerNotFound: there is none
+        :raises ServerNotFound: the server does not exist
         """
         with self._transaction() as connected:
             if not connected.execute(_servers.update().where(_servers.c.id == server_id).values(
@@ -162,12 +162,13 @@ class Store:
     def change_metadata(self, server_id: str, change: Callable[[Mapping[str, str]],
                                                                Mapping[str, str]],
                         ) -> Mapping[str, str]:
-        """Make of a server's metadata what this makes of it; returned as they are then.
+        """Update the metadata of a server with a function, and return the new metadata.
 
-        :raises ServerNotFound: there is no such server
+        :param change: function from the old metadata to the new
+        :raises ServerNotFound: the server does not exist
         """
         with self._transaction() as connected:
-            # To write is to lock: no other change comes between.
+            # The write locks the row, so that no other change comes between.
             self._touch(connected, server_id)
             changed = change(rows.server_of(self._get(connected, server_id)).metadata)
             connected.execute(_servers.update().where(_servers.c.id == server_id).values(
@@ -179,17 +180,18 @@ class Store:
             updated_at=self._clock.utcnow()))
 
     def change_device(self, device_id: str, **values: Any) -> None:
-        """Write what has become of a volume of a server."""
+        """Update columns of a block device."""
         with self._transaction() as connected:
             connected.execute(_CHANGE_DEVICE, {'device_id': device_id, **values})
 
     def keep(self, attachments: Collection[tuple[records.Act, str, str]],
              kept_as: str) -> Collection[str]:
-        """Write down attachments that acts have made.
+        """Record attachments that acts have created.
 
-        :param attachments: the act, the id of the device, the id
-        :param kept_as: what they are of the devices
-        :returns: the acts, by id, that another process is at: nothing is written of theirs
+        :param attachments: tuples of the act, the device id and the attachment id
+        :param kept_as: name of the device column for the attachment id
+        :returns: ids of the acts that another process has taken over, whose attachments are not
+            recorded
         """
         acts = {act.id: act for act, _, _ in attachments}
         with self._transaction() as connected:
@@ -201,23 +203,24 @@ class Store:
         return acts.keys() - held
 
     def remove_device(self, device_id: str) -> None:
-        """The server has not got it any more."""
+        """Delete a block device."""
         with self._transaction() as connected:
             connected.execute(_devices.delete().where(_devices.c.id == device_id))
 
     def begin(self, server_id: str, act: records.Act, owner: str, lease_seconds: float,
               device: records.BlockDevice | None = None) -> records.Act:
-        """Begin an act, if the server's state allows it.
+        """Begin an act if the state of the server allows it.
 
-        :param device: a volume that the server gets by it
-        :raises ServerNotFound: there is no such server
-        :raises ServerStateConflict: its state does not allow it
-        :raises ServerRequestInvalid: it has the volume, or the device name, already
+        :param device: volume to attach by the act
+        :raises ServerNotFound: the server does not exist
+        :raises ServerStateConflict: the state of the server does not allow the act
+        :raises ServerRequestInvalid: the volume or the device name is already in use on the
+            server
         """
         verb = lifecycle.VERBS[act.verb]
         try:
             with self._transaction() as connected:
-                # To write is to lock: two acts cannot begin at once.
+                # The write locks the row, so that two acts cannot begin at once.
                 self._touch(connected, server_id)
                 server = rows.server_of(self._get(connected, server_id))
                 under_way = connected.execute(sa.select(_acts.c.verb).where(
@@ -252,9 +255,9 @@ class Store:
 
     @staticmethod
     def _detaching(connected: sa.Connection, server_id: str, volume_id: str) -> None:
-        """A volume is detached once.
+        """Set the state of a volume to detaching.
 
-        :raises ServerStateConflict: it is being detached, or not attached yet
+        :raises ServerStateConflict: the volume is not in state ``attached``
         """
         if not connected.execute(_devices.update().where(
                 _devices.c.server_id == server_id, _devices.c.volume_id == volume_id,
@@ -267,7 +270,7 @@ class Store:
         now, finishing = self._clock.utcnow(), lifecycle.VERBS[act.verb].finishes
         made = [records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
                             finishing, _lease(owner), generation) for server_id in server_ids]
-        # Read once: some drivers send rows that hold an expression one by one.
+        # Read the time once: some drivers insert rows with an SQL expression one by one.
         deadline = connected.execute(sa.select(db_clock.now(lease_seconds))).scalar_one()
         same = {'verb': act.verb, 'arguments': json.dumps(act.arguments),
                 'caller': json.dumps(act.caller), 'finishing': finishing, 'notes': '{}',
@@ -279,10 +282,10 @@ class Store:
         return made
 
     def withdraw(self, act: records.Act, device_id: str) -> None:
-        """Nothing came of an act, and its caller is answered why.
+        """Delete an act that failed before the response, so that the caller receives the error.
 
-        :param device_id: the volume that the server was to get by it
-        :raises ActTakenOver: another process is at it
+        :param device_id: volume that the act was to attach
+        :raises ActTakenOver: another process has taken the act over
         """
         with self._transaction() as connected:
             if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
@@ -291,19 +294,19 @@ class Store:
             instance_actions.withdraw(connected, act)
 
     def actions(self, server_id: str, wanted: instance_actions.Wanted) -> list[records.Action]:
-        """What was done with a server, the newest first."""
+        """Return the actions of a server that pass the filter, newest first."""
         with self._engine.connect() as connected:
             return instance_actions.find(connected, server_id, wanted)
 
     def notes(self, act_id: str) -> dict[str, Any]:
-        """What an act has noted for itself."""
+        """Return the notes of an act, which outlive a restart."""
         with self._engine.connect() as connected:
             text = connected.execute(sa.select(_acts.c.notes).where(
                 _acts.c.id == act_id)).scalar_one_or_none()
             return dict(json.loads(text or '{}'))
 
     def note(self, act_id: str, values: Mapping[str, Any]) -> None:
-        """Note these for an act, beside what it has noted."""
+        """Add values to the notes of an act."""
         kept = {**self.notes(act_id), **values}
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.id == act_id).values(
@@ -311,12 +314,12 @@ class Store:
 
     def commit(self, act: records.Act, server_id: str, moved: Iterable[records.BlockDevice] = (),
                volume_id: str | None = None, **values: Any) -> None:
-        """The point of no return of an act: from here on it is done to its end. A repeat, as the
-        answer was lost, changes nothing.
+        """Record that an act has passed its point of no return. A repeated call changes nothing.
 
-        :param moved: volumes whose next attachment becomes the one that counts; the one before is
-            kept as the next, until it is deleted
-        :param volume_id: which volume they are from then on; None: the same
+        :param moved: volumes whose next attachment becomes the current one. The former one is
+            kept as the next attachment until it is deleted
+        :param volume_id: new volume id of the moved devices, or None to keep it
+        :param values: columns of the server to update
         """
         other = {} if volume_id is None else {'volume_id': volume_id}
         with self._transaction() as connected:
@@ -333,11 +336,12 @@ class Store:
 
     def end(self, acts: Collection[records.Act], fault: str | None,
             **values: Any) -> tuple[list[records.Act], bool]:
-        """Acts have ended, each on a server of its own, in whatever way.
+        """End acts, each on a different server, with success or failure.
 
-        :param fault: why they failed; None: they did not
-        :param values: what is written of their servers
-        :returns: those that no other process is at, or has ended; and whether acts wait for that
+        :param fault: reason of the failure, or None on success
+        :param values: columns of the servers to update
+        :returns: the acts that were still held by this process, and True if other acts wait for
+            the end
         """
         now = self._clock.utcnow()
         with self._transaction() as connected:
@@ -356,12 +360,12 @@ class Store:
         return ended, bool(waiting)
 
     def drop(self, act: records.Act) -> None:
-        """An act whose server is gone is gone, too."""
+        """Delete an act whose server no longer exists."""
         with self._transaction() as connected:
             connected.execute(_acts.delete().where(_acts.c.id == act.id))
 
     def has_stopped(self, server: records.Server) -> bool:
-        """An active server is stopped, if nothing was done with it since; whether it was so."""
+        """Set an active server to stopped unless an act has begun since; return True if set."""
         with self._transaction() as connected:
             return bool(connected.execute(_servers.update().where(
                 _servers.c.id == server.id, _servers.c.vm_state == lifecycle.VmState.ACTIVE.value,
@@ -371,9 +375,9 @@ class Store:
                     updated_at=self._clock.utcnow())).rowcount)
 
     def remove(self, act: records.Act) -> None:
-        """A server is deleted, and its last act has ended.
+        """Delete the server of an act, with all its rows.
 
-        :raises ActTakenOver: another process is at it
+        :raises ActTakenOver: another process has taken the act over
         """
         with self._transaction() as connected:
             if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
@@ -384,52 +388,52 @@ class Store:
             connected.execute(_servers.delete().where(_servers.c.id == act.server_id))
 
     def is_at_work(self, server_id: str) -> bool:
-        """Whether an act on a server is under way."""
+        """Return True if an act on the server is in progress."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == server_id)).first() is not None
 
     def waits(self, act: records.Act) -> bool:
-        """Whether an act that waits has to, for another one on its server."""
+        """Return True if a waiting act must still wait for another act on its server."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == act.server_id,
                 _acts.c.verb.not_in(_WAITING))).first() is not None
 
     def is_waited_for(self, act: records.Act) -> bool:
-        """Whether another act on its server waits for its end."""
+        """Return True if another act on the server waits for the end of this act."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == act.server_id, _acts.c.id != act.id,
                 _acts.c.verb.in_(_WAITING))).first() is not None
 
     def is_committed(self, act: records.Act) -> bool:
-        """Whether it has passed its point of no return."""
+        """Return True if the act has passed its point of no return."""
         with self._engine.connect() as connected:
             return bool(connected.execute(sa.select(_acts.c.finishing).where(
                 _acts.c.id == act.id)).scalar_one_or_none())
 
     def generation(self, act: records.Act) -> int | None:
-        """That of an act's server; None: another process has taken the act over."""
+        """Return the generation of the act's server, or None if another process holds the act."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_servers.c.generation).join(
                 _acts, _acts.c.server_id == _servers.c.id).where(
                     *_is_held(act))).scalar_one_or_none()
 
     def renew(self, leases: Collection[str], lease_seconds: float) -> None:
-        """Acts are still done by those who have these leases."""
+        """Extend the deadlines of the acts with these leases."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.owner.in_(leases)).values(
                 deadline=db_clock.now(lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
-        """An act that cannot go on now is taken up again by the next look."""
+        """Give up the lease on an act that cannot continue; the next `take_over` finds it."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(*_is_held(act)).values(
                 owner=None, deadline=db_clock.now()))
 
     def take_over(self, owner: str, lease_seconds: float) -> list[records.Act]:
-        """Acts that nobody is at any more; they are this process's from now on."""
+        """Take over all acts whose deadline has passed, and return them with their new leases."""
         taken: list[tuple[sa.Row[Any], str]] = []
         with self._transaction() as connected:
             due = connected.execute(sa.select(_acts).where(
@@ -441,18 +445,18 @@ class Store:
                         owner=lease, deadline=db_clock.now(lease_seconds))).rowcount
                 if is_mine:
                     taken.append((row, lease))
-            # Servers after acts, as in `end`.
+            # Lock servers after acts, as in `end`, to avoid deadlocks.
             generations = _next(connected, {row.server_id for row, _ in taken})
-        # An act may have been begun as its server was removed.
+        # The server may have been deleted as the act began.
         return [rows.act_of(row, lease, generations.get(row.server_id, 0)) for row, lease in taken]
 
     def report(self, host: str, kind: str, version: str) -> bool:
-        """An agent is there; whether it counted as down until now."""
+        """Record the report of an agent; return True if it was down or unknown until now."""
         with self._transaction() as connected:
             return agents.report(connected, host, kind, version, self._down_after)
 
     def agents(self) -> list[records.Agent]:
-        """All that have ever reported, by host."""
+        """Return all agents that have ever reported, ordered by host."""
         with self._engine.connect() as connected:
             return agents.find(connected, self._down_after)
 
@@ -465,17 +469,17 @@ class Store:
 
 
 def _lease(owner: str) -> str:
-    """A new one of a process."""
+    """Return a new, unique lease of a process."""
     return f'{owner}/{uuid.uuid4()}'
 
 
 def _is_held(act: records.Act) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    """Where an act's row is that of a process still."""
+    """Return the conditions that an act is still held by its lease."""
     return _acts.c.id == act.id, _acts.c.owner == act.lease
 
 
 def _held(connected: sa.Connection, acts: Iterable[records.Act]) -> set[str]:
-    """Those that no other process is at, by id; their rows are locked."""
+    """Lock the rows of acts, and return the ids of those that are still held by their leases."""
     leases = {act.id: act.lease for act in acts}
     return {row.id for row in connected.execute(
         sa.select(_acts.c.id, _acts.c.owner).where(
@@ -483,7 +487,7 @@ def _held(connected: sa.Connection, acts: Iterable[records.Act]) -> set[str]:
 
 
 def _next(connected: sa.Connection, server_ids: Collection[str]) -> dict[str, int]:
-    """New leases on servers, newer than all before."""
+    """Increment the generations of servers, and return the new ones by server id."""
     if not server_ids:
         return {}
     chosen = _servers.c.id.in_(server_ids)

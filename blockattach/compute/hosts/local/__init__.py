@@ -1,2 +1,1 @@
-"""Volumes as block devices of the host itself, for containers and processes that an operator runs.
-"""
+"""Host driver that attaches volumes as block devices of the host, without guests."""

@@ -1,4 +1,7 @@
-"""Volumes by os-brick and the initiator of the kernel, which all servers of this host share."""
+"""Connector that uses os-brick and the kernel's iSCSI initiator.
+
+All servers of the host share the initiator.
+"""
 import importlib
 import os
 import threading
@@ -15,7 +18,7 @@ from blockattach.platform import units
 from blockattach.storage.domain import connection
 
 LOCKS = '/run/lock/os-brick'
-"""Where os-brick keeps its locks unless OSLO_LOCK_PATH says so."""
+"""Directory of os-brick's locks unless OSLO_LOCK_PATH is set."""
 MODULES = ('os_brick', 'os_brick.privileged', 'os_brick.initiator.connector',
            'oslo_concurrency.lockutils', 'oslo_config.cfg')
 _NO_HELPER = ''
@@ -24,17 +27,19 @@ _SECRETS = ('auth_password', 'discovery_auth_password')
 
 
 class BrickConnector(connectors.Connector):
-    """One session, and one device, for all servers that have a volume; what may only read has a
-    loop device over it, since another one may write.
+    """Connector with one session and one device for all servers that have a volume attached.
+
+    A read-only attachment gets a read-only loop device on top of the shared device, because
+    another server may write to it.
     """
 
     def __init__(self, name: str, state_dir: str, address: str | None = None,
                  multipath: bool = False, clock: clocks.Clock | None = None,
                  find: Callable[[str], Any] = importlib.import_module) -> None:
         """
-        :param state_dir: a folder that is this connector's own
-        :param address: the IP address of this host; None: it is not said
-        :param find: imports a module
+        :param state_dir: directory used by this connector only
+        :param address: IP address of this host, or None to omit it
+        :param find: function that imports a module
         """
         self._name = name
         self._state_dir = state_dir
@@ -43,7 +48,7 @@ class BrickConnector(connectors.Connector):
         self._clock = clock or clocks.Clock()
         self._find = find
         self._brick: Any = None
-        # Who has a volume besides is looked up, so nobody may come or go meanwhile.
+        # Serializes the search for other servers of a volume with connects and disconnects.
         self._guard = threading.Lock()
 
     def check(self) -> None:
@@ -68,7 +73,7 @@ class BrickConnector(connectors.Connector):
                     'info': connection.masked(disk.info), 'device': None, 'loop': None}
             files.write(self._note(server_id, disk.volume_id), note)
             reason = self._try(note, disk)
-            # Not while the error is handled, whose text may have a password: it would go along.
+            # Raise outside of the handler: the chained error may contain a password.
             if reason is not None:
                 self._let_go(server_id, disk.volume_id)
                 raise errors.HostRefused(
@@ -97,7 +102,10 @@ class BrickConnector(connectors.Connector):
                     f'the device of volume {volume_id} is still smaller than {size_gb} GiB'))
 
     def _try(self, note: dict[str, Any], disk: base.Disk) -> str | None:
-        """Log in, and note the device; why it did not succeed, if it did not."""
+        """Log in and record the device.
+
+        :returns: reason of the failure without secrets, or None on success
+        """
         try:
             note['device'] = os.path.realpath(
                 self._connector().connect_volume(dict(disk.info))['path'])
@@ -112,7 +120,7 @@ class BrickConnector(connectors.Connector):
         note = files.read(self._note(server_id, volume_id))
         if note is None or note['device'] is None:
             return None
-        # After a reboot another disk may have the name.
+        # After a reboot another disk may have this device name.
         found = map(os.path.realpath, self._connector().get_volume_paths(note['info']))
         if not self._multipath and note['device'] not in found:
             return None
@@ -121,7 +129,12 @@ class BrickConnector(connectors.Connector):
         return note['loop'] if devices.is_over(note['loop'], note['device']) else None
 
     def _let_go(self, server_id: str, volume_id: str) -> None:
-        """Disconnect for one server; the session ends with the last one's."""
+        """Disconnect a volume from one server.
+
+        The session is closed if no other server uses the volume.
+
+        :raises DeviceBusy: the device is in use
+        """
         name = self._note(server_id, volume_id)
         note = files.read(name)
         if note is None:
@@ -135,13 +148,13 @@ class BrickConnector(connectors.Connector):
             if not devices.unloop(note['loop'], note['device'], self._clock):
                 raise errors.DeviceBusy(server_id=server_id, volume_id=volume_id)
         elif present is not None and is_last and not self._multipath:
-            # Of a device that others have too it cannot be said who uses it.
+            # A shared device does not tell which server uses it.
             with devices.held(present, server_id, volume_id):
                 pass
         if is_last:
             connector = self._connector()
             paths = connector.get_volume_paths(note['info'])
-            # What is not named as the path that was written to is not flushed.
+            # os-brick flushes only the path that is passed to it.
             connector.disconnect_volume(note['info'], {'path': paths[0]} if paths else {})
         elif present is not None:
             devices.flush(note['device'])
@@ -162,9 +175,9 @@ class BrickConnector(connectors.Connector):
                                                          use_multipath=self._multipath)
 
     def _module(self) -> Any:
-        """os-brick's module, prepared once.
+        """Return os-brick's connector module, initialized on first use.
 
-        :raises ConfigurationError: it is not installed
+        :raises ConfigurationError: os-brick is not installed
         """
         if self._brick is None:
             try:
@@ -173,7 +186,7 @@ class BrickConnector(connectors.Connector):
                 raise errors.ConfigurationError(
                     reason="os-brick is not installed. Run: pip install 'blockattach[host]'"
                 ) from None
-            # Root needs no process that acts for it.
+            # Root needs no privsep daemon.
             for context in (privileged.default, privileged.brick_privsep_hide_output):
                 context.set_client_mode(False)
             lockutils.set_defaults(os.environ.get('OSLO_LOCK_PATH', LOCKS))

@@ -1,4 +1,4 @@
-"""Which connector a host has: chosen once, since its servers' initiators follow from it."""
+"""Selection of the connector of a host. It is recorded, because initiator names depend on it."""
 import os
 from collections.abc import Mapping
 
@@ -16,12 +16,12 @@ _KERNEL = '/sys/class/iscsi_transport'
 
 def connector(wanted: str, name: str, state_dir: str, kernel: str = _KERNEL
               ) -> connectors.Connector:
-    """The connector of a host.
+    """Return the connector of a host.
 
-    :param wanted: of `KINDS`, or `AUTO`: what was chosen before, or os-brick where the kernel has
-        an iSCSI initiator, or NBD
-    :param kernel: the folder that a kernel with an iSCSI initiator has
-    :raises ConfigurationError: another one was chosen before
+    :param wanted: a key of `KINDS`, or `AUTO` for the recorded choice if there is one, else
+        os-brick if the kernel has an iSCSI initiator, else NBD
+    :param kernel: directory that exists if the kernel has an iSCSI initiator
+    :raises ConfigurationError: a different connector was recorded before
     """
     note = os.path.join(state_dir, 'connector.json')
     chosen = files.read(note)

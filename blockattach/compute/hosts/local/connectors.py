@@ -1,7 +1,7 @@
-"""What a way to volumes must promise: a volume becomes a block device of this host.
+"""Interface of a connector, which attaches volumes as block devices of this host.
 
-Every method may be repeated, and finds what an earlier agent has left. What is kept in files has
-no secrets.
+Every method is idempotent and handles connections that an earlier agent left behind. Files
+written by a connector contain no secrets.
 """
 import abc
 import hashlib
@@ -12,48 +12,54 @@ from blockattach.compute.hosts import base
 
 
 class Connector(abc.ABC):
-    """Connects volumes for servers, which it knows by their ids."""
+    """Interface to connect volumes for servers, which are identified by their ids."""
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Return if volumes can be connected.
+        """Check that volumes can be connected.
 
-        :raises ConfigurationError: something is missing, which its text names
+        :raises ConfigurationError: a requirement is missing; the error text names it
         """
 
     @abc.abstractmethod
     def properties(self, server_id: str) -> dict[str, Any]:
-        """What block storage is to know, for this server: its ``initiator`` at least."""
+        """Return the connector properties for a server, at least its ``initiator``."""
 
     @abc.abstractmethod
     def connect(self, server_id: str, disk: base.Disk) -> str:
-        """Log in; the path of the device. What an earlier one has left is repaired or replaced.
+        """Log in to the target and return the path of the device.
 
-        :raises HostRefused: nothing is left of it
-        :raises DeviceBusy: what is broken is still in use
+        A broken connection of an earlier agent is repaired or replaced.
+
+        :raises HostRefused: the volume was not connected, and nothing of the connection remains
+        :raises DeviceBusy: a broken connection is still in use
         """
 
     @abc.abstractmethod
     def path(self, server_id: str, volume_id: str) -> str | None:
-        """The device of a volume that is connected as a whole; None: it is not."""
+        """Return the device path of a fully connected volume, or None."""
 
     @abc.abstractmethod
     def disconnect(self, server_id: str, volume_id: str) -> None:
-        """Flush, and leave nothing of it; one that is not connected is no error.
+        """Flush and disconnect the device of a volume.
 
-        :raises DeviceBusy: something on this host uses the device, which stays
+        A volume that is not connected is not an error.
+
+        :raises DeviceBusy: a process on this host uses the device, which stays connected
         """
 
     @abc.abstractmethod
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
-        """Let the volume have a device of its new size; its path may be another one.
+        """Make the device of a volume show the new size. The device path may change.
 
-        :raises HostRefused: the storage does not show it; the size is as it was
-        :raises DeviceBusy: something on this host uses the device, which cannot grow meanwhile
+        :param size_gb: new size in GiB
+        :raises HostRefused: the storage does not report the new size, and the device is
+            unchanged
+        :raises DeviceBusy: a process on this host uses the device, which cannot grow meanwhile
         """
 
 
 def folder(state_dir: str, server_id: str, volume_id: str) -> str:
-    """Where a connection has its files: a short name, since a socket's path must be short."""
+    """Return the path for the files of a connection, short enough for a Unix socket in it."""
     digest = hashlib.sha256(f'{server_id}/{volume_id}'.encode()).hexdigest()
     return os.path.join(state_dir, digest[:16])

@@ -1,4 +1,4 @@
-"""Block devices of this host: who uses them, what is flushed, and loop devices over files."""
+"""Operations on block devices of this host: exclusive open, flush, copy and loop devices."""
 import contextlib
 import errno
 import fcntl
@@ -19,12 +19,12 @@ _REMOVE = 0x4C81
 
 @contextlib.contextmanager
 def held(path: str, server_id: str, volume_id: str) -> Iterator[None]:
-    """Nobody mounts the device meanwhile, or makes it a part of another one.
+    """Hold a device open exclusively, so that nobody can mount it or add it to another device.
 
-    :raises DeviceBusy: somebody has
+    :raises DeviceBusy: the device is mounted or in use
     """
     try:
-        # Of a block device the kernel gives this to one only, and not while it is mounted.
+        # The kernel grants O_EXCL on a block device once, and not while it is mounted.
         file = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as exc:
         if exc.errno != errno.EBUSY:
@@ -37,7 +37,7 @@ def held(path: str, server_id: str, volume_id: str) -> Iterator[None]:
 
 
 def size(path: str) -> int:
-    """In bytes."""
+    """Return the size of a device or file in bytes."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.lseek(file, 0, os.SEEK_END)
@@ -46,18 +46,19 @@ def size(path: str) -> int:
 
 
 def flush(path: str) -> None:
-    """Return when what was written to the device is on its medium.
+    """Flush all writes of the device to its medium.
 
-    :raises HostError: it is not, or not in time: a target that is gone lets it wait for ever
+    :raises HostError: the flush failed or timed out, as it does when a target is gone
     """
     processes.run(['blockdev', '--flushbufs', path])
 
 
 def copy(source: str, target: str) -> None:
-    """Copy all of a device to the beginning of another one, down to its medium; only what differs
-    is written, so that a thin volume takes no room for zeros.
+    """Copy a whole device to the beginning of another one and sync the result.
 
-    :raises OSError: the other one is smaller, cannot be written, or one of them failed
+    Only blocks that differ are written, so that a thin volume allocates no space for zeros.
+
+    :raises OSError: the target is too small or not writable, or a device failed
     """
     length = size(source)
     with contextlib.closing(disks.Device(source, length)) as read, \
@@ -69,15 +70,15 @@ def copy(source: str, target: str) -> None:
 
 
 def loop_over(path: str, read_only: bool, block_size: int = 512) -> str:
-    """Make a loop device over a file or a device.
+    """Create a loop device for a file or a device, and return its path.
 
-    :raises HostError: there can be none
+    :raises HostError: the loop device cannot be created
     """
     options = ['--read-only'] if read_only else []
     made = processes.run(['losetup', '--find', '--show', '--direct-io=on', '--sector-size',
                           str(block_size), *options, path]).strip()
-    # What lies under it may take "zero this, or give it back" for a discard, which zeroes nothing:
-    # without discards the kernel writes zeros.
+    # The backing device may treat WRITE ZEROES with unmap as a discard that zeroes nothing.
+    # Without discards the kernel writes zeros.
     with open(f'/sys/block/{os.path.basename(made)}/queue/discard_max_bytes', 'w',
               encoding='utf-8') as file:
         file.write('0')
@@ -85,7 +86,7 @@ def loop_over(path: str, read_only: bool, block_size: int = 512) -> str:
 
 
 def loop_of(path: str) -> str | None:
-    """The loop device over this file."""
+    """Return the loop device whose backing file is the path, or None."""
     for found in glob.glob('/sys/block/loop*/loop/backing_file'):
         if _backing(found) == path:
             return f'/dev/{found.split("/")[3]}'
@@ -93,22 +94,25 @@ def loop_of(path: str) -> str | None:
 
 
 def is_over(loop: str, path: str) -> bool:
-    """Whether a loop device is one over this file."""
+    """Return True if the backing file of the loop device is the path."""
     return _backing(f'/sys/block/{os.path.basename(loop)}/loop/backing_file') == path
 
 
 def grow_loop(loop: str) -> None:
-    """Let a loop device be as large as what lies under it."""
+    """Update the size of a loop device to that of its backing file."""
     processes.run(['losetup', '--set-capacity', loop])
 
 
 def unloop(loop: str, path: str, clock: clocks.Clock) -> bool:
-    """Take a loop device away; False: somebody has it open, with whom it goes."""
+    """Detach a loop device. Return False if a process still has it open.
+
+    The kernel then detaches the device when the last process closes it.
+    """
     processes.run(['losetup', '--detach', loop])
-    # It goes with the last one who has it open, as udevd for a moment.
+    # A process that has the device open, such as udevd for a moment, delays its removal.
     if not clock.until(lambda: not is_over(loop, path), _CLEARED_SECONDS, _TICK):
         return False
-    # The limit would stay, for who is given this number next, and is not raised again.
+    # The discard limit would remain for the next user of this loop device.
     with open('/dev/loop-control', 'rb') as control, contextlib.suppress(OSError):
         fcntl.ioctl(control, _REMOVE, int(loop.removeprefix('/dev/loop')))
     return True

@@ -1,6 +1,7 @@
-"""Servers that are nothing but disks of this host: block devices, each behind a link of its own.
+"""Host driver whose servers consist of block devices of this host, each behind a symbolic link.
 
-An operator runs what uses them. Power states are recorded only, and no server moves live.
+The operator runs the programs that use the devices. Power states are only recorded, and live
+migration is not supported.
 """
 import contextlib
 import os
@@ -22,12 +23,12 @@ _STAYS = ('cannot live-migrate servers of a local host, because the agent does n
 
 
 class LocalHost(base.Host):
-    """A disk of a server is ``<state_dir>/servers/<server id>/<its device's name>``."""
+    """Host driver with one link per disk, ``<state_dir>/servers/<server id>/<device name>``."""
 
     def __init__(self, name: str, state_dir: str, connector: connectors.Connector,
                  user: Callable[[], int] = os.geteuid) -> None:
         """
-        :param user: gives the effective user
+        :param user: function that returns the effective user id
         """
         self._name = name
         self._connector = connector
@@ -36,8 +37,9 @@ class LocalHost(base.Host):
         self._locks: dict[str, threading.Lock] = {}
 
     def check(self) -> None:
-        """Also takes away each link that leads to what is not its disk any more: after a reboot
-        another disk may have that name.
+        """See `base.Host`. Also remove each link whose volume is not connected.
+
+        After a reboot the kernel may have given the device name to another disk.
         """
         if self._user() != 0:
             raise errors.ConfigurationError(
@@ -62,7 +64,7 @@ class LocalHost(base.Host):
                 raise
 
     def define(self, guest: base.Guest) -> None:
-        """There is no guest that would run, so its disks are connected at once."""
+        """See `base.Host`. There is no guest to start, so the disks are connected at once."""
         known = self._records.find(guest.server_id)
         if known is None or known.power is not _RUNNING:
             self.spawn(guest)
@@ -74,7 +76,7 @@ class LocalHost(base.Host):
             self._records.keep(server_id, records.Record(_STOPPED, record.entries))
 
     def start(self, guest: base.Guest) -> None:
-        """Also repairs what is broken of its disks."""
+        """See `base.Host`. Broken connections of the disks are repaired."""
         with self._lock(guest.server_id):
             self._run(guest)
 
@@ -96,7 +98,7 @@ class LocalHost(base.Host):
 
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
         """
-        :raises DeviceBusy: the device is in use, and cannot grow meanwhile
+        :raises DeviceBusy: the device is in use and cannot grow
         """
         with self._lock(server_id):
             entry = self._known(server_id).find(volume_id)
@@ -107,7 +109,7 @@ class LocalHost(base.Host):
 
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
         """
-        :raises DeviceBusy: something uses the old device
+        :raises DeviceBusy: the old device is in use
         """
         with self._lock(server_id):
             record = self._known(server_id)
@@ -123,7 +125,7 @@ class LocalHost(base.Host):
         return {name: record.power for name, record in self._records.all().items()}
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """Those whose devices work."""
+        """Return the access mode of each volume whose device works, by volume id."""
         return {one.volume_id: one.mode for one in self._known(server_id).entries
                 if one.given and self._connector.path(server_id, one.volume_id) is not None}
 
@@ -134,7 +136,7 @@ class LocalHost(base.Host):
         raise errors.HostRefused(reason=_STAYS)
 
     def _run(self, guest: base.Guest) -> None:
-        """Let it have these disks and no others, and be recorded as running."""
+        """Connect exactly the disks of the guest and record the server as running."""
         server_id = guest.server_id
         record = self._records.find(server_id) or records.Record()
         self._records.keep(server_id, record)
@@ -166,7 +168,10 @@ class LocalHost(base.Host):
         self._keep(server_id, records.Entry(disk.volume_id, link, disk.mode, given=True))
 
     def _connect(self, server_id: str, entry: records.Entry, disk: base.Disk) -> str:
-        """Connect, with a note before, so that whatever there is of it is found again."""
+        """Connect a disk.
+
+        Its record is written first, so that a leftover connection can be found.
+        """
         if self._known(server_id).find(disk.volume_id) is None:
             self._keep(server_id, entry)
         try:
@@ -186,7 +191,11 @@ class LocalHost(base.Host):
 
     @contextlib.contextmanager
     def _without_link(self, server_id: str, entry: records.Entry) -> Iterator[None]:
-        """A disk has no link meanwhile: a device that it gives up may be another one's at once."""
+        """Remove the link of a disk within the block, and restore it at the end.
+
+        The link is restored only if the disk is connected. Meanwhile the kernel may reuse the
+        name of a released device for another disk.
+        """
         self._records.unlink(server_id, entry.link)
         try:
             yield
@@ -196,12 +205,12 @@ class LocalHost(base.Host):
                 self._records.link(server_id, entry.link, path)
 
     def _copy(self, server_id: str, old: records.Entry, disk: base.Disk) -> None:
-        """Connect another one, copy the old one to it, and let it take its place."""
+        """Connect the new disk, copy the old one to it, and move the link to the new device."""
         source = self._connector.path(server_id, old.volume_id)
         if source is None:
             raise errors.HostRefused(reason=f'volume {old.volume_id} is not connected')
         with devices.held(source, server_id, old.volume_id):
-            # Not by its link, which is the old one's.
+            # The link still belongs to the old disk.
             device = self._connect(server_id, records.Entry(disk.volume_id, None, disk.mode),
                                    disk)
             try:

@@ -1,6 +1,8 @@
-"""Volumes without an initiator in the kernel: a qemu-storage-daemon for each disk logs in by
-libiscsi and exports it on a Unix socket, nbdfuse makes a file of that, and a loop device is over
-the file. All of them live on when the agent ends.
+"""Connector for hosts without an iSCSI initiator in the kernel.
+
+For each disk, a qemu-storage-daemon logs in by libiscsi and exports the volume on a Unix socket,
+nbdfuse presents the export as a file, and a loop device is created over the file. All of them
+outlive the agent.
 """
 import contextlib
 import os
@@ -28,24 +30,24 @@ LOG = oslo_log.getLogger(__name__)
 
 PROGRAMS = {'qemu-storage-daemon': 'qemu-system-common or qemu-utils, and qemu-block-extra',
             'nbdfuse': 'libnbd-bin', 'losetup': 'util-linux'}
-"""What is needed, and the Debian packages that have it."""
+"""Required programs, and the Debian packages that contain them."""
 PROCESSES = ('qemu-storage-daemon', 'nbdfuse')
-"""Those that each disk has."""
+"""Programs that run for each connected disk."""
 _DAEMON, _FUSE = PROCESSES
 _NODE, _EXPORT, _FILE, _ORDERS = 'volume', 'export', 'disk', 'qmp'
-# Of a socket's path, which is as long as 107 bytes; the rest is ours.
+# A socket path has at most 107 bytes, of which the connector needs the rest.
 _LONGEST_FOLDER = 80
 _START_SECONDS = 15.0
 _TICK = 0.05
 
 
 class NbdConnector(connectors.Connector):
-    """Each server has an initiator of its own, and a session for each disk."""
+    """Connector with one initiator name per server and one session per disk."""
 
     def __init__(self, name: str, state_dir: str, clock: clocks.Clock | None = None) -> None:
         """
-        :param name: of this host
-        :param state_dir: a folder that is this connector's own
+        :param name: host name
+        :param state_dir: directory used by this connector only
         """
         self._name = re.sub('[^a-z0-9.-]', '-', name.lower())
         self._state_dir = os.path.realpath(state_dir)
@@ -72,7 +74,7 @@ class NbdConnector(connectors.Connector):
         present = self.path(server_id, disk.volume_id)
         if present is not None and files.read(f'{folder}/mode') == disk.mode:
             return present
-        # What is broken has nothing that could be flushed.
+        # A broken connection cannot be flushed.
         self._take_down(server_id, disk.volume_id, flushes=present is not None)
         try:
             for path in (self._state_dir, folder, f'{folder}/mount'):
@@ -104,7 +106,7 @@ class NbdConnector(connectors.Connector):
         if devices.size(present) >= units.gib_to_bytes(size_gb):
             return
         mode = connection.AccessMode(files.read(f'{folder}/mode'))
-        # NBD has no message for a new size: only a new device has it.
+        # NBD has no message for a new size, so that a new device is needed.
         self._hide(folder, server_id, volume_id, flushes=True)
         with qmp.Monitor(folder, _ORDERS) as daemon:
             self._unexport(daemon)
@@ -133,9 +135,9 @@ class NbdConnector(connectors.Connector):
             _export(daemon, disk.mode)
 
     def _show(self, folder: str, mode: connection.AccessMode, block_size: int) -> str:
-        """Make a device of the export.
+        """Create a block device for the export, and return its path.
 
-        :raises HostError: there is none
+        :raises HostError: the device cannot be created
         """
         files.write(f'{folder}/block_size', block_size)
         read_only = mode is connection.AccessMode.RO
@@ -149,7 +151,10 @@ class NbdConnector(connectors.Connector):
         return devices.loop_over(file, read_only, block_size)
 
     def _take_down(self, server_id: str, volume_id: str, flushes: bool) -> None:
-        """Leave nothing of a connection, whatever there is of it."""
+        """Remove a connection completely, whatever state it is in.
+
+        :raises DeviceBusy: the loop device is in use
+        """
         folder = self._folder(server_id, volume_id)
         if not os.path.isdir(folder):
             return
@@ -157,13 +162,16 @@ class NbdConnector(connectors.Connector):
         processes.end(_DAEMON, folder)
         for name in set(os.listdir(folder)) - {'mount'}:
             os.unlink(os.path.join(folder, name))
-        # Never what a mount shows: this fails while one is there.
+        # Never delete the content of a mount: rmdir fails while it is mounted.
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(f'{folder}/mount')
         os.rmdir(folder)
 
     def _hide(self, folder: str, server_id: str, volume_id: str, flushes: bool) -> None:
-        """Take the device away, and what makes it of the export."""
+        """Remove the loop device and the nbdfuse mount of the export.
+
+        :raises DeviceBusy: the loop device is in use
+        """
         file = f'{folder}/mount/{_FILE}'
         loop = devices.loop_of(file)
         if loop is not None:
@@ -198,9 +206,11 @@ def _data(disk: base.Disk) -> Mapping[str, Any]:
 
 
 def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
-    """What the daemon is to open, and its password, which it has under another name.
+    """Return the options of the daemon's block node, and its password, or None without CHAP.
 
-    :raises HostError: it is not reached in this way
+    The node refers to the password by the id of a QEMU secret.
+
+    :raises HostError: the connection information is incomplete or its type is not iscsi
     """
     data = _data(disk)
     kind = disk.info.get('driver_volume_type')
@@ -214,7 +224,7 @@ def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
             'portal': data['target_portal'], 'target': data['target_iqn'],
             'lun': data['target_lun'], 'initiator-name': initiator,
             'read-only': disk.mode is connection.AccessMode.RO,
-            # What another host reads was written by this one, and the other way round.
+            # Other hosts read what this host writes, and vice versa.
             'cache': {'direct': True}}
     password = data.get('auth_password')
     if password is not None:
@@ -234,6 +244,9 @@ def _without_secret(exc: Exception, disk: base.Disk) -> str:
 
 
 def _is_mounted(folder: str) -> bool:
-    """Also where what had mounted it has died, which other ways to ask take for an error."""
+    """Return True if the directory is a mount point.
+
+    The mount table is read because `os.path.ismount` fails if the FUSE process has died.
+    """
     with open('/proc/self/mounts', encoding='utf-8') as file:
         return any(line.split(' ')[1] == folder for line in file)

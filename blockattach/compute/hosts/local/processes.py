@@ -1,7 +1,7 @@
-"""Programs that are run to their end, and ours that live on: known by a path in their arguments.
+"""Short-lived programs, and daemons that are identified by a path in their arguments.
 
-Nobody else has that path, so no number of a process that has ended can make us end another one,
-and nothing has to be noted for a process to be found again.
+The path is unique to one daemon. A reused process id can therefore not cause another process to
+be killed, and no process id has to be stored.
 """
 import contextlib
 import os
@@ -16,9 +16,10 @@ _GRACE_SECONDS = 10.0
 
 
 def run(words: Sequence[str], seconds: float = 60.0) -> str:
-    """What a program says on standard output.
+    """Run a program to its end, and return its standard output.
 
-    :raises HostError: it is missing, failed, or did not end in time; the text has its complaint
+    :raises HostError: the program is missing, failed or did not end in time; the text has its
+        standard error
     """
     try:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -28,7 +29,7 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
     try:
         output, complaint = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        # One that waits for a device ends when that answers: it is not waited for.
+        # A program blocked on a device ends when that responds. Do not wait for it.
         process.kill()
         raise errors.HostError(
             reason=f'{words[0]} did not finish within {seconds:.0f} s') from None
@@ -38,11 +39,11 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
 
 
 def launch(words: Sequence[str], log: str) -> None:
-    """Begin a program that goes on when the agent ends, with what it says in a file.
+    """Start a program that outlives the agent, with its output appended to a file.
 
-    :raises HostError: it cannot be run
+    :raises HostError: the program cannot be run
     """
-    # setsid --fork leaves it to init: no zombie here, and no Ctrl-C there.
+    # setsid --fork reparents to init: no zombie remains, and Ctrl-C does not reach it.
     with open(os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), 'ab') as out:
         try:
             subprocess.run(['setsid', '--fork', *words], stdin=subprocess.DEVNULL, stdout=out,
@@ -52,19 +53,21 @@ def launch(words: Sequence[str], log: str) -> None:
 
 
 def find(program: str, path: str) -> list[int]:
-    """Those that run this program with arguments that have this path."""
+    """Return the ids of the processes of a program that have the path in their arguments."""
     return [int(name) for name in os.listdir('/proc') if name.isdigit()
             and _is(int(name), program, path)]
 
 
 def end(program: str, path: str) -> None:
-    """End them: asked first, then forced.
+    """Terminate the processes of a program that have the path in their arguments.
 
-    :raises HostError: one is still there
+    SIGTERM is followed by SIGKILL after a grace time.
+
+    :raises HostError: a process did not end after SIGKILL
     """
     for pid in find(program, path):
         with contextlib.suppress(ProcessLookupError):
-            # The number stands for that very process as long as this is open.
+            # The pidfd refers to the same process as long as it is open.
             process = os.pidfd_open(pid)
             try:
                 if _is(pid, program, path):

@@ -1,4 +1,4 @@
-"""Which servers are here, with which disks, and the links by which they are found."""
+"""Records of the servers on a local host, their disks, and the links to the devices."""
 import contextlib
 import dataclasses
 import os
@@ -17,8 +17,11 @@ _NAME = re.compile('[A-Za-z0-9][A-Za-z0-9_-]*')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """A disk of a server. ``link`` is its device's name; None: another disk has it, of which this
-    is the copy or the source. Not ``given``: it is on its way in or out.
+    """Disk of a server.
+
+    :ivar link: name of its link, or None if another disk of a copy, its source or its target,
+        has the link
+    :ivar given: False while the disk is being attached or is the source of a finished copy
     """
 
     volume_id: str
@@ -29,35 +32,35 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A server, which is nothing but this."""
+    """Power state and disks of a server."""
 
     power: base.Power = base.Power.STOPPED
     entries: Sequence[Entry] = ()
 
     def find(self, volume_id: str) -> Entry | None:
-        """One of its disks."""
+        """Return the disk of a volume, or None."""
         return next((one for one in self.entries if one.volume_id == volume_id), None)
 
     def having(self, *entries: Entry) -> 'Record':
-        """With these, each instead of the one of the same volume."""
+        """Return a copy of the record with the entries, replacing those of the same volumes."""
         ids = {one.volume_id for one in entries}
         others = [one for one in self.entries if one.volume_id not in ids]
         return dataclasses.replace(self, entries=(*others, *entries))
 
     def without(self, volume_id: str) -> 'Record':
-        """Without one of them."""
+        """Return a copy of the record without the disk of a volume."""
         return dataclasses.replace(self, entries=tuple(
             one for one in self.entries if one.volume_id != volume_id))
 
 
 class Records:
-    """A folder for each server, with a link for each disk that it has."""
+    """Directory of each server, with its record and a link for each disk."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def find(self, server_id: str) -> Record | None:
-        """One of them."""
+        """Return the record of a server, or None."""
         found = files.read(os.path.join(self._of(server_id), _FILE))
         if found is None:
             return None
@@ -66,23 +69,23 @@ class Records:
             for one in found['entries']))
 
     def all(self) -> dict[str, Record]:
-        """All of them."""
+        """Return the records of all servers, by server id."""
         with contextlib.suppress(FileNotFoundError):
             found = {name: self.find(name) for name in os.listdir(self._folder)}
             return {name: record for name, record in found.items() if record is not None}
         return {}
 
     def keep(self, server_id: str, record: Record) -> None:
-        """Write it down."""
+        """Write the record of a server."""
         os.makedirs(self._of(server_id), mode=0o755, exist_ok=True)
         files.write(os.path.join(self._of(server_id), _FILE), dataclasses.asdict(record))
 
     def forget(self, server_id: str) -> None:
-        """Remove it with all its links; one that is not there is no error."""
+        """Delete the record and the links of a server. A missing server is not an error."""
         shutil.rmtree(self._of(server_id), ignore_errors=True)
 
     def link(self, server_id: str, name: str | None, device: str) -> None:
-        """Let a name lead to a device, in one step."""
+        """Point a link at a device atomically. Do nothing if the name is None."""
         if name is None:
             return
         path = os.path.join(self._of(server_id), name)
@@ -92,7 +95,7 @@ class Records:
         os.replace(f'{path}.new', path)
 
     def unlink(self, server_id: str, name: str | None) -> None:
-        """Let it lead nowhere."""
+        """Delete a link. Do nothing if the name is None or the link is missing."""
         if name is None:
             return
         with contextlib.suppress(FileNotFoundError):
@@ -105,9 +108,9 @@ class Records:
 
 
 def link_of(device: str) -> str:
-    """The name of a link for a device, as ``vdb`` of ``/dev/vdb``.
+    """Return the link name of a device, for example ``vdb`` for ``/dev/vdb``.
 
-    :raises HostRefused: it has none
+    :raises HostRefused: the device name is invalid
     """
     name = device.removeprefix('/dev/')
     if not _NAME.fullmatch(name):

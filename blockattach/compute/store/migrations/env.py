@@ -1,4 +1,4 @@
-"""Run by alembic."""
+"""Alembic environment of the compute database."""
 from blockattach.compute.store import models
 from blockattach.platform.db import environment
 

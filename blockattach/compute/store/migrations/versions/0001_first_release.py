@@ -1,4 +1,4 @@
-"""The tables of the first release."""
+"""Tables of the first release."""
 from typing import Any
 
 import sqlalchemy as sa
@@ -95,7 +95,7 @@ INDEXES: dict[str, tuple[str, ...]] = {
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables and indexes."""
     for name, items in TABLES.items():
         op.create_table(name, *items, **OPTIONS)
     for name, (table, *columns) in INDEXES.items():

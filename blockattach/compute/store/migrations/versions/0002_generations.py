@@ -1,4 +1,4 @@
-"""Leases on servers have numbers, which agents compare."""
+"""Add the number of the newest lease to servers, which agents compare."""
 import sqlalchemy as sa
 from alembic import op
 
@@ -9,6 +9,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column."""
+    """Add the column ``generation``."""
     op.add_column('servers', sa.Column('generation', sa.BigInteger, nullable=False,
                                        server_default='1'))
