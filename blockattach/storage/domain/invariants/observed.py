@@ -48,7 +48,7 @@ class VolumeFact:
     made: bool = False
     """True if a backend has ever created the volume completely."""
     offered: bool = False
-    """True if a transfer of the volume exists."""
+    """True while the volume is offered to another project."""
     claimed_pool: str | None = None
     claimed_gb: int | None = None
     """Space in GiB that the operation in progress has claimed on ``claimed_pool``."""
