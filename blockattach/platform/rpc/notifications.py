@@ -42,7 +42,7 @@ class Notifications:
 
     @property
     def enabled(self) -> bool:
-        """Whether notifications are sent."""
+        """Return True if notifications are sent."""
         return self._notifier is not None
 
     def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],

@@ -15,7 +15,7 @@ _WORD = re.compile(r'[a-z]+(?:_[a-z]+)+')
 
 
 class Default(NamedTuple):
-    """One option of the driver, as we set it."""
+    """Default of blockattach for an option of the driver."""
 
     name: str
     value: bool | int | float

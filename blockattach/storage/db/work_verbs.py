@@ -55,7 +55,7 @@ def _nothing(ended: Ended) -> Mapping[str, Any]:
 
 
 class Ending(NamedTuple):
-    """One way in which work ends.
+    """Outcome of work: how it changes the resource and what is logged.
 
     :ivar event: happens to the resource
     :ivar sentence: of the log
@@ -76,7 +76,7 @@ class Ending(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb.
+    """Verb of work, with its outcomes.
 
     :ivar at: statuses of a volume while the work is in progress; empty for snapshots
     :ivar done: the backend has done it

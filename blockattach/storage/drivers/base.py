@@ -1,4 +1,4 @@
-"""What a backend must promise: twelve methods in two contracts.
+"""Contracts of a backend, which is a store of volumes and a target that exports them.
 
 A backend is a store and a target joined by configuration (`blockattach.storage.drivers.loading`).
 Values go in and come out; a driver never sees a row, a request context or the bus, and keeps
@@ -51,7 +51,11 @@ class StoredVolume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """What a volume was at a moment. ``name`` is ``snapshot-<uuid>``; ``volume`` is as of now."""
+    """Snapshot of a volume.
+
+    :ivar name: ``snapshot-<uuid>``
+    :ivar volume: the volume as it is now, not as it was when the snapshot was created
+    """
 
     id: str
     name: str
@@ -71,7 +75,7 @@ def unlimited(length: int) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manageable:
-    """What lies in a pool under this name, made by this service or by others.
+    """Volume or snapshot in a pool, created by this service or by others.
 
     :ivar origin: the name of the volume that it is a snapshot of, where the store can tell
     :ivar in_use: something on this host has it open
@@ -86,7 +90,7 @@ class Manageable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoolReport:
-    """What a pool says of itself; keys as in Cinder's pool statistics (GiB, booleans, texts)."""
+    """Capabilities reported by a pool. Keys and units are those of Cinder's pool statistics."""
 
     name: str
     capabilities: Mapping[str, Any]
@@ -127,7 +131,7 @@ def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, gi
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActualExport:
-    """One volume as the target offers it at this moment."""
+    """Export of a volume that exists at the target, with its grants."""
 
     volume_id: str
     grants: tuple[connection.ActualGrant, ...]
@@ -250,10 +254,10 @@ class Daemon(Protocol):
         """
 
     def running(self) -> bool:
-        """Whether it answers now."""
+        """Return True if the target answers requests now."""
 
     def has_process(self) -> bool:
-        """Whether there is a process at all; one that hangs exists and does not answer."""
+        """Return True if the process of the target exists, even if it does not answer."""
 
     def stop(self) -> None:
         """End it if this driver started it; exports and sessions end with it."""
@@ -272,7 +276,10 @@ class Unmap(Protocol):
     """A target that passes on what hosts discard (SCSI UNMAP), where the device can do it."""
 
     def unmaps(self, device: str) -> bool:
-        """Whether the room that a host discards on this device is given back. Quick, local."""
+        """Return True if the device gives back space that a host discards.
+
+        The call must be quick and must not leave the host.
+        """
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from blockattach.storage.domain import pools
 
 
 class Placed(NamedTuple):
-    """One verb.
+    """Verb whose work the scheduler places on a pool.
 
     :ivar claim: takes the room of a request on a pool; the volume's generation from then on, or
         None: there is none left

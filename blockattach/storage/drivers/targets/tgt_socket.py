@@ -140,7 +140,7 @@ class Client:
         return int(_PEER.unpack(peer)[0])
 
     def answers(self) -> bool:
-        """Whether it answers now."""
+        """Return True if tgtd answers requests now."""
         try:
             self.portals()
         except errors.BackendError:

@@ -95,7 +95,7 @@ class Tgtd:
             self._open_portals()
 
     def running(self) -> bool:
-        """Whether it answers now."""
+        """Return True if tgtd answers requests now."""
         return self.client().answers()
 
     def pid(self) -> int | None:
