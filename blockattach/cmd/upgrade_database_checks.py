@@ -62,8 +62,7 @@ def schema(at: Installation) -> Result:
     """Whether processes of this release can work with the tables."""
     if at.expanded:
         return ok()
-    known = {step.revision for step in migrate.scripts().walk_revisions()}
-    if at.found.expand is not None and at.found.expand not in known:
+    if at.found.expand is not None and at.found.expand > (at.expected.expand or ''):
         return Result(Code.FAILURE, f'The database is at revision {at.found.expand} of a newer '
                                     f'release. The latest revision of this release is '
                                     f'{at.expected.expand}.')

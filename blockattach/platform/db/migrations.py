@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -28,6 +29,9 @@ LOG = oslo_log.getLogger(__name__)
 # "blockatt" in ASCII: PostgreSQL names advisory locks by number.
 _LOCK_NUMBER = 0x626c6f636b617474
 _LOCK_SECONDS = 300
+_ENVIRONMENT = pathlib.Path(__file__).parent / 'alembic'
+# Revisions with lower numbers precede the first release.
+_FIRST_RELEASE = '1000'
 
 
 class Phase(NamedTuple):
@@ -58,26 +62,31 @@ class Version(NamedTuple):
 class Migrations:
     """All revisions of one database.
 
-    ``folder`` contains ``env.py`` and a folder for each phase. ``table`` is the name of the table
-    with the applied revisions. ``command`` is the command with which an operator migrates the
-    database.
+    ``folder`` contains a folder for each phase. ``table`` is the name of the table with the
+    applied revisions. ``command`` is the command with which an operator migrates the database.
+    ``metadata`` contains the tables of this release. ``last_development`` is the last version
+    before the first release. Its tables are those of the first release.
     """
 
     folder: pathlib.Path
     table: str
     command: str
+    metadata: sa.MetaData
+    last_development: Version
 
     def upgrade(self, engine: sa.Engine) -> None:
         """Apply the revisions that this release needs. An empty database is contracted as well.
 
         No older process can be using an empty database. A second process waits for the first one
-        and finds nothing to do.
+        and finds nothing to do. A database of the last development version gets the version of the
+        first release if its schema is the same.
 
         On SQLite and PostgreSQL the migration is atomic. MySQL commits each statement by itself:
         restore or drop the database after a failure.
 
         :raises ConfigurationError: another process has held the migration lock for five minutes,
-            or the database belongs to a newer release
+            or the database belongs to a newer release, or to a development version that cannot be
+            upgraded
         """
         found = self.version(engine)
         self._refuse_newer(found)
@@ -151,6 +160,9 @@ class Migrations:
             self._refuse_newer(before)
             settings = self._settings()
             settings.attributes['connection'] = connection
+            if _is_development(before):
+                self._check_development(connection, before)
+                command.stamp(settings, min(self._revisions(EXPAND)), purge=True)
             for phase in filter(self._revisions, choose(before)):
                 command.upgrade(settings, f'{phase.name}@head')
             after = self._version(connection)
@@ -160,10 +172,39 @@ class Migrations:
     def _refuse_newer(self, found: Version) -> None:
         known = {name for phase in (EXPAND, CONTRACT) for name in self._revisions(phase)}
         for revision in filter(None, found):
-            if revision not in known:
+            if revision not in known and not _is_development(found):
                 raise errors.ConfigurationError(
                     reason='the database belongs to a newer release: revision '
                            f'{revision} is unknown, the latest known is {self.expected()}')
+
+    def _check_development(self, connection: sa.Connection, version: Version) -> None:
+        """Check that the schema of a development version is that of the first release.
+
+        :raises ConfigurationError: the schema differs, or the version is not the last one
+        """
+        if version != self.last_development:
+            raise errors.ConfigurationError(
+                reason=f'the database is at development revision {version}, and only revision '
+                       f'{self.last_development} can be upgraded to this release, create a new '
+                       'database')
+        tables = self._differing_tables(connection)
+        if tables:
+            raise errors.ConfigurationError(
+                reason=f'the database is at development revision {version}, and its schema '
+                       f'differs from that of this release in {", ".join(tables)}, create a new '
+                       'database')
+
+    def _differing_tables(self, connection: sa.Connection) -> list[str]:
+        """Return the names of the tables of this release that differ in the database."""
+        from alembic import autogenerate
+        from alembic.runtime import migration
+
+        context = migration.MigrationContext.configure(connection, opts={
+            'compare_type': True, 'compare_server_default': True,
+            'include_name': lambda name, kind, _: kind != 'table' or name in self.metadata.tables})
+        return sorted({
+            _table_name(difference)
+            for difference in autogenerate.compare_metadata(context, self.metadata)})
 
     def _revisions(self, phase: Phase) -> set[str]:
         """Return the names of the revisions of a phase: the prefixes of their file names."""
@@ -175,9 +216,9 @@ class Migrations:
 
         settings = (alembic_config.Config(output_buffer=output) if output
                     else alembic_config.Config())
-        settings.attributes['table'] = self.table
+        settings.attributes.update(table=self.table, metadata=self.metadata)
         folders = os.pathsep.join(str(self.folder / phase.folder) for phase in (EXPAND, CONTRACT))
-        settings.set_main_option('script_location', str(self.folder).replace('%', '%%'))
+        settings.set_main_option('script_location', str(_ENVIRONMENT).replace('%', '%%'))
         settings.set_main_option('path_separator', 'os')
         settings.set_main_option('version_locations', folders.replace('%', '%%'))
         return settings
@@ -190,6 +231,22 @@ class Migrations:
         # Names of contraction revisions begin with a "c".
         contracts = {head for head in heads if head.startswith('c')}
         return Version(next(iter(heads - contracts), None), next(iter(contracts), None))
+
+
+def _is_development(version: Version) -> bool:
+    return version.expand is not None and version.expand < _FIRST_RELEASE
+
+
+def _table_name(difference: Any) -> str:
+    """Return the table of a difference that alembic has found.
+
+    Differences of a column are a list. The second item of others is the table, a part of it, or
+    the name of the schema, which the name of the table follows.
+    """
+    _, item, *rest = difference[0] if isinstance(difference, list) else difference
+    if item is None or isinstance(item, str):
+        return str(rest[0])
+    return str(item.name if isinstance(item, sa.Table) else item.table.name)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ NAME_LENGTH = 255
 
 # Text is compared byte by byte, on MySQL too: keys of metadata that differ in case are two, and a
 # list is sorted alike everywhere. All of Unicode fits. This collation pads with blanks. Texts of
-# clients get one without padding, whose name depends on the server (`c0001_exact_text`).
+# clients get one without padding, whose name depends on the server (`1000_first_release`).
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 

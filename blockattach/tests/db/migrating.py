@@ -70,6 +70,49 @@ class MigrationTestCase(base.DatabaseTestCase):
                 with self.assertRaisesRegex(errors.ConfigurationError, 'newer release'):
                     act(self.engine)
 
+    def be_at(self, *revisions):
+        """Replace the revisions that are recorded in the database."""
+        with self.database.writer() as connection:
+            connection.execute(sa.text(f'DELETE FROM {self.migrations.table}'))
+            for revision in filter(None, revisions):
+                connection.execute(sa.text(
+                    f"INSERT INTO {self.migrations.table} (version_num) VALUES ('{revision}')"))
+
+    def test_last_development_version_with_same_schema_upgraded(self):
+        self.migrations.upgrade(self.engine)
+        self.be_at(*self.migrations.last_development)
+        with self.assertRaisesRegex(errors.ConfigurationError, f'run {self.migrations.command}$'):
+            self.migrations.check(self.engine)
+        self.migrations.upgrade(self.engine)
+        self.migrations.check(self.engine)
+        self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
+
+    def test_last_development_version_with_other_schema_refused(self):
+        self.migrations.upgrade(self.engine)
+        table, other = sorted((table for table in self.METADATA.tables.values() if table.indexes),
+                              key=lambda table: table.name)[:2]
+        index = min(index.name for index in table.indexes)
+        with self.database.writer() as connection:
+            connection.execute(sa.text(f'DROP INDEX {index}' + (
+                f' ON {table.name}' if self.KIND == database.MYSQL else '')))
+            connection.execute(sa.text(f'ALTER TABLE {other.name} ADD COLUMN colour INTEGER'))
+        self.be_at(*self.migrations.last_development)
+        with self.assertRaises(errors.ConfigurationError) as refused:
+            self.migrations.upgrade(self.engine)
+        self.assertIn(f'differs from that of this release in {table.name}, {other.name},',
+                      str(refused.exception))
+        self.assertEqual(self.migrations.last_development, self.migrations.version(self.engine))
+
+    def test_older_development_version_refused(self):
+        self.migrations.upgrade(self.engine)
+        for older in (('0001',), ('0001', 'c0001')):
+            self.be_at(*older)
+            for upgrade in (self.migrations.upgrade, self.migrations.expand):
+                with self.assertRaisesRegex(errors.ConfigurationError,
+                                            'development revision 0001.* create a new database$'):
+                    upgrade(self.engine)
+            self.assertEqual(older[0], self.migrations.version(self.engine).expand)
+
     def test_a_second_upgrade_changes_nothing(self):
         self.migrations.upgrade(self.engine)
         self.migrations.upgrade(self.engine)

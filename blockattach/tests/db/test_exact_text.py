@@ -65,7 +65,7 @@ class ExactTextTest(base.DatabaseTestCase):
 
 
 @base.on_every_database
-class ContractionTest(base.DatabaseTestCase):
+class CollationTest(base.DatabaseTestCase):
     MIGRATED = False
 
     def exact(self):
@@ -80,20 +80,3 @@ class ContractionTest(base.DatabaseTestCase):
         migrate.upgrade(self.database.engine)
         if self.KIND == database.MYSQL:
             self.assertEqual(TEXTS, self.exact())
-
-    def test_rows_stay_and_those_with_a_blank_are_named(self):
-        migrate.expand(self.database.engine)
-        volume = make.volume(self.database, metadata={'a ': '1'})
-        quotas.change_class(self.database, 'default ', {'volumes': 77})
-        if self.KIND != database.MYSQL:
-            migrate.contract(self.database.engine)
-            return
-        self.assertEqual(set(), self.exact())
-        with self.assertLogs('blockattach', 'WARNING') as logs:
-            migrate.contract(self.database.engine)
-        self.assertEqual(TEXTS, self.exact())
-        self.assertEqual(2, len(logs.output))
-        self.assertIn("table=quota_classes column=class_name texts=['default ']", logs.output[0])
-        self.assertIn("table=volume_metadata column=key texts=['a ']", logs.output[1])
-        self.assertEqual({'a ': '1'}, volume_queries.get(self.database, volume.id).metadata)
-        make.attachment(self.database)

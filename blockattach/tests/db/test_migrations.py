@@ -129,7 +129,7 @@ class NextReleaseTest(NextReleaseTestCase):
 
     def test_what_this_release_has_written_stays(self):
         before = make.volume(self.database)
-        self.assertEqual(['0006', 'c0001'], self.done('migrate.expand', 'migrate.version'))
+        self.assertEqual(['1001'], self.done('migrate.expand', 'migrate.version'))
         self.assertEqual(before, volume_queries.get(self.database, before.id))
         # A process of this release that runs on goes on.
         make.volume(self.database)
@@ -140,9 +140,9 @@ class NextReleaseTest(NextReleaseTestCase):
         """Should the question not have been asked."""
         make.volume(self.database)
         self.done('migrate.expand')
-        self.assertEqual(['refused', '0006', 'c0001'],
+        self.assertEqual(['refused', '1001'],
                          self.done('migrate.contract', 'migrate.version'))
-        self.assertEqual(['0', '0006', 'c0002', 'same'], self.done(
+        self.assertEqual(['0', '1001', 'c1001', 'same'], self.done(
             'online_migrations.run', 'online_migrations.remaining', 'migrate.contract',
             'migrate.version', 'compare'))
 
@@ -151,7 +151,7 @@ class NextReleaseTest(NextReleaseTestCase):
 class EmptyNextReleaseTest(NextReleaseTestCase):
 
     def test_an_empty_database_is_contracted_too(self):
-        self.assertEqual(['0006', 'c0002', 'same'],
+        self.assertEqual(['1001', 'c1001', 'same'],
                          self.done('migrate.upgrade', 'migrate.version', 'compare'))
 
 

@@ -62,7 +62,7 @@ class ComputeDatabaseTest(unittest.TestCase):
 
     def test_a_trial_needs_no_command(self):
         self.serve()
-        self.assertEqual('0002\n', self.manage('version'))
+        self.assertEqual('1000\n', self.manage('version'))
         self.serve()
 
     def test_one_that_is_configured_is_made_by_the_command(self):
@@ -71,7 +71,7 @@ class ComputeDatabaseTest(unittest.TestCase):
         self.refused(SYNC)
         for _ in range(2):
             self.manage('sync')
-            self.assertEqual('0002\n', self.manage('version'))
+            self.assertEqual('1000\n', self.manage('version'))
         self.serve()
 
     @exhaustive.only
@@ -82,9 +82,9 @@ class ComputeDatabaseTest(unittest.TestCase):
         self.manage('sync')
         self.refused(SYNC, code=code)
         self.manage('sync', code)
-        self.assertEqual('0003\n', self.manage('version', code))
+        self.assertEqual('1001\n', self.manage('version', code))
         for refused in ({}, {'name': 'blockattach-manage', 'arguments': ('compute_db', 'sync')}):
-            self.refused('belongs to a newer release: revision 0003', **refused)
+            self.refused('belongs to a newer release: revision 1001', **refused)
 
     def test_one_that_cannot_be_used(self):
         self.url = f'sqlite:///{self.folder}/nowhere/servers.sqlite'

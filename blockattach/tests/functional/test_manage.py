@@ -169,7 +169,7 @@ class UpgradeTest(RowsTestCase):
         self.assertEqual('None\n', self.said)
         self.refused('run blockattach-manage db sync', 'db', 'sync', '--contract')
         self.check(0, 'db', 'sync')
-        self.is_at('0005, contracted to c0001')
+        self.is_at('1000')
         opened = self.rows()
         for _ in range(self.VOLUMES):
             make.volume(opened)
@@ -191,7 +191,7 @@ class UpgradeTest(RowsTestCase):
     def test_while_the_older_release_is_at_work(self):
         name = next_release.ONLINE_MIGRATION
         self.check(0, 'db', 'sync', '--expand')
-        self.is_at('0006, contracted to c0001')
+        self.is_at('1001')
         self.refused(f'{self.VOLUMES} rows remain for the online data migration {name}', 'db',
                      'sync', '--contract')
         self.assertIn('storage-1@disks (release 1.0)', self.errors[0])
@@ -207,14 +207,14 @@ class UpgradeTest(RowsTestCase):
         self.stop_the_older()
         self.check(0, 'db', 'sync', '--contract')
         self.check(0, 'db', 'sync')
-        self.is_at('0006, contracted to c0002')
+        self.is_at('1001, contracted to c1001')
 
     def test_while_nothing_runs(self):
         """One command does all of it."""
         self.stop_the_older()
         self.check(0, 'db', 'sync')
         self.assertEqual('', self.said)
-        self.is_at('0006, contracted to c0002')
+        self.is_at('1001, contracted to c1001')
 
     def test_an_online_migration_that_fails(self):
         self.check(0, 'db', 'sync', '--expand')

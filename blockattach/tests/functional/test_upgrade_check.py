@@ -147,7 +147,7 @@ class FindingsTest(CheckTestCase):
 
     def test_a_database_of_a_newer_release(self):
         self.change(self.rows(), "UPDATE alembic_version SET version_num = '9999' "
-                                 "WHERE version_num = '0005'")
+                                 "WHERE version_num = '1000'")
         later = dict.fromkeys(LATER, 'requires the expanded schema')
         self.check(2, Schema='at revision 9999 of a newer release', **later)
 

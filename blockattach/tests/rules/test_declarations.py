@@ -66,12 +66,11 @@ EXCEPTED = {
     ('blockattach/storage/db/models.py', 'soft_deletion'): 'the same',
     ('blockattach/storage/db/models.py', '_table'):
         'tables, with the options that all of them have',
-    (f'{MIGRATIONS}/versions/0001_first_release.py', '_timestamps'):
+    (f'{MIGRATIONS}/versions/1000_first_release.py', '_timestamps'):
         'columns that several tables have',
-    (f'{MIGRATIONS}/versions/0001_first_release.py', '_soft_deletion'): 'the same',
-    (f'{MIGRATIONS}/env.py', 'blockattach.platform.db.environment.run'):
+    (f'{MIGRATIONS}/versions/1000_first_release.py', '_soft_deletion'): 'the same',
+    ('blockattach/platform/db/alembic/env.py', '_run'):
         'alembic runs this file; nobody imports it',
-    (f'{OF_SERVERS}/env.py', 'blockattach.platform.db.environment.run'): 'the same',
     ('blockattach/storage/privileged/context.py', 'Context'):
         'a privsep context is a name that functions are marked with; its daemon starts later',
     ('blockattach/platform/rpc/inproc.py', 'Registry'):

@@ -13,7 +13,8 @@ WALK = """
 import importlib, json, pkgutil, socket, sys, threading, time
 import blockattach
 
-SKIPPED = ('blockattach.tests', 'blockattach.storage.db.schema.migrations',
+SKIPPED = ('blockattach.tests', 'blockattach.platform.db.alembic',
+           'blockattach.storage.db.schema.migrations',
            'blockattach.compute.store.migrations')
 names = ['blockattach']
 for module in pkgutil.walk_packages(blockattach.__path__, 'blockattach.',

@@ -176,7 +176,6 @@ class WheelTest(ToolTestCase):
                               if re.search(r'stestr|twine|extra == .test', line)])
         self.assertEqual([], [name for name in names if 'blockattach/tests' in name])
         self.assertIn('blockattach/testing/stack.py', names)
-        self.assertIn('blockattach/storage/db/schema/migrations/script.py.mako', names)
         self.assertEqual(MAP_PARTS, {name for name in names if name.startswith(MAP_PLACE)})
         programs = self.install(wheel)
         with subprocess.Popen(

@@ -1,3 +1,3 @@
-"""Migrations: one file per revision under ``versions``, run by
+"""Schema revisions of the block storage database, applied by
 `blockattach.storage.db.schema.migrate`.
 """

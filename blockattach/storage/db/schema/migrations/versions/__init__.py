@@ -1,1 +1,1 @@
-"""The revisions, in the order of their numbers. One that has been released is never edited."""
+"""Revisions in the order of their numbers. A released revision is never edited."""

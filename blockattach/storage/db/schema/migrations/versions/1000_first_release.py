@@ -1,22 +1,33 @@
-"""The tables of the first release."""
+"""Tables of the first release."""
 import uuid
 from typing import Any
 
 import sqlalchemy as sa
+from alembic import context
 from alembic import op
 from sqlalchemy.dialects import mysql
 
+from blockattach.platform import errors
 from blockattach.platform.db import clock
 
-revision = '0001'
+revision = '1000'
 down_revision = None
 branch_labels = ('expand',)
 depends_on = None
 
+# ``utf8mb4_bin`` pads the shorter text with blanks, so texts of clients have another collation.
+# Its name depends on the server. MariaDB executes comments that begin with "/*M!", MySQL those
+# that begin with the number of its own version.
+COLLATIONS = ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')
+EXACT = '/*M!100200 {} *//*!80017 {} */'.format(*COLLATIONS)
+
 UUID = sa.String(36)
 NAME = sa.String(255)
+EXACT_NAME = NAME.with_variant(mysql.VARCHAR(255, collation=EXACT), 'mysql', 'mariadb')
 POOL_NAME = sa.String(255).with_variant(sa.String(255, collation='C'), 'postgresql')
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
+EXACT_LONG_TEXT = sa.Text().with_variant(
+    mysql.MEDIUMTEXT(collation=EXACT), 'mysql', 'mariadb')
 TIMESTAMP = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
@@ -32,8 +43,8 @@ def _soft_deletion() -> tuple[sa.Column, ...]:
             sa.Column('deleted_at', TIMESTAMP))
 
 
-# What others refer to comes first. The names of constraints and indexes follow from the convention
-# of `blockattach.storage.db.models.metadata`.
+# Referenced tables come before those that reference them. The names of constraints and indexes
+# follow from the naming convention of `blockattach.storage.db.models.metadata`.
 TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
     'services': (
         sa.Column('id', sa.Integer, autoincrement=True, primary_key=True),
@@ -66,24 +77,24 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('reported_at', TIMESTAMP, nullable=False)),
     'qos_specs': (
         sa.Column('id', UUID, primary_key=True),
-        sa.Column('name', NAME, nullable=False),
-        sa.Column('live_name', NAME, unique=True),
+        sa.Column('name', EXACT_NAME, nullable=False),
+        sa.Column('live_name', EXACT_NAME, unique=True),
         sa.Column('consumer', sa.String(32), nullable=False),
         sa.Column('specs', LONG_TEXT, nullable=False),
         *_timestamps(), *_soft_deletion()),
     'volume_types': (
         sa.Column('id', UUID, primary_key=True),
-        sa.Column('name', NAME, nullable=False),
-        sa.Column('description', NAME),
+        sa.Column('name', EXACT_NAME, nullable=False),
+        sa.Column('description', EXACT_NAME),
         sa.Column('is_public', sa.Boolean, nullable=False),
-        sa.Column('live_name', NAME, unique=True),
+        sa.Column('live_name', EXACT_NAME, unique=True),
         sa.Column('qos_specs_id', UUID),
         *_timestamps(), *_soft_deletion()),
     'volume_type_extra_specs': (
         sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
                   primary_key=True),
-        sa.Column('key', NAME, primary_key=True),
-        sa.Column('value', NAME, nullable=False)),
+        sa.Column('key', EXACT_NAME, primary_key=True),
+        sa.Column('value', EXACT_NAME, nullable=False)),
     'volume_type_encryptions': (
         sa.Column('id', UUID, primary_key=True),
         sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id'), nullable=False),
@@ -97,8 +108,8 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('id', UUID, primary_key=True),
         sa.Column('project_id', NAME, nullable=False),
         sa.Column('user_id', NAME, nullable=False),
-        sa.Column('name', NAME),
-        sa.Column('description', NAME),
+        sa.Column('name', EXACT_NAME),
+        sa.Column('description', EXACT_NAME),
         sa.Column('size_gb', sa.Integer, nullable=False),
         sa.Column('own_status', sa.String(32), nullable=False),
         sa.Column('lowest_rank', sa.Integer),
@@ -120,12 +131,17 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('shared_targets', sa.Boolean, nullable=False),
         sa.Column('generation', sa.Integer, nullable=False),
         sa.Column('scheduler_hints', LONG_TEXT),
+        sa.Column('snapshot_id', UUID),
+        sa.Column('source_volid', UUID),
+        sa.Column('migration_status', sa.String(32)),
+        sa.Column('claimed_pool', POOL_NAME),
+        sa.Column('claimed_gb', sa.Integer),
         *_timestamps(), *_soft_deletion()),
     'volume_metadata': (
         sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id', ondelete='CASCADE'),
                   primary_key=True),
-        sa.Column('key', NAME, primary_key=True),
-        sa.Column('value', NAME, nullable=False)),
+        sa.Column('key', EXACT_NAME, primary_key=True),
+        sa.Column('value', EXACT_NAME, nullable=False)),
     'attachments': (
         sa.Column('id', UUID, primary_key=True),
         sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id'), nullable=False),
@@ -189,6 +205,7 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('username', sa.String(64), nullable=False),
         sa.Column('sealed_password', NAME, nullable=False),
         sa.Column('key_id', sa.String(16), nullable=False),
+        sa.Column('adopted', sa.Boolean, nullable=False, server_default='0'),
         sa.Column('created_at', TIMESTAMP, nullable=False),
         sa.UniqueConstraint('volume_id', 'alias')),
     'leases': (
@@ -212,13 +229,86 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('request_id', NAME),
         sa.Column('event_id', sa.String(64), nullable=False),
         sa.Column('user_message', LONG_TEXT, nullable=False),
+        sa.Column('detail', LONG_TEXT),
         sa.Column('message_level', sa.String(16), nullable=False),
         sa.Column('resource_type', sa.String(64), nullable=False),
         sa.Column('resource_id', UUID),
         sa.Column('expires_at', TIMESTAMP, nullable=False),
         *_timestamps()),
+    'volume_image_metadata': (
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id', ondelete='CASCADE'),
+                  primary_key=True),
+        sa.Column('key', EXACT_NAME, primary_key=True),
+        sa.Column('value', EXACT_LONG_TEXT, nullable=False)),
+    'snapshots': (
+        sa.Column('id', UUID, primary_key=True),
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id'), nullable=False),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('user_id', NAME, nullable=False),
+        sa.Column('name', EXACT_NAME),
+        sa.Column('description', EXACT_NAME),
+        sa.Column('size_gb', sa.Integer, nullable=False),
+        sa.Column('status', sa.String(32), nullable=False),
+        sa.Column('progress', sa.Integer, nullable=False),
+        sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id'), nullable=False),
+        sa.Column('availability_zone', NAME, nullable=False),
+        sa.Column('pool', POOL_NAME),
+        sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('status_reset', sa.Boolean, nullable=False),
+        *_timestamps(), *_soft_deletion()),
+    'snapshot_metadata': (
+        sa.Column('snapshot_id', UUID, sa.ForeignKey('snapshots.id', ondelete='CASCADE'),
+                  primary_key=True),
+        sa.Column('key', EXACT_NAME, primary_key=True),
+        sa.Column('value', EXACT_NAME, nullable=False)),
+    'volume_type_projects': (
+        sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
+                  primary_key=True),
+        sa.Column('project_id', NAME, primary_key=True),
+        sa.Column('created_at', TIMESTAMP, nullable=False)),
+    'default_volume_types': (
+        sa.Column('project_id', NAME, primary_key=True),
+        sa.Column('volume_type_id', UUID, sa.ForeignKey('volume_types.id'), nullable=False)),
+    'quota_classes': (
+        sa.Column('class_name', EXACT_NAME, primary_key=True),
+        sa.Column('resource', sa.String(64), primary_key=True),
+        sa.Column('hard_limit', sa.Integer, nullable=False)),
+    'cached_images': (
+        sa.Column('host', NAME, primary_key=True),
+        sa.Column('image_id', UUID, primary_key=True),
+        sa.Column('volume_id', UUID, sa.ForeignKey('volumes.id'), nullable=False),
+        sa.Column('image_updated_at', TIMESTAMP),
+        sa.Column('used_at', TIMESTAMP, nullable=False)),
+    'rpc_endpoints': (
+        sa.Column('instance', sa.String(32), primary_key=True),
+        sa.Column('topic', NAME, nullable=False),
+        sa.Column('server', NAME, nullable=False),
+        sa.Column('host', NAME, nullable=False),
+        sa.Column('port', sa.Integer, nullable=False),
+        sa.Column('fingerprint', sa.String(64)),
+        sa.Column('created_at', TIMESTAMP, nullable=False),
+        sa.Column('reported_at', TIMESTAMP, nullable=False)),
+    'attachment_events': (
+        sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,
+                  autoincrement=True),
+        sa.Column('attachment_id', UUID, nullable=False),
+        sa.Column('generation', sa.Integer, nullable=False),
+        sa.Column('volume_id', UUID, nullable=False),
+        sa.Column('project_id', NAME, nullable=False),
+        sa.Column('instance_uuid', UUID),
+        sa.Column('host', NAME),
+        sa.Column('event', sa.String(32), nullable=False),
+        sa.Column('old_state', sa.String(32)),
+        sa.Column('new_state', sa.String(32), nullable=False),
+        sa.Column('user_id', NAME),
+        sa.Column('request_id', NAME),
+        sa.Column('reason', LONG_TEXT),
+        sa.Column('created_at', TIMESTAMP, nullable=False),
+        sa.Column('position', sa.BigInteger),
+        sa.UniqueConstraint('position'),
+        sa.UniqueConstraint('attachment_id', 'generation')),
 }
-# In their order: of two that serve alike, PostgreSQL chooses the one that was made first.
+# In this order, because PostgreSQL chooses the older one of two indexes with equal costs.
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
     'services': (('cluster',),),
     'pools': (('host',),),
@@ -226,7 +316,9 @@ INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
     'volume_types': (('qos_specs_id',),),
     'volumes': (
         ('deleted', 'created_at', 'id'), ('deleted', 'pool'),
-        ('deleted', 'project_id', 'created_at', 'id'), ('deleted', 'volume_type_id')),
+        ('deleted', 'project_id', 'created_at', 'id'), ('deleted', 'volume_type_id'),
+        ('claimed_pool',), ('snapshot_id', 'own_status'), ('source_volid', 'own_status'),
+        ('deleted', 'project_id', 'volume_type_id', 'size_gb')),
     'attachments': (
         ('deadline',), ('deleted', 'created_at', 'id'), ('deleted', 'host'),
         ('deleted', 'instance_uuid'), ('deleted', 'project_id', 'created_at', 'id'),
@@ -239,19 +331,42 @@ INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
     'leases': (('deadline',),),
     'idempotency_keys': (('expires_at',), ('resource_id',)),
     'messages': (('expires_at',), ('project_id', 'created_at', 'id')),
+    'snapshots': (('deleted', 'created_at', 'id'), ('deleted', 'project_id', 'created_at', 'id'),
+                  ('deleted', 'project_id', 'volume_type_id', 'size_gb'),
+                  ('volume_id', 'deleted'), ('volume_type_id',)),
+    'volume_type_projects': (('project_id',),),
+    'default_volume_types': (('volume_type_id',),),
+    'cached_images': (('volume_id',),),
+    'rpc_endpoints': (('topic',),),
 }
 
 
 def upgrade() -> None:
-    """Make every table, and the default volume type."""
-    for name, parts in TABLES.items():
-        op.create_table(name, *parts, **OPTIONS)
+    """Create the tables and the default volume type.
+
+    :raises ConfigurationError: the server has no binary collation without padding
+    """
+    if not context.is_offline_mode():
+        _check_collations(op.get_bind())
+    for name, items in TABLES.items():
+        op.create_table(name, *items, **OPTIONS)
         for columns in INDEXES.get(name, ()):
             op.create_index(None, name, list(columns))
-    _default_volume_type()
+    _create_default_volume_type()
 
 
-def _default_volume_type() -> None:
+def _check_collations(connection: sa.Connection) -> None:
+    if connection.dialect.name != 'mysql':
+        return
+    known = set(connection.scalars(sa.text(
+        'SELECT collation_name FROM information_schema.collations')))
+    if known.isdisjoint(COLLATIONS):
+        raise errors.ConfigurationError(
+            reason='the database server has no binary collation without padding. MariaDB 10.2 or '
+                   'MySQL 8.0.17, or later, is required')
+
+
+def _create_default_volume_type() -> None:
     types = sa.table(
         'volume_types',
         *(sa.column(name, NAME) for name in ('id', 'name', 'description', 'live_name')),

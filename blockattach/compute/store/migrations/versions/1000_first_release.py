@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
 
-revision = '0001'
+revision = '1000'
 down_revision = None
 branch_labels = ('expand',)
 depends_on = None
@@ -36,7 +36,8 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.Column('fault', sa.Text),
         sa.Column('created_at', TIMESTAMP, nullable=False),
         sa.Column('updated_at', TIMESTAMP, nullable=False),
-        sa.Column('launched_at', TIMESTAMP)),
+        sa.Column('launched_at', TIMESTAMP),
+        sa.Column('generation', sa.BigInteger, nullable=False, server_default='1')),
     'block_devices': (
         sa.Column('id', UUID, primary_key=True),
         sa.Column('server_id', UUID, nullable=False),

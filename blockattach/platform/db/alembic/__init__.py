@@ -1,0 +1,1 @@
+"""Alembic script folder shared by all databases. The revisions are in folders of the packages."""

@@ -1,1 +1,0 @@
-"""Revisions that take away what no process of this release needs any more."""
