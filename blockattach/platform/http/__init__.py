@@ -1,1 +1,1 @@
-"""HTTP machinery: what a request goes through before and after a handler; knows no resource."""
+"""HTTP request processing around the handlers. Nothing here is specific to a resource."""

@@ -1,8 +1,8 @@
-"""Authentication: from a request to a context, or to None.
+"""Authenticators, which derive the context of a request from its headers.
 
 An authenticator is ``(request, project id of the URL or None) -> context | None``. None means that
-the request is not authenticated; whether that matters depends on the operation. Whether the caller
-is an administrator is then decided by the policy.
+the request is not authenticated. The dispatcher then rejects the request unless the operation is
+public. The policy decides later whether the caller is an administrator.
 """
 import dataclasses
 from collections.abc import Callable
@@ -19,36 +19,46 @@ Authenticator = Callable[[webob.Request, str | None], request_context.RequestCon
 
 DEFAULT_USER_ID = '00000000000000000000000000000001'
 DEFAULT_PROJECT_ID = '00000000000000000000000000000002'
-"""The user and project of a request without a token. Clients expect UUIDs."""
+"""User and project of a request without a token. Clients expect UUIDs."""
 ALL_ROLES = ('admin', 'member', 'reader')
 NO_TOKEN = 'notused'
-"""What keystoneauth's plugin ``none`` sends instead of a token."""
+"""Token that keystoneauth's plugin ``none`` sends."""
 LONGEST_ID = 255
 _CONFIRMED = 'Confirmed'
 NO_PROJECT = ''
-"""Of a token for a domain or for the system. No thing has it; None would be any project's."""
+"""Project id in the context of a domain-scoped or system-scoped token.
+
+No resource has this project id. None would match the resources of any project.
+"""
 
 
 def anonymous(request: webob.Request) -> request_context.RequestContext:
-    """Nobody in particular: the caller of a public operation."""
+    """Return the context of an unauthenticated caller of a public operation."""
     return request_context.RequestContext(**middleware.request_ids(request))
 
 
 def is_id(text: str) -> bool:
-    """Whether it can be the id of a user or project: none is empty, or breaks a line of a log."""
+    """Return True if a text can be the id of a user or project.
+
+    An id is neither empty nor longer than `LONGEST_ID`. All its characters are printable, so that
+    it cannot break a log line.
+    """
     return 0 < len(text) <= LONGEST_ID and text.isprintable()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Authentication:
-    """A kind of authentication. ``layers`` are around the dispatcher, and get its refusals."""
+    """Authentication strategy.
+
+    :ivar layers: layers around the dispatcher, which also see its error responses
+    """
 
     authenticate: Authenticator
     layers: tuple[middleware.Layer, ...] = ()
 
 
 class Identity(NamedTuple):
-    """A user without an identity service."""
+    """User, project and roles of a caller that Keystone does not know."""
 
     user_id: str
     project_id: str
@@ -56,7 +66,11 @@ class Identity(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, default_roles: tuple[str, ...]) -> Self | None:
-        """``user:project`` or ``user:project:role,role``; None if it is neither."""
+        """Parse ``user:project`` or ``user:project:role,role``.
+
+        :param default_roles: roles of the first form
+        :returns: None if the text has neither form
+        """
         parts = text.split(':')
         # Many servers join repeated headers with a comma.
         if len(parts) not in (2, 3) or not all(map(is_id, parts)) or ',' in ''.join(parts[:2]):
@@ -65,7 +79,7 @@ class Identity(NamedTuple):
         return cls(parts[0], parts[1], roles)
 
     def context(self, request: webob.Request, **more: Any) -> request_context.RequestContext:
-        """The context of a request of this user."""
+        """Return the context of a request from this user."""
         return request_context.RequestContext(
             user_id=self.user_id, project_id=self.project_id, roles=list(self.roles),
             **middleware.request_ids(request), **more)
@@ -75,18 +89,19 @@ _NO_SERVICE = Identity('', '', ())
 
 
 def default_identity(project_id: str | None) -> Identity:
-    """May do everything, in the project that the URL names, or in a default one."""
+    """Return an identity with all roles, in the project of the URL or else the default project."""
     return Identity(DEFAULT_USER_ID, project_id or DEFAULT_PROJECT_ID, ALL_ROLES)
 
 
 def claimed(request: webob.Request,
             project_id: str | None) -> request_context.RequestContext | None:
-    """The context that the request claims; None if what it carries is malformed. It is believed:
-    for a machine of one's own, and for tests.
+    """Authenticate a request by the identity that it claims, without verification.
 
-    ``X-Auth-Token`` is ``user:project`` (python-cinderclient's noauth plugin) with all roles, or
-    ``user:project:role,role``. Without one the caller is a default user. ``X-Service-Token`` has
-    the same form.
+    This is for tests and for a machine with a single user. ``X-Auth-Token`` is ``user:project``
+    (python-cinderclient's noauth plugin) with all roles, or ``user:project:role,role``. Without a
+    token the caller is the default user. ``X-Service-Token`` has the same form.
+
+    :returns: None if one of the tokens is malformed
     """
     token = request.environ.get('HTTP_X_AUTH_TOKEN')
     service_token = request.environ.get('HTTP_X_SERVICE_TOKEN')
@@ -96,17 +111,18 @@ def claimed(request: webob.Request,
                else _NO_SERVICE)
     if identity is None or service is None:
         return None
-    # The token is for Nova, which is asked in the caller's name.
+    # Requests to Nova are sent with the caller's token.
     return identity.context(request, service_roles=list(service.roles), auth_token=token or None)
 
 
 def validated(request: webob.Request,
               project_id: str | None) -> request_context.RequestContext | None:
-    """The context of a token that keystonemiddleware's ``auth_token`` has validated; None if there
-    was none, or if the service token that came along is none.
+    """Authenticate a request by the token that keystonemiddleware's ``auth_token`` validated.
 
-    Only ever behind ``auth_token`` with ``delay_auth_decision``: it removes the headers that a
-    client might forge, and lets public operations through.
+    Use this only behind ``auth_token`` with ``delay_auth_decision``. That middleware removes the
+    identity headers, which a client could forge, and passes requests to public operations on.
+
+    :returns: None if there is no valid token, or if the service token of the request is invalid
     """
     environ = request.environ
     if environ.get('HTTP_X_IDENTITY_STATUS') != _CONFIRMED or (
@@ -115,7 +131,8 @@ def validated(request: webob.Request,
     context = request_context.RequestContext.from_environ(
         environ, **middleware.request_ids(request))
     if context.project_id or context.domain_id:
-        # A token has one scope; what auth_token says here may be that of the service's token.
+        # A token has one scope. The system scope that auth_token sets may be that of the service
+        # token.
         context.system_scope = None
     context.project_id = context.project_id or NO_PROJECT
     return context

@@ -1,7 +1,8 @@
-"""Authentication by name and password (RFC 7617): for a service without Keystone.
+"""HTTP basic authentication (RFC 7617), for a service without Keystone.
 
-The password file is Apache's, read and checked by oslo.middleware. A second file has the roles of
-the users (`blockattach.platform.http.auth.Identity.parse`).
+The password file has Apache's format. Functions of oslo.middleware parse its entries and check
+passwords. A second file has the roles of the users
+(`blockattach.platform.http.auth.Identity.parse`).
 """
 import hashlib
 import logging
@@ -24,7 +25,7 @@ LOG = logging.getLogger(__name__)
 CHALLENGE = 'Basic realm="blockattach", charset="UTF-8"'
 _MOST_KEPT = 1000
 _REFUSED = (webob_exc.HTTPException,
-            # bcrypt: the password is too long, or the digest is none.
+            # Raised by bcrypt for a password that is too long or a malformed digest.
             ValueError)
 
 Users = changing.ChangingFile[Mapping[str, str]]
@@ -34,23 +35,26 @@ Roles = changing.ChangingFile[Mapping[str, auth.Identity]]
 
 
 class Accounts:
-    """Users and their rights, as two files say. A change of either counts at the next request."""
+    """Users and their rights from two files. A changed file takes effect at the next request."""
 
     def __init__(self, users: Users, roles: Roles | None) -> None:
         """
-        :param roles: None: every user has all rights
+        :param roles: None gives every user all roles
         """
         self._users = users
         self._roles = roles
-        # A digest of a password is slow on purpose; one that was right is not computed for each
-        # request. What is cached is useless without the key.
+        # bcrypt is slow on purpose. A password that was accepted is therefore cached as a keyed
+        # hash, which is useless without the key.
         self._key = secrets.token_bytes(32)
         self._right: set[bytes] = set()
 
     def authenticate(self, request: webob.Request,
                      project_id: str | None) -> request_context.RequestContext | None:
-        """The context of a user whose name and valid password are in the header ``Authorization``;
-        None if there is none."""
+        """Authenticate a request by the name and password in its header ``Authorization``.
+
+        :returns: None if the header is missing or malformed, the password is wrong, or the user
+            has no roles
+        """
         try:
             user, password = basic_auth.parse_token(basic_auth.parse_header(request.environ))
         except _REFUSED:
@@ -69,7 +73,7 @@ class Accounts:
     def _admits(self, user: str, password: bytes) -> bool:
         entries = self._users.said()
         entry = entries.get(user)
-        # An unknown user is refused no faster than others.
+        # Refuse an unknown user as slowly as a wrong password, so that timing reveals no names.
         compared = entry or next(iter(entries.values()), None)
         if compared is None:
             return False
@@ -86,7 +90,7 @@ class Accounts:
 
 
 def challenge(inner: middleware.Handler) -> middleware.Handler:
-    """Add the challenge for HTTP basic authentication to a refusal."""
+    """Add the challenge for HTTP basic authentication to each 401 response."""
     def handle(request: webob.Request) -> webob.Response:
         response = inner(request)
         if response.status_code == 401:
@@ -96,9 +100,9 @@ def challenge(inner: middleware.Handler) -> middleware.Handler:
 
 
 def parse_users(text: str) -> Mapping[str, str]:
-    """Users to their entries, ``user:digest``.
+    """Return the entry ``user:digest`` of each user of a password file.
 
-    :raises ConfigurationError: an entry is none, or its digest is not bcrypt's
+    :raises ConfigurationError: an entry is malformed, or its digest is not a bcrypt digest
     """
     entries: dict[str, str] = {}
     for number, line in _lines(text):
@@ -108,15 +112,16 @@ def parse_users(text: str) -> Mapping[str, str]:
             raise errors.ConfigurationError(
                 reason=f'line {number} is not user:digest with a bcrypt digest '
                        '(htpasswd -B)') from None
-        # Of two entries Apache takes the first.
+        # Apache uses the first of two entries for a user.
         entries.setdefault(user, line)
     return entries
 
 
 def parse_roles(text: str) -> Mapping[str, auth.Identity]:
-    """Users to what they may be.
+    """Return the identity of each user of a file with roles.
 
-    :raises ConfigurationError: a line is none of ``user:project:role,role``
+    :raises ConfigurationError: a line does not have the form ``user:project:role,role``, or
+        repeats a user
     """
     identities: dict[str, auth.Identity] = {}
     for number, line in _lines(text):

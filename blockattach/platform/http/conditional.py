@@ -1,11 +1,12 @@
-"""Reads that are answered 304, without a body, to a client that has the answer already.
+"""Entity tags of reads, for responses with status 304 (``If-None-Match``).
 
-A tag is a digest of all that an answer is composed of: the record, what the operation says of it
-besides (`Operation.facts`), the versions, the addresses in links, our release. So it changes with
-whatever may show, also where no generation moves, and is known before anything is composed.
+A tag is a digest of everything that a response is composed of: the record, the other facts of the
+operation (`Operation.facts`), the microversions, the addresses in links, and the release of this
+service. The tag therefore changes with any visible change, even if no generation changes. It is
+known before the response is composed.
 
-It is weak: it promises equal facts and not equal bytes, and so nobody may make a change depend on
-it by ``If-Match``.
+The tag is weak: it promises equal facts, not equal bytes. A client can therefore not use it with
+``If-Match`` to make a change conditional.
 """
 import functools
 import hashlib
@@ -22,19 +23,25 @@ _TAGS = re.compile(r'(?:W/)?("[^"]*")')
 
 
 def tag(call: operation.Call) -> str | None:
-    """The tag of the answer to a call; None: it has none, as its facts cannot be written down."""
+    """Return the entity tag of the response to a call.
+
+    :returns: None if the facts cannot be encoded as JSON; the response then has no tag
+    """
     try:
         facts = orjson.dumps(
             (_release(), call.version, call.extension, call.base_url, call.project, call.target,
              call.facts), default=_as_list, option=orjson.OPT_SORT_KEYS)
     except TypeError:
-        # Half a character, or a number without end, within what a client has stored.
+        # A client may have stored a lone surrogate or an integer of more than 64 bits.
         return None
     return f'W/"{hashlib.sha256(facts).hexdigest()[:32]}"'
 
 
 def has(header: str | None, current: str) -> bool:
-    """Whether a client has the answer with this tag, by its ``If-None-Match``."""
+    """Return True if a header ``If-None-Match`` matches the current tag of the response.
+
+    :param header: None if the request has no such header
+    """
     if header is None:
         return False
     return header.strip() == ANY or current.removeprefix('W/') in _TAGS.findall(header)
@@ -46,7 +53,7 @@ def _release() -> str:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """A named tuple, which orjson does not know."""
+    """Return a named tuple as a list, because orjson cannot encode named tuples."""
     if isinstance(value, tuple):
         return list(value)
     raise TypeError(f'cannot build an ETag from a {type(value).__name__}')

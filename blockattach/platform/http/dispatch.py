@@ -1,8 +1,8 @@
-"""From a request to an answer, always in this order:
+"""Dispatcher of API requests to the handlers of operations.
 
-route, authentication, project of the URL, version, body is JSON, action, target, policy, schema,
-handler, answer. Whatever goes wrong is an error that `blockattach.platform.http.responses`
-answers.
+The steps are always taken in this order: route, authentication, project of the URL, microversion,
+JSON body, action, target, policy, schema, handler, response. A failed step raises an error, and
+`blockattach.platform.http.responses` builds the error response.
 """
 import re
 from collections.abc import Callable
@@ -39,31 +39,36 @@ NOT_WATCHED = ('Cannot watch attachments: no process of this service serves watc
 NO_PROJECT = 'A project-scoped token is required.'
 _MOST_DIGITS = 18
 _MOST_LEVELS = 100
-"""Of lists and objects within each other. Answers repeat what clients have stored, and the JSON of
-an answer cannot have more than 254."""
+"""Maximum nesting of lists and objects in a request body.
+
+Responses contain values that clients have stored, and orjson encodes at most 254 levels.
+"""
 
 _VARIABLE = re.compile(r'\{\w+\}')
 _ANY = '{'
-"""In place of a variable, where names do not matter."""
+"""Replacement of each variable in a path, for comparisons without the names of variables."""
 
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
 
 
 class _TooLarge(Exception):
-    """The body is longer than we read."""
+    """Body that is longer than the configured limit."""
 
 
 class Route(NamedTuple):
-    """The operations of one method and path; several that differ in versions or actions."""
+    """Operations of a method and path. They differ in versions or actions."""
 
     operations: list[operation.Operation]
     public: bool
-    """Whether every one of the operations is."""
+    """True if all the operations are public."""
     root: bool
 
 
 class Match(NamedTuple):
-    """What a path means. ``project_id`` is None where the path names none."""
+    """Route and variables of a request path.
+
+    :ivar project_id: None if the path contains no project id
+    """
 
     route: Route
     variables: dict[str, str]
@@ -71,17 +76,19 @@ class Match(NamedTuple):
 
 
 class Table:
-    """Every path of the API, as declared to Routes. A request is compared with the few of its
-    method that have as many segments, and one of its own behind the version or the project.
+    """Routing table of the API.
 
-    A slash at the end makes an empty last segment, and so another path: a client with an empty id
-    gets no list instead of one resource.
+    The patterns are compiled by Routes. A request is only compared with the patterns of the same
+    method and number of segments whose literal segment after the version or project occurs in the
+    request.
+
+    A trailing slash makes an empty last segment, and therefore a different path. A client that
+    sends an empty id gets 404 instead of the list.
     """
 
     def __init__(self, operations: Iterable[operation.Operation],
                  prefix: str = operation.PREFIX) -> None:
-        """Declare the operations' paths.
-
+        """
         :raises ValueError: two operations cannot be distinguished
         """
         self._routes: dict[tuple[str, int, str], list[tuple[Any, Route]]] = {}
@@ -92,9 +99,9 @@ class Table:
                 by_shape.setdefault((row.method, _VARIABLE.sub(_ANY, path)), {}).setdefault(
                     path, []).append(row)
         mapper = routes.Mapper(None, register=False, explicit=True)
-        # Each variable is a whole segment that must be there.
+        # Without minimization each variable is required, and is a whole segment.
         mapper.minimization = False
-        # The first that fits is taken. A brace sorts behind every letter, and so a variable behind
+        # The first match is used. A brace sorts after every letter, and therefore a variable after
         # every literal.
         for (method, shape), by_path in sorted(by_shape.items()):
             if len(by_path) > 1:
@@ -110,9 +117,13 @@ class Table:
                 (declared, Route(rows, all(row.public for row in rows), rows[0].root)))
 
     def match(self, method: str, path: str) -> Match | None:
-        """What a method and path mean, or None. HEAD is GET where it is nothing of its own."""
+        """Return the match of a method and path, or None if no operation has them.
+
+        HEAD is routed as GET unless an operation with the method HEAD matches.
+        """
         segments = path.split('/')
-        # Routes ends its expressions by a sign that a line feed may follow.
+        # Routes ends its regular expressions with "$", which also matches before a trailing line
+        # feed.
         if '\0' not in path and not path.endswith('\n'):
             for literal in (*segments[2:4], _ANY):
                 for declared, route in self._routes.get((method, len(segments), literal), ()):
@@ -123,7 +134,10 @@ class Table:
 
 
 class Dispatcher:
-    """Serves operations. One for all threads: it keeps nothing of a request."""
+    """WebOb handler that dispatches requests to operations.
+
+    All threads share an instance, which keeps no state of a request.
+    """
 
     def __init__(self, operations: Iterable[operation.Operation], services: Any, *,
                  policy: enforcer.Enforcer, authenticate: auth.Authenticator,
@@ -131,20 +145,24 @@ class Dispatcher:
                  public_endpoint: str | None = None, watch_endpoint: str | None = None,
                  check: Check | None = None,
                  prefix: str = operation.PREFIX) -> None:
-        """Compile everything that a request will need.
+        """Compile the routing table and all schemas, so that no request waits for them.
 
-        :param services: handed to handlers as it is; targets are loaded from its ``database``
-        :param public_endpoint: what links of answers begin with; None: as the client asked
-        :param watch_endpoint: where streams are served, if not here; None: nowhere
-        :param check: called with each answer, for tests
-        :param prefix: what every path begins with, but those of roots
-        :raises ValueError: the operations contradict each other, or name an unknown rule
+        :param services: passed to handlers unchanged; targets are loaded from its ``database``
+        :param max_body_size: in bytes
+        :param public_endpoint: URL that links in responses start with; None uses the URL of the
+            request
+        :param watch_endpoint: URL that requests for streams are redirected to if this server
+            cannot stream; None rejects them
+        :param check: called with each response, for tests
+        :param prefix: prefix of all paths except those of root operations
+        :raises ValueError: operations contradict each other, or an operation names an unknown
+            policy rule
         """
         rows = tuple(operations)
         for row in rows:
             if row.policy is not None and not policy.knows(row.policy):
                 raise ValueError(f'{row.name}: unknown policy rule {row.policy}')
-            # So that no request has to wait for it.
+            # Compiled now, so that no request has to wait for it.
             _ = row.checkers
         self._table = Table(rows, prefix)
         self._prefix = prefix
@@ -158,11 +176,12 @@ class Dispatcher:
         self._watch_endpoint = watch_endpoint
 
     def __call__(self, request: webob.Request) -> webob.Response:
-        """Answer a request.
+        """Return the response to a request.
 
-        :raises BlockattachError: see the docstring of the module
+        :raises BlockattachError: a step failed (see the docstring of the module)
         """
-        # Some servers put several headers into one, of which a proxy may have read another one.
+        # Some servers join repeated headers with a comma. A proxy may have used another one of
+        # the names than this service would.
         if ',' in request.environ.get('HTTP_HOST', ''):
             raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
@@ -200,7 +219,10 @@ class Dispatcher:
         return response
 
     def _stream(self, request: webob.Request, watch: streams.Watch) -> webob.Response:
-        """An answer without an end, where this server can give one; else another one's address."""
+        """Return the response that starts a stream, or a redirect if this server cannot stream.
+
+        :raises InvalidInput: no server of this service serves streams
+        """
         hub = request.environ.get(streams.HUB)
         if hub is None:
             if self._watch_endpoint is None:
@@ -213,7 +235,10 @@ class Dispatcher:
         return webob.Response(status=200, app_iter=[], headerlist=list(streams.HEADERS.items()))
 
     def _handle(self, row: operation.Operation, call: operation.Call) -> Any:
-        """What the handler returns; it is not asked for what the client has."""
+        """Return the value of the handler, or status 304 if the client has the current response.
+
+        The handler is not called in the second case.
+        """
         if row.facts is None:
             return row.handler(self._services, call)
         call.facts = row.facts(self._services, call)
@@ -233,7 +258,12 @@ class Dispatcher:
             return None
 
     def _identify(self, request: webob.Request, match: Match) -> request_context.RequestContext:
-        """The caller; the project in the URL must agree with it."""
+        """Return the context of the caller.
+
+        :raises InvalidInput: the project in the URL is not that of the caller
+        :raises NotAuthenticated: the operation is not public, and the caller is unknown
+        :raises NotAuthorized: a caller who is not an administrator has no project
+        """
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)
         public = match.route.public
@@ -253,7 +283,8 @@ class Dispatcher:
 
     def _versions(self, request: webob.Request, match: Match) -> operation.Negotiated:
         if match.route.root:
-            # How a client finds out what it may ask for must not depend on what it asks for.
+            # Clients discover the supported versions with this request, so it must not fail
+            # because of an unsupported version.
             return operation.Negotiated(operation.BASE, None, '')
         negotiated = self._negotiate(request.environ.get('HTTP_OPENSTACK_API_VERSION'))
         request.environ[middleware.VERSION] = negotiated.header
@@ -261,7 +292,12 @@ class Dispatcher:
 
     def _select(self, request: webob.Request, match: Match,
                 negotiated: operation.Negotiated) -> tuple[operation.Operation, Any]:
-        """The operation that is meant, and the parsed body if it matters."""
+        """Return the operation of a request, and its parsed body.
+
+        The body is None if the operation has no schema for it.
+
+        :raises RouteNotFound: no operation of the path exists in the negotiated versions
+        """
         rows, body = match.route.operations, None
         size = _length(request)
         if size is not None and size > self._max_body_size:
@@ -290,8 +326,9 @@ class Dispatcher:
             value = orjson.loads(raw)
         except ValueError:
             raise errors.InvalidInput(MALFORMED_BODY) from None
-        # Most bodies are looked at no further: few brackets cannot be deeply nested. What looks
-        # like a zero character may be an escaped backslash before these letters.
+        # The full check is slow. Few brackets cannot be deeply nested, so most bodies need no
+        # check. A match of the escaped null character may also be an escaped backslash followed
+        # by "u0000".
         suspect = raw.count(b'[') + raw.count(b'{') > _MOST_LEVELS or b'\\u0000' in raw
         if suspect and not _can_be_stored(value):
             raise errors.InvalidInput(MALFORMED_BODY)
@@ -304,14 +341,14 @@ class Dispatcher:
         try:
             raw = bytes(request.environ['wsgi.input'].read(
                 self._max_body_size + 1 if size is None else size))
-        except Exception:  # noqa: BLE001 - servers differ; but what fails here is the client's
+        except Exception:  # noqa: BLE001 - each server has other errors for a failed client
             raise errors.InvalidInput(MALFORMED_BODY) from None
         if len(raw) > self._max_body_size:
             raise _TooLarge
         return raw
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
-        """Load the target and ask the policy about it."""
+        """Load the target of an operation, and check the policy for the project of the target."""
         if row.target is not None:
             call.target = row.target(call.context, self._services.database, call.path['id'])
         if row.policy is None:
@@ -338,16 +375,19 @@ def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
 
 
 def _path(environ: Mapping[str, Any]) -> str:
-    """The path as the client wrote it; WSGI hands its bytes over as Latin-1.
+    """Return the decoded path of a request. WSGI passes its bytes as Latin-1.
 
-    :raises UnicodeDecodeError: it is not UTF-8
+    :raises UnicodeDecodeError: the path is not UTF-8
     """
     path: str = environ['PATH_INFO']
     return path.encode('latin-1').decode()
 
 
 def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
-    """Whether it has no more levels, and no zero character, which no column takes."""
+    """Return True if a value has no more than ``levels`` levels and no null character.
+
+    PostgreSQL rejects null characters in text columns.
+    """
     if not isinstance(value, dict | list):
         return not isinstance(value, str) or '\0' not in value
     parts = [*value, *value.values()] if isinstance(value, dict) else value
@@ -355,7 +395,7 @@ def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
 
 
 def _length(request: webob.Request) -> int | None:
-    """The declared length of the body. Not every server validates it."""
+    """Return the declared length of the body, or None. Not every server validates it."""
     text = request.environ.get('CONTENT_LENGTH')
     if not text:
         return None

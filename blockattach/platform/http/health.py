@@ -1,9 +1,10 @@
-"""``/healthcheck``: whether this process can serve, for load balancers and probes.
+"""Health checks of the API, ``/healthcheck``, for load balancers and probes.
 
-In front of everything else: without a token, a policy or a line in the log. It is the healthcheck
-of oslo.middleware. Its checks are what the process's monitor found last: entry points
-``oslo.middleware.healthcheck``, chosen by ``[healthcheck] backends``. ``/healthcheck/live`` says
-only that the process answers.
+They are served before anything else: without a token, a policy check or a log line. The middleware
+is the healthcheck of oslo.middleware. Its checks are entry points
+``oslo.middleware.healthcheck``, selected by ``[healthcheck] backends``. Each returns the last
+result of the health monitor of the process. ``/healthcheck/live`` only shows that the process
+responds.
 """
 import ipaddress
 from collections.abc import Callable
@@ -27,10 +28,11 @@ LIVE_PATH = '/healthcheck/live'
 PATHS = (PATH, LIVE_PATH)
 CHECKS = {'blockattach_database': 'database', 'blockattach_bus': 'bus',
           'blockattach_backends': 'backends'}
-"""The names of our checks in ``[healthcheck] backends``, and in the monitor."""
+"""Checks of this project: names in ``[healthcheck] backends`` to names in the health monitor."""
 
 _MONITOR = 'blockattach_monitor'
-# A request through a proxy has the proxy's address.
+# The address of a request through a proxy is that of the proxy, which says nothing about the
+# client.
 _PROXIED = ('HTTP_FORWARDED', 'HTTP_X_FORWARDED_FOR', 'HTTP_X_FORWARDED_HOST',
             'HTTP_X_FORWARDED_PROTO')
 
@@ -38,19 +40,22 @@ Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.middleware's group known; ours are the default of its checks."""
+    """Register the options of oslo.middleware's healthcheck, with `CHECKS` as the default."""
     conf.register_opts(opts.HEALTHCHECK_OPTS, group=GROUP)
     conf.set_default('backends', list(CHECKS), group=GROUP)
 
 
 class _Healthcheck(healthcheck.Healthcheck):
-    """Gives its checks the monitor, and some clients the details."""
+    """Healthcheck of oslo.middleware whose checks read the health monitor.
+
+    :raises ConfigurationError: a configured check is not installed
+    """
 
     def __init__(self, refused: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
                  detailed: bool) -> None:
         super().__init__(refused, conf)
         self._show_details = self._show_details and detailed
-        # The checks have been made, and were given this very mapping.
+        # The constructor has already created the checks, but they share this mapping.
         self.conf[_MONITOR] = watching
         missing = set(self._conf_get('backends')).difference(self._backends.names())
         if missing:
@@ -60,7 +65,7 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     def _make_text_response(self, results: list[pluginbase.HealthcheckResult],
                             healthy: bool) -> tuple[str, str]:
-        """The body of a healthy answer, which load balancers expect."""
+        """Return the body and its type: "OK" if healthy, as load balancers expect, or failures."""
         if healthy:
             return 'OK', 'text/plain'
         text, kind = super()._make_text_response(
@@ -69,19 +74,21 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     @staticmethod
     def _get_greenstacks() -> list[Any]:
-        """None: threads are native. oslo.middleware searches every object of the process for them,
-        which takes long, and raises ReferenceError at a dead weak proxy.
+        """Return no stacks, because this service uses native threads.
+
+        oslo.middleware would search all objects of the process for greenlets. That takes long, and
+        raises ReferenceError at a dead weak proxy.
         """
         return []
 
 
 def with_health(application: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
                 details_to: Sequence[health_conf.Network]) -> Wsgi:
-    """What answers the two paths, and hands everything else to the application.
+    """Return a WSGI application that serves the health checks and passes other requests on.
 
     :param conf: with the options of `register`
-    :param details_to: networks whose hosts get the details, if ``[healthcheck]`` allows any
-    :raises ConfigurationError: a check that it names is not installed, or a network is none
+    :param details_to: networks whose hosts get the details, if ``[healthcheck] detailed`` is set
+    :raises ConfigurationError: a configured check is not installed
     """
     brief, detailed = (_Healthcheck(application, conf, watching, shown) for shown in (False, True))
 
@@ -110,30 +117,33 @@ def _may_see_details(environ: Mapping[str, Any],
 
 
 class _MonitorCheck(pluginbase.HealthcheckBaseExtension):
-    """What the monitor found last under one name; nothing to find is fine."""
+    """Health check that returns the last result of the monitor.
+
+    The check succeeds if the monitor has no result of that name.
+    """
 
     name: str
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
-        """The finding as oslo.middleware shows it."""
+        """Return the result of the monitor in the form of oslo.middleware."""
         wrong = self.conf[_MONITOR].findings().get(self.name)
         return pluginbase.HealthcheckResult(available=wrong is None,
                                             reason=f'{self.name}: {wrong or "OK"}')
 
 
 class DatabaseCheck(_MonitorCheck):
-    """Whether the database answers."""
+    """Health check of the database connection."""
 
     name = 'database'
 
 
 class BusCheck(_MonitorCheck):
-    """Whether the message broker takes messages."""
+    """Health check of the message broker."""
 
     name = 'bus'
 
 
 class BackendsCheck(_MonitorCheck):
-    """Whether a backend is up, if any is in use."""
+    """Health check of the backends: at least one is up, if any is in use."""
 
     name = 'backends'

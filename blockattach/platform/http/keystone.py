@@ -1,7 +1,7 @@
-"""Authentication by Keystone: keystonemiddleware's ``auth_token`` before the dispatcher.
+"""Authentication by Keystone, with keystonemiddleware's ``auth_token`` before the dispatcher.
 
-It lets every request through (``delay_auth_decision``), so that what is public stays so, and the
-refusal is ours in form.
+``auth_token`` passes every request on (``delay_auth_decision``), so that public operations need no
+token and the dispatcher builds the error response.
 """
 import importlib.util
 from typing import Any
@@ -34,9 +34,9 @@ _UNUSABLE = (keystone_errors.AuthPluginException, middleware_errors.Configuratio
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make known what ``auth_token`` reads, down to the options of the plug-in that is chosen.
+    """Register the options of ``auth_token`` and of the configured authentication plugin.
 
-    :raises ConfigurationError: there is no such plug-in
+    :raises ConfigurationError: the configured plugin is not installed
     """
     for group, options in auth_token.list_opts():
         conf.register_opts(options, group=group)
@@ -54,15 +54,15 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def section_of(conf: cfg.ConfigOpts) -> str:
-    """The group that says how we ourselves log in to Keystone."""
+    """Return the option group with the credentials of this service for Keystone."""
     return str(conf[GROUP].auth_section or GROUP)
 
 
 def url_of(conf: cfg.ConfigOpts) -> str:
-    """Where Keystone is, as our own account says.
+    """Return the URL of Keystone from the credentials of this service (``auth_url``).
 
     :param conf: with the options of `register`
-    :raises ConfigurationError: there is no account, or it says no place
+    :raises ConfigurationError: no credentials are configured, or they have no ``auth_url``
     """
     section = section_of(conf)
     with locations.named(conf, section, 'auth_type'):
@@ -82,10 +82,10 @@ def url_of(conf: cfg.ConfigOpts) -> str:
 
 
 def authentication(conf: cfg.ConfigOpts) -> auth.Authentication:
-    """Authentication by a token; Keystone is asked when the first one comes.
+    """Return the authentication by Keystone tokens.
 
-    What cannot work in [keystone_authtoken] is a ConfigurationError when the layer is put in
-    place.
+    Keystone is not contacted before the first token is validated. Invalid options in
+    ``[keystone_authtoken]`` raise ConfigurationError when the layer is applied to a handler.
 
     :param conf: with the options of `register`
     """
@@ -94,7 +94,7 @@ def authentication(conf: cfg.ConfigOpts) -> auth.Authentication:
 
 
 class _TokenMiddleware(auth_token.AuthProtocol):
-    """Distinguishes an invalid token from one that cannot be checked now."""
+    """``auth_token`` that distinguishes an invalid token from a failure to validate the token."""
 
     def __init__(self, application: middleware.Wsgi, conf: cfg.ConfigOpts) -> None:
         _check_cache(conf)
@@ -102,17 +102,18 @@ class _TokenMiddleware(auth_token.AuthProtocol):
         try:
             super().__init__(application, {
                 'oslo_config_config': conf, 'delay_auth_decision': True,
-                # From Keystone's catalog it would be unknown while Keystone is down.
+                # Without a value auth_token looks the URI up in Keystone's catalog, which fails
+                # while Keystone is down.
                 'www_authenticate_uri': conf[GROUP].www_authenticate_uri or internal})
         except _UNUSABLE as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot authenticate to Keystone: {exc}') from exc
 
     def fetch_token(self, token: str, **options: Any) -> dict[str, Any]:
-        """What Keystone or the cache says of a token.
+        """Return the data of a token from the cache or from Keystone.
 
-        :raises InvalidToken: it is none
-        :raises IdentityUnavailable: nobody says
+        :raises InvalidToken: the token is not valid
+        :raises IdentityUnavailable: Keystone did not validate the token in time
         """
         try:
             answer: dict[str, Any] = super().fetch_token(token, **options)
@@ -126,7 +127,10 @@ class _TokenMiddleware(auth_token.AuthProtocol):
 
 
 def _check_cache(conf: cfg.ConfigOpts) -> None:
-    """It is imported with the first request only."""
+    """Raise ConfigurationError if the configured memcached client is not installed.
+
+    ``auth_token`` imports the client only when it handles the first request.
+    """
     group = conf[GROUP]
     if not group.memcached_servers:
         return

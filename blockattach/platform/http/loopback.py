@@ -1,7 +1,7 @@
-"""Requests from this machine: all that an API without authentication may serve.
+"""Restriction of an API without authentication to requests from the same machine.
 
-Web pages in a browser on this machine are not included: their requests are refused (cross-site
-request forgery), and so are host names that resolve to this machine (DNS rebinding).
+Requests of web pages in a browser on this machine are rejected as well (cross-site request
+forgery). So are requests with other host names that resolve to this machine (DNS rebinding).
 """
 import functools
 import ipaddress
@@ -30,17 +30,24 @@ FROM_OTHER = _WITHOUT + 'requests of web pages are served only from [cors] allow
 
 @functools.lru_cache
 def is_loopback(address: str) -> bool:
-    """Whether an address belongs to the machine itself, and is reached from there only."""
+    """Return True if an address is a loopback address, which is reachable from this machine only.
+
+    :param address: IP address, with or without a zone (``fe80::1%eth0``); any other text is not
+        a loopback address
+    """
     try:
         found = ipaddress.ip_address(address.partition('%')[0])
     except ValueError:
         return False
-    # As a socket for both families tells a client of IPv4.
+    # A dual-stack socket reports the address of an IPv4 client as an IPv4-mapped IPv6 address.
     return (getattr(found, 'ipv4_mapped', None) or found).is_loopback
 
 
 def stands_for_loopback(host: str) -> bool:
-    """Whether an address or name stands for nothing but loopback addresses."""
+    """Return True if an address or name resolves to loopback addresses only.
+
+    An empty or unknown name does not.
+    """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:
@@ -50,8 +57,11 @@ def stands_for_loopback(host: str) -> bool:
 
 @functools.lru_cache
 def is_local_name(host: str) -> bool:
-    """Whether a header Host names this machine without a DNS query, whose answer may be forged
-    (RFC 6761 reserves ``localhost``)."""
+    """Return True if a header Host is ``localhost`` or a loopback address.
+
+    DNS is not queried, because its answer may be forged. RFC 6761 reserves ``localhost`` and the
+    names below it.
+    """
     try:
         name = parse.urlsplit(f'//{host}').hostname or ''
     except ValueError:
@@ -60,13 +70,14 @@ def is_local_name(host: str) -> bool:
 
 
 def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
-    """Refuse requests from other machines, and of web pages of other sites.
+    """Return a layer that rejects requests from other machines and of web pages of other sites.
 
-    For servers whose address we cannot check. It comes before headers of proxies are evaluated, as
-    a client may forge ``X-Forwarded-For``. Without an address the request came over a Unix socket,
-    which is on this machine.
+    The layer protects this service behind WSGI servers whose listen address is unknown. It must be
+    outside of the layer that evaluates the headers of proxies, because a client may forge
+    ``X-Forwarded-For``. A request without a client address came over a Unix socket, and therefore
+    from this machine.
 
-    :param allowed_origins: of pages that may ask, as browsers write them, or ``*``
+    :param allowed_origins: origins whose pages may send requests, as browsers write them, or ``*``
     """
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:
@@ -76,7 +87,7 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
                 return responses.failure(403, refusal)
             has_body = (environ.get('CONTENT_LENGTH') or '0') != '0' or (
                 'HTTP_TRANSFER_ENCODING' in environ)
-            # A body of no type is what a page may send without being asked whether it may.
+            # A page may send a body without a type to another site, without a CORS preflight.
             if has_body and not environ.get('CONTENT_TYPE'):
                 return responses.error(errors.MediaTypeNotSupported())
             if _is_from_page(environ, allowed_origins):
@@ -87,7 +98,7 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
 
 
 def _refusal(environ: _Environ, allowed: Collection[str]) -> str | None:
-    """Why a request is not served; None: it is."""
+    """Return the reason to reject a request, or None."""
     address, host, origin = (environ.get(name)
                              for name in ('REMOTE_ADDR', 'HTTP_HOST', 'HTTP_ORIGIN'))
     if address and not is_loopback(address):
@@ -100,7 +111,10 @@ def _refusal(environ: _Environ, allowed: Collection[str]) -> str | None:
 
 
 def _is_from_page(environ: _Environ, allowed: Collection[str]) -> bool:
-    """What browsers say with a request for which they need not ask: where it comes from."""
+    """Return True if a page of another site caused a request, by its Referer or Sec-Fetch-Site.
+
+    Browsers send these headers also with requests that have no Origin and need no CORS preflight.
+    """
     referrer = environ.get('HTTP_REFERER')
     if referrer is not None and not _may_ask(referrer, environ, allowed):
         return True
@@ -109,7 +123,10 @@ def _is_from_page(environ: _Environ, allowed: Collection[str]) -> bool:
 
 
 def _may_ask(page: str, environ: _Environ, allowed: Collection[str]) -> bool:
-    """Whether a page, by its address or origin, is one of this API or of those allowed."""
+    """Return True if a page belongs to this API or to an allowed origin.
+
+    :param page: URL or origin of the page
+    """
     try:
         found = parse.urlsplit(page)
     except ValueError:

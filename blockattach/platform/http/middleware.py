@@ -1,7 +1,8 @@
-"""What every request goes through around its operation: layers of one plain function each.
+"""Layers around the dispatcher of requests.
 
-A layer takes the next handler and gives a handler back, ``(request) -> response``. One WSGI
-application stands outside, so that webob takes the environ apart once and not once a layer.
+A layer takes the next handler and returns a handler, ``(request) -> response``. Only the outermost
+handler is wrapped in a WSGI application, so that WebOb parses the environ once and not once per
+layer.
 """
 import logging
 import re
@@ -25,20 +26,24 @@ Handler = Callable[[webob.Request], webob.Response]
 Layer = Callable[[Handler], Handler]
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# As oslo.middleware calls it, for other middlewares to find.
+# The name that oslo.middleware uses, so that other middleware finds the request id.
 _REQUEST_ID = 'openstack.request_id'
 VERSION = 'blockattach.version_header'
-"""In an environ: which version was negotiated, for the answer."""
+"""Key of the environ: negotiated versions, as the header value of the response."""
 ACT = 'blockattach.act'
-"""In an environ: what `watch_request` times, to be given the operation's name."""
+"""Key of the environ: the act that `watch_request` times. The dispatcher adds the operation."""
 MUST_NOT_WRITE = 'blockattach.must_not_write'
-"""In an environ: why this request must not change anything, whatever its method."""
+"""Key of the environ: reason why this request must not change anything, whatever its method."""
 _GLOBAL_REQUEST_ID = re.compile(
     r'req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 
 
 def application(layers: Sequence[Layer], inner: Handler) -> Wsgi:
-    """The layers, outermost first, and what they surround, as one WSGI application."""
+    """Return a WSGI application from layers and a handler.
+
+    :param layers: outermost first
+    :param inner: handler that the layers surround
+    """
     handle = inner
     for layer in reversed(layers):
         handle = layer(handle)
@@ -50,7 +55,7 @@ def application(layers: Sequence[Layer], inner: Handler) -> Wsgi:
 
 
 def wsgi_layer(surround: Callable[[Wsgi], Wsgi]) -> Layer:
-    """A layer out of a middleware of WSGI's kind. An error of ours passes through it."""
+    """Return a layer from a WSGI middleware. Errors of the inner handler pass through it."""
     def layer(inner: Handler) -> Handler:
         surrounded = surround(application((), inner))
 
@@ -61,24 +66,29 @@ def wsgi_layer(surround: Callable[[Wsgi], Wsgi]) -> Layer:
 
 
 def request_ids(request: webob.Request) -> dict[str, Any]:
-    """What we call this request, ``req-`` and a UUID, and what the caller calls it, if that is in
-    the form of a request id; for its context."""
+    """Return the request ids for the context of a request.
+
+    ``request_id`` is the id that `watch_request` generated, ``req-`` and a UUID.
+    ``global_request_id`` is the id that the caller sent, or None if that is not a request id.
+    """
     name = request.environ.get('HTTP_X_OPENSTACK_REQUEST_ID', '')
     return {'request_id': request.environ[_REQUEST_ID],
             'global_request_id': name if _GLOBAL_REQUEST_ID.fullmatch(name) else None}
 
 
 def watch_request(telemetry: acts.Telemetry) -> Layer:
-    """Give the request an id, time it, see it in a trace, and write its one line when it has been
-    answered. Each answer carries the id and the negotiated version.
+    """Return a layer that generates a request id, and times, traces and logs each request.
 
-    The query string is not logged: what it filters by is the user's own business.
+    Each response has headers with the request id and the negotiated version. A request has one log
+    line, which is written with its response. The line has no query string, because filters may
+    contain private data of the user.
     """
     def layer(inner: Handler) -> Handler:
         def handle(request: webob.Request) -> webob.Response:
             environ = request.environ
             environ[_REQUEST_ID] = name = oslo_context.generate_request_id()
-            # Lines before authentication must not carry the former request's context.
+            # Log lines before authentication must not have the context of the previous request of
+            # this thread.
             request_context.RequestContext(**request_ids(request))
             parent = environ.get('HTTP_TRACEPARENT') if telemetry.trusts_clients else None
             with telemetry.http(parent) as act:
@@ -101,11 +111,11 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
 
 
 def answer_faults(inner: Handler) -> Handler:
-    """Make an answer of any error."""
+    """Return a handler that builds an error response for each error of the inner handler."""
     def handle(request: webob.Request) -> webob.Response:
         try:
             return inner(request)
-        except Exception as error:  # noqa: BLE001 - the last line: nothing may escape to the server
+        except Exception as error:  # noqa: BLE001 - outermost handler: no error may reach the server
             log.about(code=getattr(error, 'code', None))
             return responses.error(error)
     return handle

@@ -1,12 +1,11 @@
-"""One row of the API: everything that is promised about one operation, what its handler gets, and
-which version a client gets. It checks what comes in against its schemas.
+"""Declarations of API operations, calls of their handlers, and negotiation of microversions.
 
-A resource is a literal table of `Operation`; `blockattach.platform.http.dispatch` enforces each
-row in a fixed order, so a handler can neither forget the policy nor see an unchecked body.
+A resource is a table of `Operation` literals. `blockattach.platform.http.dispatch` applies each
+row in a fixed order, so a handler can neither skip the policy check nor see an invalid body.
 
 Versions are negotiated by ``OpenStack-API-Version: volume 3.71, blockattach 1.0``, a list of
-services. ``volume`` is the API that all clients know; ``blockattach`` is what goes beyond it, with
-a version history of its own, for clients that ask for it.
+services. ``volume`` is the Block Storage API. ``blockattach`` is the extension of this API by this
+project. It has its own versions, and applies only to requests that name it.
 """
 import dataclasses
 import functools
@@ -34,7 +33,10 @@ VERSION_HEADER = 'OpenStack-API-Version'
 VOLUME = 'volume'
 EXTENSION = 'blockattach'
 OFFER_HEADER = 'Blockattach-API-Versions'
-"""Sent with the version documents, whose bodies clients check against strict schemas."""
+"""Response header of the version documents with the offered versions of the extension.
+
+The bodies cannot list them, because clients check these against strict schemas.
+"""
 LATEST = 'latest'
 _ID_FIELDS = {'attachments': 'attachment_id', 'qos-specs': 'qos_specs_id',
               'snapshots': 'snapshot_id', 'types': 'volume_type_id', 'volumes': 'volume_id'}
@@ -44,7 +46,7 @@ _VERSION = re.compile(r'([1-9]\d{0,8})\.(0|[1-9]\d{0,8})')
 
 
 class V(NamedTuple):
-    """A microversion: ``V(3, 27)``. Ordered as numbers are: 3.9 comes before 3.27."""
+    """Microversion, such as ``V(3, 27)``. The order is numerical: 3.9 is lower than 3.27."""
 
     major: int
     minor: int
@@ -54,21 +56,21 @@ class V(NamedTuple):
 
 
 BASE = V(3, 0)
-"""The version of a request that names none."""
+"""Version of a request that names no version."""
 
 NONE = V(0, 0)
-"""Below every version: what the client did not ask for."""
+"""Version of a service that the client did not request. It is lower than all others."""
 
 PREFIX = '/v3'
-"""What every path of the block-storage API begins with, but its roots."""
+"""Prefix of all paths of the Block Storage API except its roots."""
 
 SEVERAL_KEYS = 'The Idempotency-Key header must contain one name, without a comma.'
 
 
 def read_query(text: str) -> multidict.MultiDict:
-    """Take a query string apart. A name may come several times; its last value counts.
+    """Parse a query string. If a name is repeated, consumers use its last value.
 
-    :raises InvalidInput: it is not UTF-8 behind its percent signs, or has a zero character
+    :raises InvalidInput: the decoded text is not UTF-8, or contains a null character
     """
     try:
         pairs = parse.parse_qsl(text, keep_blank_values=True, errors='strict')
@@ -81,52 +83,58 @@ def read_query(text: str) -> multidict.MultiDict:
 
 @dataclasses.dataclass(slots=True)
 class Call:
-    """One request as a handler sees it: checked, parsed, and its target loaded and permitted."""
+    """Request as a handler sees it: parsed, validated and authorized, with its target loaded."""
 
     context: request_context.RequestContext
     version: V = BASE
     extension: V | None = None
-    """The negotiated version of ``blockattach``; None where the client did not ask for it."""
+    """Negotiated version of ``blockattach``; None if the client did not request the extension."""
     path: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The variables of the operation's path, without the project id."""
+    """Variables of the path, without the project id."""
     query: multidict.MultiDict = dataclasses.field(default_factory=multidict.MultiDict)
     body: Any = None
-    """The parsed JSON, if the operation has a schema for its body."""
+    """Parsed JSON; None if the operation has no schema for its body."""
     target: Any = None
-    """What the operation's ``target`` returned."""
+    """Record that the operation's ``target`` returned."""
     facts: Any = None
-    """What the operation's ``facts`` returned."""
+    """Value that the operation's ``facts`` returned."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     base_url: str = ''
-    """What stands before ``/v3`` in links: the public endpoint, else what the client called."""
+    """URL before ``/v3`` in links: the public endpoint, or else the URL that the client used."""
     project: str = ''
-    """``/`` and the project id if the request named one, else nothing."""
+    """``/`` and the project id in the URL of the request; empty if it has none."""
     url_path: str = ''
-    """The path below ``/v3`` and the project."""
+    """Path below ``/v3`` and the project."""
     prefix: str = PREFIX
 
     def link(self, path: str) -> str:
-        """The address of something of the API, ``path`` from the noun on: ``/volumes/<id>``."""
+        """Return the URL of a resource.
+
+        :param path: path from the collection on, such as ``/volumes/<id>``
+        """
         return f'{self.base_url}{self.prefix}{self.project}{path}'
 
     def links(self, path: str) -> list[dict[str, str]]:
-        """The address with the version and, as a bookmark, without it."""
+        """Return the links of a resource: its URL, and its bookmark, which has no version."""
         return [{'rel': 'self', 'href': self.link(path)},
                 {'rel': 'bookmark', 'href': f'{self.base_url}{self.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
-        """The URL of the next page: this query from ``marker`` on.
+        """Return the URL of the next page, which has the same filters and starts at ``marker``.
 
-        What was passed over before the first page (``offset``) is not passed over again.
+        It has no ``offset``, because the first page has already skipped those rows.
         """
         kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
         return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
 
     def named(self) -> idempotency.Request | None:
-        """What the client calls this request (``Idempotency-Key``), so that a repeat makes nothing
-        twice; None: it has no name. Equal bodies are the same, however their keys were ordered.
+        """Return the idempotency key and digest of this request (``Idempotency-Key``).
 
-        :raises InvalidInput: the name is empty or too long, or there are several
+        A repeated request with the same key creates nothing. The digest does not depend on the
+        order of keys in the body.
+
+        :returns: None if the request has no key
+        :raises InvalidInput: the key is empty or too long, or there are several
         """
         key = self.headers.get('Idempotency-Key')
         if key is None:
@@ -140,10 +148,11 @@ class Call:
 
 
 class Answer(NamedTuple):
-    """What a handler returns where the operation's own status or a plain value do not do.
+    """Response of a handler with a status or headers other than those of the operation.
 
-    ``body`` of bytes is sent as it is (name its Content-Type in ``headers``), None is an empty
-    body, anything else becomes JSON.
+    :ivar body: bytes are sent unchanged (set their Content-Type in ``headers``), None is an empty
+        body, any other value is sent as JSON
+    :ivar status: None for the status of the operation
     """
 
     body: Any
@@ -159,35 +168,37 @@ Target = Callable[[request_context.RequestContext, Any, str], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """One row of a resource's table.
+    """Row of a resource's table: an operation of the API.
 
-    :ivar path: from the noun on, ``/attachments/{id}``: served below ``/v3`` and below
-        ``/v3/{project_id}``; with ``root`` the whole path
-    :ivar handler: ``(services, call)`` to a JSON-able value or an `Answer`
-    :ivar since: the first version that has it; below it is not found
-    :ivar until: the last version that has it
-    :ivar policy: rule that is asked, on the project of the target or else of the caller
-    :ivar refusal: error instead of NotAuthorized, where a caller that policy denies must not learn
-        that the resource exists
-    :ivar target: ``(caller's context, database, {id} of the path)`` to the record that is acted
-        on; raises NotFound. What it returns without a ``project_id`` of its own counts as the
-        caller's
-    :ivar facts: ``(services, call)`` to all that the answer is composed of besides the target and
-        what the call says itself: what the caller may see, other rows; plain values. With it the
-        answer has an ``ETag``, and is not composed for a client that has it (`conditional`)
-    :ivar body: schema by the version it begins with; None: a body does not matter
-    :ivar query: schema of the query string by version (last value of each name)
-    :ivar answer: schema of the answer by version; checked in tests only
-    :ivar extended: by version of ``blockattach``: what it makes of the answer's schema
-    :ivar parameters: by version of ``blockattach``: what it adds to the query string, a described
+    :ivar path: path from the collection on, such as ``/attachments/{id}``. It is served below
+        ``/v3`` and below ``/v3/{project_id}``. With ``root`` it is the whole path
+    :ivar handler: ``(services, call)``, returns a JSON-serializable value or an `Answer`
+    :ivar since: first version with the operation; requests with lower versions get 404
+    :ivar until: last version with the operation; None if there is no last version yet
+    :ivar policy: rule that is checked for the project of the target, or else of the caller
+    :ivar refusal: error instead of NotAuthorized, for resources whose existence is hidden from
+        callers that the policy denies
+    :ivar target: ``(context of the caller, database, {id} of the path)``, returns the record that
+        the operation is about, or raises NotFound. A record without a ``project_id`` belongs to
+        the project of the caller
+    :ivar facts: ``(services, call)``, returns plain values: all that the response depends on
+        besides the target and the call itself, such as other rows and the rights of the caller.
+        The response then has an ``ETag``, and is not composed for a client that has the current
+        one (`conditional`)
+    :ivar body: schema of the body by its first version; None if the body is ignored
+    :ivar query: schema of the query string (last value of each name) by its first version
+    :ivar answer: schema of the response by its first version; checked in tests only
+    :ivar extended: functions that extend the schema of the response, by version of
+        ``blockattach``
+    :ivar parameters: additional query parameters by version of ``blockattach``: a described
         schema by name; for handlers and documents
-    :ivar faults: what may go wrong besides what every operation of its kind has; for documents
-        and tests
-    :ivar action: for ``POST .../action``: the only key of the body, which selects this row
-    :ivar extension: version of ``blockattach`` that has it; absent unless it is asked for
-    :ivar public: needs no token
-    :ivar root: ``path`` is the whole path, without version and project
-    :ivar writes: a GET that changes something
+    :ivar faults: errors besides those of every operation of this kind; for documents and tests
+    :ivar action: for ``POST .../action``, the only key of the body, which selects this row
+    :ivar extension: first version of ``blockattach`` with the operation; requests that do not
+        name ``blockattach`` get 404. None if the operation does not belong to the extension
+    :ivar public: True if the operation needs no token
+    :ivar root: True if ``path`` is the whole path, without version and project
+    :ivar writes: True for a GET that changes something
     """
 
     method: str
@@ -214,25 +225,28 @@ class Operation:
     summary: str = ''
 
     def serves(self, version: V, extension: V | None) -> bool:
-        """Whether the operation exists for a client of these versions."""
+        """Return True if the operation exists in these versions.
+
+        :param extension: version of ``blockattach``; None if the client did not request it
+        """
         if version < self.since or (self.until is not None and version > self.until):
             return False
         return self.extension is None or (extension is not None and extension >= self.extension)
 
     @functools.cached_property
     def checkers(self) -> tuple[dict[V, Checker], dict[V, Checker]]:
-        """For body and query string, by the version that each begins with.
+        """Validators of the body and of the query string, by their first versions.
 
-        :raises fastjsonschema.JsonSchemaDefinitionException: one is no schema
+        :raises fastjsonschema.JsonSchemaDefinitionException: a schema is invalid
         """
         return ({since: checker(one) for since, one in (self.body or {}).items()},
                 {since: checker(one, 'query parameters')
                  for since, one in (self.query or {}).items()})
 
     def check(self, call: Call) -> None:
-        """Return if body and query string are as the schemas of that version say.
+        """Validate the body and query string against the schemas of the negotiated version.
 
-        :raises InvalidInput: with a reason in the form that clients of this API know
+        :raises InvalidInput: one of them is invalid; the reason has the form of Cinder's errors
         """
         of_body, of_query = (at_version(one, call.version) for one in self.checkers)
         if of_body is not None:
@@ -242,21 +256,26 @@ class Operation:
 
     @functools.cached_property
     def id_field(self) -> str | None:
-        """The field of a log line for the id in its path; None: it has none, or no such field."""
+        """Log field for the id in the path; None if the path has no id or there is no field."""
         _, noun, *rest = self.path.split('/')
         return _ID_FIELDS.get(noun) if '{id}' in rest[:1] else None
 
     @functools.cached_property
     def name(self) -> str:
-        """For logs, documents and failures of tests."""
+        """Name of the operation in logs and documents: method, path and action."""
         action = f' ({self.action})' if self.action else ''
         return f'{self.method} {self.path}{action}'
 
 
 def action(path: str, name: str, handler: Handler, body: Schema, *, since: V = BASE,
            **more: Any) -> Operation:
-    """A row of ``POST .../action``: its name is the only key of the body, under which ``body`` is.
-    Unless ``more`` says otherwise, it is answered 202 and without a body.
+    """Return the row of an action, ``POST .../action``.
+
+    The response has status 202 and no body, unless ``more`` has other values.
+
+    :param name: name of the action, which is the only key of the request body
+    :param body: schema of the value of that key
+    :param more: further attributes of `Operation`
     """
     promised: dict[str, Any] = {'status': 202, 'answer': {since: {'type': 'null'}}, **more}
     return Operation('POST', path, handler, since=since, action=name,
@@ -264,7 +283,10 @@ def action(path: str, name: str, handler: Handler, body: Schema, *, since: V = B
 
 
 def at_version(by_version: Mapping[V, Any] | None, version: V) -> Any:
-    """What holds at a version: the entry with the highest version not above it, or None."""
+    """Return the entry that applies at a version: that of the highest version not above it.
+
+    :returns: None if there is no such entry
+    """
     if not by_version:
         return None
     begun = [since for since in by_version if since <= version]
@@ -272,14 +294,18 @@ def at_version(by_version: Mapping[V, Any] | None, version: V) -> Any:
 
 
 class Range(NamedTuple):
-    """What is offered, both ends included."""
+    """Range of offered versions. Both ends are included."""
 
     minimum: V
     maximum: V
 
 
 class Negotiated(NamedTuple):
-    """The negotiated versions; ``header`` is their header of the answer."""
+    """Negotiated versions of a request.
+
+    :ivar extension: version of ``blockattach``; None if the client did not request the extension
+    :ivar header: value of ``OpenStack-API-Version`` in the response
+    """
 
     version: V
     extension: V | None
@@ -287,26 +313,27 @@ class Negotiated(NamedTuple):
 
 
 Negotiate = Callable[[str | None], Negotiated]
-"""`negotiate` with what is offered."""
+"""`negotiate` with the offered ranges bound. It takes the header of the request."""
 
 
 def negotiate(offered: Range, extensions: Range, header: str | None,
               service_type: str = VOLUME) -> Negotiated:
-    """The versions that a request gets by its header; the lowest where it names none.
+    """Return the versions for a request, by its header ``OpenStack-API-Version``.
 
-    :param service_type: what clients call the API
-
-    :raises VersionInvalid: an item of ours is malformed
-    :raises VersionNotAcceptable: an item of ours is outside of what is offered
+    :param header: None if the request has no such header. Without an item for the API, the request
+        gets the lowest offered version
+    :param service_type: service type of the API in the header. Items of other services are ignored
+    :raises VersionInvalid: the version of the API or of the extension is malformed
+    :raises VersionNotAcceptable: the version of the API or of the extension is out of its range
     """
     version: V | None = None
     extension: V | None = None
     for item in (header or '').split(','):
-        service, asked = (*item.split(None, 1), '', '')[:2]
+        service, requested = (*item.split(None, 1), '', '')[:2]
         if service == service_type and version is None:
-            version = _choose(asked.strip(), offered)
+            version = _choose(requested.strip(), offered)
         elif service == EXTENSION and extension is None:
-            extension = _choose(asked.strip(), extensions)
+            extension = _choose(requested.strip(), extensions)
     if version is None:
         version = offered.minimum
     header = f'{service_type} {version}'
@@ -315,12 +342,12 @@ def negotiate(offered: Range, extensions: Range, header: str | None,
     return Negotiated(version, extension, header)
 
 
-def _choose(asked: str, offered: Range) -> V:
-    if asked == LATEST:
+def _choose(requested: str, offered: Range) -> V:
+    if requested == LATEST:
         return offered.maximum
-    match = _VERSION.fullmatch(asked)
+    match = _VERSION.fullmatch(requested)
     if match is None:
-        raise errors.VersionInvalid(version=asked)
+        raise errors.VersionInvalid(version=requested)
     version = V(int(match[1]), int(match[2]))
     if not offered.minimum <= version <= offered.maximum:
         raise errors.VersionNotAcceptable(requested=version, minimum=offered.minimum,
@@ -328,34 +355,39 @@ def _choose(asked: str, offered: Range) -> V:
     return version
 
 
-def checker(one: Schema, what: str = 'field/attribute') -> Checker:
-    """Compile a schema into what returns if a value is as it says, and raises InvalidInput if not.
-    Only for an invalid value jsonschema finds the reason, since clients know its texts:
-    ``'attachment' is a required property``.
+def checker(value_schema: Schema, what: str = 'field/attribute') -> Checker:
+    """Compile a schema into a function that raises InvalidInput if a value is invalid.
 
-    :param what: how an error names the value: a body has fields
-    :raises fastjsonschema.JsonSchemaDefinitionException: it is no schema
+    fastjsonschema validates the value. For an invalid value jsonschema, which is slower, finds the
+    reason, because clients know its texts, such as ``'attachment' is a required property``.
+
+    :param what: word for the invalid part of the value in error texts
+    :raises fastjsonschema.JsonSchemaDefinitionException: the schema is invalid
     """
-    accepts = _compiled(json.dumps(one))
+    accepts = _compiled(json.dumps(value_schema))
 
     def check(value: Any) -> None:
         try:
             accepts(value)
         except fastjsonschema.JsonSchemaValueException as failure:
-            raise errors.InvalidInput(_reason(one, value, what) or failure.message) from None
+            raise errors.InvalidInput(
+                _reason(value_schema, value, what) or failure.message) from None
     return check
 
 
 @functools.cache
 def _compiled(text: str) -> Callable[[Any], Any]:
-    """Compiled schemas, shared by versions of an operation and applications of a process."""
-    made: Callable[[Any], Any] = fastjsonschema.compile(
+    """Return the compiled schema. Operations and applications of a process share the cache."""
+    validate: Callable[[Any], Any] = fastjsonschema.compile(
         json.loads(text), formats={'uuid': _is_uuid}, use_default=False)
-    return made
+    return validate
 
 
 def _is_uuid(value: object) -> bool:
-    """Whether it is a UUID, with or without dashes; ``type`` checks other types."""
+    """Return True if a value is a UUID, with or without dashes, or is not a string.
+
+    The keyword ``type`` of the schema rejects values of other types.
+    """
     if not isinstance(value, str):
         return True
     try:
@@ -365,15 +397,15 @@ def _is_uuid(value: object) -> bool:
     return value.lower().replace('-', '') == parsed.hex
 
 
-def _reason(one: Schema, value: Any, what: str) -> str | None:
-    # Loaded by the first value that is wrong: many processes never see one.
+def _reason(value_schema: Schema, value: Any, what: str) -> str | None:
+    # Imported for the first invalid value, because many processes never see one.
     import jsonschema
     from jsonschema import exceptions as jsonschema_exceptions
 
     formats = jsonschema.FormatChecker(formats=())
     formats.checks('uuid')(_is_uuid)
     failure = jsonschema_exceptions.best_match(
-        jsonschema.Draft7Validator(one, format_checker=formats).iter_errors(value))
+        jsonschema.Draft7Validator(value_schema, format_checker=formats).iter_errors(value))
     if failure is None:
         return None
     value = repr(failure.instance)

@@ -1,6 +1,8 @@
-"""oslo.middleware around every request: headers of proxies, and CORS for browsers. Instead of its
-other parts, request ids are given by `middleware.watch_request`, bodies are limited by ``[api]
-max_request_body_size``, and `blockattach.platform.http.health` answers ``/healthcheck``.
+"""Layers of oslo.middleware around every request: headers of proxies, and CORS for browsers.
+
+Other parts of oslo.middleware are not used. `middleware.watch_request` generates request ids,
+``[api] max_request_body_size`` limits bodies, and `blockattach.platform.http.health` serves
+``/healthcheck``.
 """
 import webob
 from oslo_config import cfg
@@ -24,31 +26,34 @@ _CORS_DEFAULTS = {
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.middleware's groups known; ours is the default of which headers count."""
+    """Register the options of oslo.middleware, with the headers of this API as CORS defaults."""
     set_library_defaults()
     conf.register_opts(http_proxy_to_wsgi.OPTS, group=PROXY_GROUP)
     conf.register_opts(cors.OPTS, group=CORS_GROUP)
 
 
 def set_library_defaults() -> None:
-    """For oslo.config's sample generator: what `register` changes."""
+    """Set the CORS defaults of this API. oslo.config's sample generator calls this function."""
     cors.set_defaults(**_CORS_DEFAULTS)
 
 
 def layers(conf: cfg.ConfigOpts) -> tuple[middleware.Layer, ...]:
-    """Those that are configured, outermost first; without any a request pays for none."""
-    made: list[base.ConfigurableMiddleware] = []
+    """Return the layers that are configured, outermost first.
+
+    A layer that is not configured is left out, so that requests do not pay for it.
+    """
+    enabled: list[base.ConfigurableMiddleware] = []
     if conf[CORS_GROUP].allowed_origin:
-        made.append(cors.CORS(None, conf))
+        enabled.append(cors.CORS(None, conf))
     if conf[PROXY_GROUP].enable_proxy_headers_parsing:
-        made.append(http_proxy_to_wsgi.HTTPProxyToWSGI(None, conf))
-    return tuple(map(_layer, made))
+        enabled.append(http_proxy_to_wsgi.HTTPProxyToWSGI(None, conf))
+    return tuple(map(_layer, enabled))
 
 
-def _layer(made: base.ConfigurableMiddleware) -> middleware.Layer:
+def _layer(outer: base.ConfigurableMiddleware) -> middleware.Layer:
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:
-            return (made.process_request(request)
-                    or made.process_response(inner(request), request=request))
+            return (outer.process_request(request)
+                    or outer.process_response(inner(request), request=request))
         return handle
     return layer

@@ -1,4 +1,4 @@
-"""Whether a project exists: Keystone is asked, with the token of the caller."""
+"""Check of the existence of a project in Keystone, with the token of the caller."""
 from collections.abc import Callable
 from urllib import parse
 
@@ -16,14 +16,16 @@ from blockattach.platform.http import keystone
 LOG = oslo_log.getLogger(__name__)
 
 Check = Callable[[context.RequestContext, str], None]
-"""Returns if there is such a project, as far as the caller may know."""
+"""Callback that raises ProjectNotFound if no project with that id is visible to the caller."""
 
 
 def checked(conf: cfg.ConfigOpts) -> Check:
-    """A check by the Keystone that authenticates callers; nothing is opened yet.
+    """Return a check that asks the Keystone that authenticates callers.
+
+    No connection is opened before the first check.
 
     :param conf: with the options of `keystone.register`
-    :raises ConfigurationError: they do not say where Keystone is
+    :raises ConfigurationError: the options do not contain the URL of Keystone
     """
     group = conf[keystone.GROUP]
     base = keystone.url_of(conf).rstrip('/').removesuffix('/v3')
@@ -33,11 +35,11 @@ def checked(conf: cfg.ConfigOpts) -> Check:
         cert=(group.certfile, group.keyfile) if group.certfile else None)
 
     def check(caller: context.RequestContext, project_id: str) -> None:
-        """Return if there is such a project.
+        """Return if the project exists.
 
-        :raises ProjectNotFound: Keystone knows none
-        :raises NotAuthorized: it does not let the caller ask
-        :raises IdentityUnavailable: it does not answer
+        :raises ProjectNotFound: Keystone has no project with this id
+        :raises NotAuthorized: the caller may not look up projects in Keystone
+        :raises IdentityUnavailable: the request to Keystone failed
         """
         try:
             status = connections.get(

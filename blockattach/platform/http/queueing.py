@@ -1,10 +1,10 @@
-"""The layer in which a request waits for a work slot, and how the request came: how long it has
-waited before anybody read it, and whether its client still is there.
+"""Layer in which requests wait for a work slot.
 
-Linux knows when data of a connection came last, also of one that nobody has accepted yet: so the
-time in the listen backlog of any server counts, if the server lets us see the connection. Ours
-does, and uWSGI does; of another one, and of a Unix socket, nothing is known but that the request
-is here.
+The layer finds out how long a request has waited before it was read, and whether its client is
+still connected. Linux records when data was last received on a connection, even before the
+connection is accepted. The time in the listen backlog therefore counts, if the WSGI server exposes
+the connection. The built-in server and uWSGI do. With other servers, and on Unix sockets, the wait
+before this layer counts as zero.
 """
 import contextlib
 import functools
@@ -22,22 +22,25 @@ from blockattach.platform.admission import controller
 from blockattach.platform.http import middleware
 
 SOCKET = 'blockattach.socket'
-"""The connection of a request, in its environ: what has a number of a file."""
+"""Key of the environ: connection of the request, an object with a file descriptor."""
 REFUSED = 'blockattach.refused'
-"""In its environ: the error that a request is answered with, instead of being begun."""
+"""Key of the environ: error that rejects the request before it is started."""
 DEADLINE = 'blockattach.deadline'
-"""In its environ: when the RPC messages sent for it expire, on the monotonic clock."""
+"""Key of the environ: time on the monotonic clock when RPC messages of the request expire."""
 
-# struct tcp_info of Linux: 8 bytes, then numbers of 4; the 12th is in milliseconds.
+# struct tcp_info of Linux: 8 bytes, then fields of 4 bytes. The 12th is tcpi_last_data_recv in
+# milliseconds.
 _LAST_DATA_RECEIVED = struct.Struct(f'={8 + 11 * 4}xI')
 _HUNG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 _MOST_BYTES = 1048576
 
 
 def admitting(admission: controller.AdmissionController, timeout: float) -> middleware.Layer:
-    """Pass a request on when it has a work slot; health checks do not come here.
+    """Return a layer that passes a request on when it has a work slot.
 
-    :param timeout: seconds of an RPC call; what the request has waited already is taken off
+    Health checks are served outside of this layer.
+
+    :param timeout: timeout of RPC calls of a request, in seconds from its arrival
     """
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:
@@ -59,15 +62,18 @@ def admitting(admission: controller.AdmissionController, timeout: float) -> midd
 
 
 def _read_to_end(request: webob.Request) -> None:
-    """Read the body: a connection closed with unread bytes is reset, and the answer is lost."""
+    """Read the body of a rejected request.
+
+    The kernel resets a connection that is closed with unread data, and the response would be lost.
+    """
     length = request.environ.get('CONTENT_LENGTH') or ''
-    # Servers differ in what they raise; the answer is sent all the same.
+    # Each server raises other errors. The response is sent anyway.
     with contextlib.suppress(Exception):
         request.environ['wsgi.input'].read(min(int(length), _MOST_BYTES) if length else 0)
 
 
 def connection_number(environ: Mapping[str, Any]) -> int:
-    """The file of the connection; negative: it cannot be known."""
+    """Return the file descriptor of the connection, or -1 if the server does not expose it."""
     connection = environ.get(SOCKET)
     if connection is not None:
         return int(connection.fileno())
@@ -78,16 +84,21 @@ def connection_number(environ: Mapping[str, Any]) -> int:
 
 
 def waited_seconds(number: int) -> float:
-    """Seconds since the request came; 0 if that cannot be known."""
+    """Return the seconds since data was last received on a connection, or 0 if unknown.
+
+    :param number: file descriptor from `connection_number`
+    """
     if number < 0:
         return 0.0
     try:
-        # Only a way to ask: that it would be one over IPv4 matters to nobody, and it stays open.
-        asked = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
+        # The object is only used for getsockopt, which does not depend on the address family. The
+        # descriptor is detached, so that it stays open.
+        wrapper = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
         try:
-            info = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_RECEIVED.size)
+            info = wrapper.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO,
+                                      _LAST_DATA_RECEIVED.size)
         finally:
-            asked.detach()
+            wrapper.detach()
         milliseconds: int = _LAST_DATA_RECEIVED.unpack(info)[0]
     except (OSError, struct.error):
         return 0.0
@@ -95,9 +106,14 @@ def waited_seconds(number: int) -> float:
 
 
 def is_gone(number: int) -> bool:
-    """Whether the other end has closed, or sends nothing more, as one that has given up."""
+    """Return True if the client has closed the connection, or its sending direction.
+
+    A client that only closes the sending direction counts as gone as well.
+
+    :param number: file descriptor from `connection_number`; negative if unknown
+    """
     if number < 0:
         return False
-    asked = select.poll()
-    asked.register(number, select.POLLRDHUP)
-    return any(events & _HUNG_UP for _, events in asked.poll(0))
+    poller = select.poll()
+    poller.register(number, select.POLLRDHUP)
+    return any(events & _HUNG_UP for _, events in poller.poll(0))

@@ -1,5 +1,7 @@
-"""Responses: what a handler returned as bytes, and errors as their classes define
-(`blockattach.platform.errors`). No handler translates errors.
+"""HTTP responses from values of handlers and from errors.
+
+The classes of errors define status and text (`blockattach.platform.errors`), so no handler
+translates errors.
 """
 import datetime
 import logging
@@ -20,7 +22,8 @@ UNEXPECTED = ('The server has either erred or is incapable of performing the req
 
 _JSON = 'application/json'
 _BODILESS = (204, 304)
-# Times are ours to print, and a record must never reach a client whole because a view was missed.
+# Datetimes have the format of this API (see `dumps`). A dataclass raises an error, so that a
+# forgotten view does not expose a whole record to a client.
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
@@ -37,21 +40,22 @@ KEYS = {
     503: 'serviceUnavailable',
 }
 OTHER_KEY = 'computeFault'
-"""For every other status: what Nova called its faults, and clients still read."""
+"""Key of the error in the body for all other statuses. Clients know it from Nova."""
 
 
 def dumps(value: Any) -> bytes:
-    """JSON, with times as this API prints them: UTC, six digits, no zone.
+    """Encode a value as JSON. Datetimes are in UTC, with six digits and no time zone.
 
-    :raises TypeError: there is something within that no view has turned into JSON
+    :raises TypeError: the value contains an object that no view has converted
     """
     return orjson.dumps(value, default=_default, option=_OPTIONS)
 
 
 def success(status: int, value: Any) -> webob.Response:
-    """The answer to what a handler returned.
+    """Build the response from the value of a handler.
 
-    :param status: of the operation, where the handler names none
+    :param status: status of the operation, used unless the value is an `operation.Answer` with a
+        status
     """
     headers: Mapping[str, str] = {}
     if isinstance(value, operation.Answer):
@@ -65,9 +69,10 @@ def success(status: int, value: Any) -> webob.Response:
 
 
 def failure(status: int, message: str, retry_after: str | None = None) -> webob.Response:
-    """The answer of a failure.
+    """Build an error response.
 
-    :param retry_after: seconds after which a repeat may succeed; sent in header and body
+    :param retry_after: seconds after which the request may succeed, sent in header and body; None
+        if repeating the request does not help
     """
     inner: dict[str, int | str] = {'code': status, 'message': message}
     headers = {'Content-Type': _JSON}
@@ -78,7 +83,7 @@ def failure(status: int, message: str, retry_after: str | None = None) -> webob.
 
 
 def error(raised: Exception) -> webob.Response:
-    """The answer to an error; an unexpected one is logged in full and not disclosed."""
+    """Build the response to an error. An unexpected error is logged, and its text is not shown."""
     if not isinstance(raised, errors.BlockattachError) or not raised.shown:
         LOG.error('Failed to handle request: unexpected error', exc_info=raised)
         return failure(500, UNEXPECTED)

@@ -1,6 +1,6 @@
-"""JSON schemas: small functions to write them, and a class to show records as they promise.
+"""JSON schemas, and views that convert records to JSON objects as their schemas promise.
 
-`blockattach.platform.http.operation` checks values.
+`blockattach.platform.http.operation` validates values against schemas.
 """
 import functools
 import operator
@@ -17,9 +17,11 @@ NULLABLE_UUID: Schema = {'type': ['string', 'null'], 'format': 'uuid'}
 
 def obj(properties: Schema | None = None, required: Iterable[str] = (), *,
         additional: bool = False, **more: Any) -> dict[str, Any]:
-    """An object with these properties and, unless ``additional``, no others.
+    """Return the schema of an object.
 
-    :param more: further keywords: ``minProperties=1``, ``patternProperties={...}``
+    :param required: names of required properties
+    :param additional: True to allow other properties than these
+    :param more: further keywords, such as ``minProperties=1``, ``patternProperties={...}``
     """
     schema: dict[str, Any] = {'type': 'object', 'properties': dict(properties or {}),
                               'additionalProperties': additional, **more}
@@ -29,17 +31,17 @@ def obj(properties: Schema | None = None, required: Iterable[str] = (), *,
 
 
 def wrapped(name: str, inner: Schema) -> dict[str, Any]:
-    """A body whose only key is ``name``."""
+    """Return the schema of an object whose only key is ``name``."""
     return obj({name: inner}, required=[name])
 
 
 def array(items: Schema, **more: Any) -> dict[str, Any]:
-    """A list of such items."""
+    """Return the schema of a list with these items."""
     return {'type': 'array', 'items': items, **more}
 
 
 def nullable(schema: Schema) -> dict[str, Any]:
-    """A schema that allows null as well."""
+    """Return a copy of a schema that allows null as well."""
     types = schema['type'] if isinstance(schema['type'], list) else [schema['type']]
     new = {**schema, 'type': [*types, 'null']}
     if 'enum' in schema:
@@ -49,10 +51,11 @@ def nullable(schema: Schema) -> dict[str, Any]:
 
 def extend(schema: Schema, properties: Schema | None = None, required: Iterable[str] = (),
            *, at: str | None = None, **more: Any) -> dict[str, Any]:
-    """A new schema with more properties, and keywords set anew; what did not change is shared.
+    """Return an extended copy of a schema. Unchanged parts are shared with the original.
 
-    :param at: names with dots: extend the object at that property instead (``'attachment'``), or
-        each item of a list there
+    :param at: dotted path of the property to extend (``'attachment'``): the object there, or the
+        items of the list there. None extends the schema itself
+    :param more: keywords to set
     """
     if at is not None:
         name, _, rest = at.partition('.')
@@ -69,19 +72,19 @@ def extend(schema: Schema, properties: Schema | None = None, required: Iterable[
 
 
 def extending(properties: Schema, at: str) -> Callable[[Schema], Schema]:
-    """What makes of a schema one whose object at ``at`` has all these properties, too."""
+    """Return a function that adds required properties to the object at ``at`` of a schema."""
     return functools.partial(extend, properties=properties, required=properties, at=at)
 
 
 class View:
-    """An object of answers, as a table of its keys: what is promised of each, and how it is read.
+    """JSON object in responses, declared as a table of keys with their schemas and sources.
 
-    ``'name': promise`` is the attribute of that name; null if only that is promised.
-    ``'name': (promise, source)`` is another attribute, or what a function says of the record; with
-    the source `GIVEN` it comes with the call.
+    ``'name': schema`` is read from the attribute of that name, or is null if the schema only
+    allows null. ``'name': (schema, source)`` is read from another attribute (a name), or by a
+    function of the record. With the source `GIVEN` the value is an argument of `show`.
 
-    :ivar keys: the promises by name
-    :ivar whole: the schema of an object that has every one of them, and no other
+    :ivar keys: schemas by name
+    :ivar whole: schema of an object with all these keys and no others
     """
 
     def __init__(self, keys: Mapping[str, Any]) -> None:
@@ -101,11 +104,14 @@ class View:
         self.whole = obj(self.keys, required=self.keys)
         self._nothing = dict.fromkeys(self.keys)
         self._attributes = tuple(attributes)
-        # All of them in one call: a list has thousands.
+        # A single call reads all attributes, because lists show thousands of records.
         self._read = _reader(tuple(attributes.values()))
 
     def show(self, record: Any, /, **given: Any) -> dict[str, Any]:
-        """The object that shows a record."""
+        """Return the JSON object of a record.
+
+        :param given: values of the keys whose source is `GIVEN`
+        """
         shown = self._nothing.copy()
         shown.update(zip(self._attributes, self._read(record), strict=True))
         for name, source in self._functions.items():
@@ -116,10 +122,14 @@ class View:
 
 
 GIVEN = None
+"""Source of a key of a `View` whose value is an argument of `View.show`."""
 
 
 def _reader(attributes: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """What reads these of an object. Of fewer than two, attrgetter makes no tuple."""
+    """Return a function that reads attributes of an object as a tuple.
+
+    With fewer than two names, attrgetter does not return a tuple.
+    """
     if len(attributes) > 1:
         return operator.attrgetter(*attributes)
     readers = [operator.attrgetter(name) for name in attributes]

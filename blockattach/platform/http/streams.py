@@ -1,24 +1,24 @@
-"""What an application and the built-in server agree on where an answer has no end.
+"""Protocol between the application and the built-in server for streams of events.
 
-The application answers with `HEADERS` and no body, and puts a `Watch` into the environ (`TAKEN`);
-the server then hands the connection over to whatever it has put there itself (`HUB`).
+The application responds with `HEADERS` and no body, and puts a `Watch` into the environ (`TAKEN`).
+The server then hands the connection over to the hub, which it put into the environ itself (`HUB`).
 """
 from typing import Any
 from typing import NamedTuple
 
 HUB = 'blockattach.streams'
-"""In an environ: what takes connections over, if this server has anything that does."""
+"""Key of the environ: hub that takes over connections. Missing if the server has none."""
 TAKEN = 'blockattach.taken'
-"""In an environ: the `Watch` that the connection is taken over for."""
+"""Key of the environ: `Watch` of a connection that the hub is to take over."""
 HEADERS = {'Content-Type': 'text/event-stream; charset=UTF-8', 'Cache-Control': 'no-store',
-           # For a proxy that would collect what is to be seen at once.
+           # nginx would otherwise buffer the events.
            'X-Accel-Buffering': 'no'}
 
 
 class Watch(NamedTuple):
     """Request for a stream of events.
 
-    :ivar wanted: filters of events, as the taker of connections understands them
+    :ivar wanted: filters of events, in the form that the hub understands
     :ivar after: position in the history after which the stream starts
     :ivar missed: True if events after that position were already removed
     """
