@@ -1,1 +1,1 @@
-"""The message bus: interfaces, clients, servers, and the transports below them."""
+"""RPC message bus: interfaces, clients, servers, and transports."""

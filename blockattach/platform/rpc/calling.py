@@ -1,7 +1,7 @@
-"""The client's side: send a message, wait until it expires, translate failures.
+"""RPC client, which sends messages, waits for replies, and translates failures.
 
-A call that may be done twice is sent again while nobody sends heartbeats, until an answer comes:
-the message has gone with a process that ended, or lies in the queue of one that comes back.
+An idempotent call is sent again as long as no heartbeats arrive. Its message was lost with a
+process that stopped, or is in the queue of a process that will start again.
 """
 import contextlib
 import inspect
@@ -33,32 +33,34 @@ _LEAST_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.1
 """Pause after the first attempt to reach a server. The pause doubles with each attempt."""
 _MOST_DOUBLINGS = 10
-# A caller that got one heartbeat has waited longer than one that got none, by this at least.
+# With at least one heartbeat, a caller waits longer than its limit by at least this factor.
 _WITH_SIGNS = 1 + 0.5 / serving.SIGNS
 
 _Interface = TypeVar('_Interface', bound=contract.Interface)
 
 
 def stub(interface: type[_Interface], invoke: contract.Invoke) -> _Interface:
-    """A client of an interface, made from its declaration; it raises the errors of
-    `contract.Invoke`."""
+    """Return a client of an interface, generated from its declaration.
+
+    The methods of the client raise the errors of `contract.Invoke`.
+    """
     methods = {name: _sending(name, inspect.signature(getattr(interface, name)), invoke)
                for name in contract.methods(interface)}
-    made: _Interface = type(f'{interface.__name__}Stub', (interface,), methods)()
-    return made
+    generated: _Interface = type(f'{interface.__name__}Stub', (interface,), methods)()
+    return generated
 
 
 def _sending(name: str, signature: inspect.Signature,
              invoke: contract.Invoke) -> Callable[..., Any]:
     def send(self: object, ctxt: context.RequestContext, *values: Any, **more: Any) -> Any:
-        # The first two are the stub and the caller.
+        # The first two are the stub and the context.
         _, _, *arguments = signature.bind(self, ctxt, *values, **more).arguments.items()
         return invoke(ctxt, name, **dict(arguments))
     return send
 
 
 class Client:
-    """Sends the methods of one interface, to one server or to whichever listens."""
+    """Sender of the methods of an interface, to a named server or to any server of the topic."""
 
     def __init__(self, rpc_client: oslo_messaging.RPCClient, interface: type[contract.Interface],
                  server: str | None, settings: rpc_conf.RpcSettings, clock: clocks.Clock,
@@ -67,9 +69,11 @@ class Client:
                  while_waiting: Callable[[], contextlib.AbstractContextManager[None]],
                  direct: oslo_messaging.RPCClient | None = None) -> None:
         """
-        :param reach: called before ``rpc_client`` makes a call
-        :param while_waiting: surrounds each wait for an answer
-        :param direct: makes the calls, where it reaches their server
+        :param server: None if any server of the topic may handle a message
+        :param reach: called before ``rpc_client`` makes a call; raises if there is no broker
+        :param while_waiting: context of each wait for a reply
+        :param direct: client that is tried first for calls; ``rpc_client`` is used if it does not
+            reach the server
         """
         self._telemetry = telemetry
         self._while_waiting = while_waiting
@@ -102,13 +106,13 @@ class Client:
         prepared = rpc_client.prepare(version=method.since, server=self._server)
         if method.kind is contract.Kind.CAST:
             return prepared
-        # A caller that waits longer listens for heartbeats.
+        # A short timeout needs no heartbeats.
         short = method.timeout is contract.Timeout.SHORT
         return prepared.prepare(timeout=self._seconds[method.timeout],
                                 call_monitor_timeout=None if short else self._silence)
 
     def __call__(self, ctxt: context.RequestContext, name: str, /, **arguments: Any) -> Any:
-        """See `blockattach.platform.rpc.contract.Invoke`."""
+        """Send a method (see `blockattach.platform.rpc.contract.Invoke`)."""
         with self._telemetry.rpc_client(self._interface, name):
             return self._invoke(ctxt, name, arguments)
 
@@ -171,9 +175,12 @@ class Client:
 
     def _call(self, name: str, outgoing: serializing.Outgoing, changed: Mapping[str, Any],
               arguments: Mapping[str, Any]) -> Any:
-        """The answer to one message; what is known not to have been sent goes the other way.
+        """Send one message and return the reply.
 
-        :param changed: limits that differ from those of the method
+        A message that certainly reached no server over the direct client is sent through the
+        broker.
+
+        :param changed: timeouts that differ from those of the method
         """
         if (direct := self._direct.get(name)) is not None:
             try:
@@ -186,26 +193,27 @@ class Client:
 
     def _resend(self, name: str, caller: context.RequestContext, seconds: float,
                 arguments: Mapping[str, Any]) -> Any:
-        """The answer to one of the copies, which are sent every ``[rpc] repeat_interval``.
+        """Send copies of a call every ``[rpc] repeat_interval``, and return the first reply.
 
-        A copy that a transport without a queue has lost still takes the whole interval. A copy
-        that reached no server is repeated sooner, because nothing was done, and a server that
+        A copy that was lost on a transport without a queue still takes the whole interval. A copy
+        that reached no server is repeated sooner. Nothing was done in this case, and a server that
         restarts or is at its connection limit is usually back within moments.
 
-        :raises oslo_messaging.MessagingTimeout: none in time, or no heartbeat for
+        :param seconds: timeout of the call
+        :raises oslo_messaging.MessagingTimeout: no reply in time, or no heartbeat for
             ``silence_timeout``
-        :raises NotReached: the server was not there for so long
+        :raises NotReached: no server was reached within these limits
         """
         now = self._clock.monotonic()
         until, hopeless = now + seconds, now + self._silence
         for attempt in itertools.count():
             begun = self._clock.monotonic()
-            left = max(until - begun, 0)
+            remaining = max(until - begun, 0)
             listens = min(self._interval, max(hopeless - begun, _LEAST_SECONDS))
-            limits = {'timeout': left,
-                      'call_monitor_timeout': listens if left > listens else None}
+            limits = {'timeout': remaining,
+                      'call_monitor_timeout': listens if remaining > listens else None}
             try:
-                return self._call(name, serializing.Outgoing(caller, left), limits, arguments)
+                return self._call(name, serializing.Outgoing(caller, remaining), limits, arguments)
             except (oslo_messaging.MessagingTimeout, ends.NotReached) as error:
                 now, pause = self._clock.monotonic(), listens
                 if isinstance(error, ends.NotReached):

@@ -1,7 +1,7 @@
-"""How an interface between processes is written down.
+"""Declaration of RPC interfaces.
 
-An interface is an abstract class: each method says since which version it exists and how it is
-sent. The server's endpoint and the client both subclass it, so mypy compares the two ends::
+An interface is an abstract class. Each method declares its first version and how it is sent. The
+endpoint of the server and the client are both subclasses, so mypy checks that they agree::
 
     class Interface(contract.Interface):
         TOPIC = 'volume'
@@ -10,8 +10,8 @@ sent. The server's endpoint and the client both subclass it, so mypy compares th
         @abc.abstractmethod
         def ping(self, ctxt: context.RequestContext) -> bool: ...
 
-Rules: a method that was released keeps its name, its arguments and its meaning. What must change
-becomes a new method with a new ``since``; a fingerprint per version makes a test red otherwise.
+A released method keeps its name, its arguments and its meaning. A change needs a new method with a
+new ``since``. A test compares the fingerprints of all released versions.
 """
 import abc
 import dataclasses
@@ -32,36 +32,45 @@ Function = TypeVar('Function', bound=Callable[..., Any])
 _MARK = '_contract'
 _MODULE = re.compile(r'\b(?:[a-z_]+\.)+(?=[A-Z])')
 UNFORESEEN = 'cannot determine the result of %(method)s on %(server)s: %(reason)s'
-"""What an error that is not ours becomes, at either end."""
+"""Text of the error that replaces an unexpected error, on the server and on the client."""
 
 
 class Kind(enum.StrEnum):
-    """How a method is sent."""
+    """Message pattern of a method."""
 
     CALL = 'call'
-    """One server does it, the caller waits for its answer."""
+    """One server handles the message, and the caller waits for the reply."""
     CAST = 'cast'
-    """One server does it, nobody waits. It may be lost: a state with a deadline backs it up."""
+    """One server handles the message without a reply.
+
+    The message may be lost, so a deadline in the database must cover the work.
+    """
     FANOUT = 'fanout'
-    """Each server that listens at the moment gets a copy, nobody waits."""
+    """Each server that is listening receives a copy. There is no reply."""
 
 
 class Timeout(enum.StrEnum):
-    """How long a caller waits, and after what a message expires; the seconds are in ``[rpc]``."""
+    """Timeout of a caller, after which a message expires. The seconds are options in ``[rpc]``."""
 
     SHORT = 'short'
     NORMAL = 'normal'
     LONG = 'long'
-    """It is begun in time as others are, and may go on for long; heartbeats show that it does."""
+    """The message expires as with NORMAL if it was not started, but the work may take long.
+
+    Heartbeats show that the work continues.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Method:
-    """What an interface says of one method.
+    """Declaration of a method of an interface.
 
-    :ivar timeout: None: it never expires; a call always has one
-    :ivar signature: its text, for the fingerprint
-    :ivar fast_lane: it only writes to the database, so it has threads that no backend can block
+    :ivar since: first version of the interface with the method
+    :ivar timeout: None if messages never expire; a call always has a timeout
+    :ivar signature: text of the signature, for the fingerprint
+    :ivar repeated: True for an idempotent call, which is sent again while no heartbeats arrive
+    :ivar fast_lane: True for a method that only writes to the database. It has threads that no
+        backend can block
     """
 
     name: str
@@ -74,30 +83,35 @@ class Method:
 
 
 class Interface(abc.ABC):
-    """What every interface inherits. ``TOPIC`` is its name without the prefix of ``[rpc]``."""
+    """Base class of RPC interfaces.
+
+    :cvar TOPIC: name of the interface, without the prefix ``[rpc] topic_prefix``
+    """
 
     TOPIC: ClassVar[str]
 
 
 class Invoke(Protocol):
-    """What a client is made on: sends one method of its interface, by name."""
+    """Callable that sends a method of an interface by its name. Stubs are built on it."""
 
     def __call__(self, ctxt: Any, name: str, /, **arguments: Any) -> Any:
-        """Send it; returns the answer of a call, None otherwise.
+        """Send a message.
 
-        :raises BlockattachError: what the other side raised, with its class and fields
-        :raises ServiceUnreachable: the broker took nothing, or no answer came in time
-        :raises DeadlinePassed: it was not begun, as its caller waits no longer
-        :raises BackendUncertain: the other side failed in a way it did not foresee
-        :raises ConfigurationError: the other side, or the release pin, is too old for it
+        :returns: the reply to a call; None for a cast or fanout
+        :raises BlockattachError: error of the server, with its class and fields
+        :raises ServiceUnreachable: the broker did not accept the message, or no reply came in time
+        :raises DeadlinePassed: the deadline of the caller passed before the work was started
+        :raises BackendUncertain: the server failed with an unexpected error
+        :raises ConfigurationError: the server, or the release in ``[rpc] release``, does not
+            support the method
         """
 
 
 def call(since: str, timeout: Timeout = Timeout.NORMAL, repeated: bool = False,
          fast_lane: bool = False) -> Callable[[Function], Function]:
-    """Mark a method that is answered.
+    """Declare a method that has a reply.
 
-    :param repeated: it may be done twice, so it is sent again while nobody sends heartbeats
+    :param repeated: see `Method`
     :param fast_lane: see `Method`
     """
     return _marked(Kind.CALL, since, timeout, repeated, fast_lane)
@@ -105,18 +119,18 @@ def call(since: str, timeout: Timeout = Timeout.NORMAL, repeated: bool = False,
 
 def cast(since: str, timeout: Timeout | None = None,
          fast_lane: bool = False) -> Callable[[Function], Function]:
-    """Mark a method that one server does and nobody answers.
+    """Declare a method that one server handles without a reply.
 
-    :param timeout: when it expires; None: never
+    :param timeout: time after which a message expires; None for never
     :param fast_lane: see `Method`
     """
     return _marked(Kind.CAST, since, timeout, fast_lane=fast_lane)
 
 
 def fanout(since: str, timeout: Timeout | None = None) -> Callable[[Function], Function]:
-    """Mark a method that every server does and nobody answers.
+    """Declare a method that every server handles without a reply.
 
-    :param timeout: when it expires; None: never
+    :param timeout: time after which a message expires; None for never
     """
     return _marked(Kind.FANOUT, since, timeout)
 
@@ -132,45 +146,52 @@ def _marked(kind: Kind, since: str, timeout: Timeout | None,
 
 
 def methods(interface: type[Interface]) -> dict[str, Method]:
-    """The methods of an interface by name; on an endpoint or a client: of the interface it is."""
-    found: dict[str, Method] = {}
+    """Return the methods of an interface by name.
+
+    :param interface: an interface, or an endpoint or client class of the interface
+    """
+    declared: dict[str, Method] = {}
     for cls in reversed(interface.__mro__):
         for name, member in vars(cls).items():
             method = getattr(member, _MARK, None)
             if isinstance(method, Method):
-                found[name] = method
-    return found
+                declared[name] = method
+    return declared
 
 
 def portable(error: errors.BlockattachError) -> errors.BlockattachError:
-    """The error as of the nearest class of the service's own: only these can cross the bus.
+    """Return an error as an instance of its nearest base class that can be sent over the bus.
 
-    A driver may have finer ones, and oslo.messaging makes a class of its own of what arrives,
-    whose text holds the other side's traceback.
+    Only classes in `errors.MODULES` can be sent, and drivers have subclasses of them. For another
+    class, oslo.messaging would create a new class on the client, with a text that contains the
+    traceback of the server.
     """
-    known = next(cls for cls in type(error).__mro__ if cls.__module__ in errors.MODULES)
-    return known(error.message, **error.kwargs)
+    base = next(cls for cls in type(error).__mro__ if cls.__module__ in errors.MODULES)
+    return base(error.message, **error.kwargs)
 
 
 def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
-    """An error that is not ours: it is unknown how far the other side came."""
+    """Return the error for an unexpected error of a server. The outcome of the work is unknown.
+
+    :param what: the unexpected error, as the reason in the text
+    """
     return errors.BackendUncertain(
         reason=UNFORESEEN % {'method': name, 'server': server, 'reason': what})
 
 
 def parsed(version: str) -> tuple[int, int]:
-    """'1.10' as numbers, for comparing."""
+    """Return a version such as '1.10' as numbers, for comparisons."""
     major, minor = version.split('.')
     return int(major), int(minor)
 
 
 def versions(interface: type[Interface]) -> tuple[str, ...]:
-    """Every version in which something was added, oldest first."""
+    """Return all versions of an interface, oldest first. Each of them added methods."""
     return tuple(sorted({method.since for method in methods(interface).values()}, key=parsed))
 
 
 def version(interface: type[Interface]) -> str:
-    """What a server of this interface understands."""
+    """Return the newest version of an interface."""
     return versions(interface)[-1]
 
 

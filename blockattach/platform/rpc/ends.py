@@ -1,7 +1,7 @@
-"""What ends a call without an answer: a table.
+"""Table of all ways in which a call can end without a reply.
 
-A row says which limit or fault it is, what its caller gets, and whether the work may be done. The
-client translates what a transport raises by it, in the order of the rows.
+A row names the limit or fault, the error for the caller, and whether the work may have been done.
+The client translates errors of transports with the first row that matches.
 """
 import enum
 from typing import NamedTuple
@@ -14,26 +14,30 @@ from blockattach.platform.rpc import contract
 
 
 class NotReached(oslo_messaging.MessageDeliveryFailure):
-    """No server has received the message: no server is known, none accepts it, or it was rejected.
-    Nothing was done, so the caller may try another way.
+    """No server is known, or none has received or accepted the message.
+
+    Nothing was done, so the caller may send the message another way.
     """
 
 
 class Work(enum.StrEnum):
-    """What is known of the work that was asked for."""
+    """State of the requested work when a call ends without a reply."""
 
     NOT_BEGUN = 'not started'
     UNKNOWN = 'may have completed'
 
 
 class End(NamedTuple):
-    """One way to end.
+    """Way in which a call ends without a reply.
 
-    :ivar limits: the options that say when
-    :ivar raised: by the transport; nothing: the error itself, on either side
-    :ivar remote: the class of what the other side raised, where that decides
-    :ivar text: of the error; None: its own
-    :ivar then: what happens before the caller gets it
+    :ivar when: description of the limit or fault
+    :ivar limits: options that set the limit
+    :ivar raised: errors of the transport that this row translates. Empty if the client or the
+        server raises ``error`` itself
+    :ivar error: error for the caller
+    :ivar text: text of the error; None for the text of its class
+    :ivar remote: class names of errors of the server to which the row is limited; empty for all
+    :ivar then: description of what happens before the caller gets the error
     """
 
     name: str
@@ -85,11 +89,11 @@ ENDS = (
 )
 
 RAISED = tuple({error for end in ENDS for error in end.raised})
-"""What a transport raises in place of an answer."""
+"""Errors that a transport raises if there is no reply."""
 
 
 def of(error: Exception) -> End:
-    """The row of what a transport has raised."""
+    """Return the row for an error of a transport."""
     remote = error.exc_type if isinstance(error, oslo_messaging.RemoteError) else None
     return next(end for end in ENDS if isinstance(error, end.raised)
                 and (not end.remote or remote in end.remote))

@@ -1,12 +1,12 @@
-"""An oslo.messaging driver for one process: ``inproc://NAME/``, entry point ``inproc``.
+"""oslo.messaging driver within one process: ``inproc://NAME/``, entry point ``inproc``.
 
-Transports of one URL share one broker. It behaves as the RabbitMQ driver does: messages, answers
-and errors travel as JSON bytes, so nothing is passed by reference; a message without a listener
-waits; messages of one topic are distributed to its servers.
+Transports with the same URL share a broker. The broker behaves like the RabbitMQ driver. Messages,
+replies and errors are passed as JSON bytes and never by reference. A message without a listener
+waits. Messages of a topic are distributed among its servers.
 
-Nothing polls and no thread of its own exists: the sender's thread hands a message to the server's
-executor, or leaves it in the queue that a server empties when it starts; a caller sleeps until its
-answer is put. So an idle bus costs nothing.
+The driver has no threads and does not poll, so an idle bus costs nothing. The thread of the sender
+hands a message to the executor of the server, or leaves it in a queue that a server empties when
+it starts. A caller sleeps until the reply arrives.
 """
 import collections
 import dataclasses
@@ -29,13 +29,16 @@ from blockattach.platform.rpc import oslo_drivers
 
 LOG = logging.getLogger(__name__)
 
-# What waits for one absent reader. Beyond that it will not come: senders of RPC get an error, the
-# oldest notifications are dropped.
+# Maximum number of messages in a queue without a reader. If a queue is full, the reader is not
+# expected to come: RPC senders get an error, and the oldest notifications are dropped.
 QUEUE_LIMIT = 10_000
 
 
 class Address(NamedTuple):
-    """Where a message can be sent: a topic, or ``topic.server``; pools share notifications."""
+    """Address of messages: a topic or ``topic.server``.
+
+    :ivar pool: pool of listeners that share notifications; None for RPC and without a pool
+    """
 
     exchange: str
     name: str
@@ -43,13 +46,13 @@ class Address(NamedTuple):
 
 
 class Call:
-    """A caller that waits for one answer."""
+    """Caller that waits for a reply."""
 
     def __init__(self) -> None:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def answer(self, body: bytes) -> None:
-        """Wake the caller with an answer."""
+        """Wake the caller with a reply."""
         self._answers.put(body)
 
     def beat(self) -> None:
@@ -57,9 +60,11 @@ class Call:
         self._answers.put(None)
 
     def wait(self, time: clock.Clock, seconds: float | None, monitor: float | None) -> bytes:
-        """The answer, within so many seconds, with a beat at least every ``monitor`` seconds.
+        """Wait for the reply and return it.
 
-        :raises queue.Empty: it did not come
+        :param seconds: timeout; None for no timeout
+        :param monitor: maximum seconds between heartbeats; None to expect no heartbeats
+        :raises queue.Empty: the reply or a heartbeat did not arrive in time
         """
         if monitor is None:
             while (body := self._answers.get(timeout=seconds)) is None:
@@ -77,7 +82,11 @@ class Call:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Letter:
-    """One message under way. ``monitor`` is how often its caller wants a beat, in seconds."""
+    """Message in transit.
+
+    :ivar call: waiting caller; None if there is none
+    :ivar monitor: seconds within which the caller expects a heartbeat; None for no heartbeats
+    """
 
     address: Address
     body: bytes
@@ -86,7 +95,7 @@ class Letter:
 
 
 class Broker:
-    """Queues and readers of one bus, shared by all transports of its URL."""
+    """Queues and readers of a bus, shared by all transports with its URL."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,9 +104,10 @@ class Broker:
         self._overflowing: set[Address] = set()
 
     def post(self, letter: Letter, first: bool = False) -> None:
-        """Give a message to the next reader of its address, or keep it until there is one.
+        """Give a message to the next reader of its address, or queue it until there is a reader.
 
-        :raises MessageDeliveryFailure: too many wait there already
+        :param first: True to put the message at the head of the queue
+        :raises MessageDeliveryFailure: the queue is full
         """
         while (reader := self._next_reader(letter, first)) is not None:
             if reader.take(letter):
@@ -121,14 +131,17 @@ class Broker:
         return None
 
     def post_to_all(self, address: Address, body: bytes) -> None:
-        """Give a copy to each reader that listens now; nobody listening is no error."""
+        """Give a copy of a message to each current reader, if there are any."""
         with self._lock:
             readers = tuple(self._readers.get(address, ()))
         for reader in readers:
             reader.take(Letter(address, body))
 
     def publish(self, address: Address, body: bytes) -> None:
-        """Give a copy to each pool that knows the topic, and one to those without a pool."""
+        """Give a copy of a notification to each pool of the topic, and one to readers without.
+
+        Readers that belong to no pool share the last copy. Copies without a reader are queued.
+        """
         with self._lock:
             known = {address, *(other for other in (*self._readers, *self._waiting)
                                 if other.exchange == address.exchange
@@ -150,14 +163,14 @@ class Broker:
                         fields(topic=address.name))
 
     def withdraw(self, letter: Letter) -> None:
-        """Take back what nobody has read yet, because its caller waits no longer."""
+        """Remove an unread message from its queue, because its caller no longer waits."""
         with self._lock:
             waiting = self._waiting.get(letter.address)
             if waiting and letter in waiting:
                 waiting.remove(letter)
 
     def subscribe(self, reader: 'InprocListener', addresses: Iterable[Address]) -> list[Letter]:
-        """Make a reader known; returns what was kept for it."""
+        """Add a reader, and return the queued messages of its addresses."""
         kept: list[Letter] = []
         with self._lock:
             for address in addresses:
@@ -166,7 +179,7 @@ class Broker:
         return kept
 
     def unsubscribe(self, reader: 'InprocListener', addresses: Iterable[Address]) -> None:
-        """Forget a reader; an address with a pool keeps what comes later."""
+        """Remove a reader. Later messages are queued."""
         with self._lock:
             for address in addresses:
                 readers = self._readers.get(address)
@@ -175,7 +188,7 @@ class Broker:
 
 
 class InprocIncomingMessage(oslo_drivers.Message):
-    """A message as its server sees it, read anew from bytes."""
+    """Message as its server receives it, decoded from bytes."""
 
     def __init__(self, broker: Broker, letter: Letter) -> None:
         content = jsonutils.loads(letter.body)
@@ -185,11 +198,11 @@ class InprocIncomingMessage(oslo_drivers.Message):
         self._letter = letter
 
     def waits(self) -> bool:
-        """See `oslo_drivers.Message`."""
+        """Return True if the caller waits for a reply."""
         return self._letter.call is not None
 
     def answer(self, content: Mapping[str, Any]) -> None:
-        """See `oslo_drivers.Message`."""
+        """Send the reply (see `oslo_drivers.Message`)."""
         assert self._letter.call is not None
         self._letter.call.answer(jsonutils.dump_as_bytes(content))
 
@@ -199,12 +212,12 @@ class InprocIncomingMessage(oslo_drivers.Message):
             self._letter.call.beat()
 
     def requeue(self) -> None:
-        """Put the message back, before all others."""
+        """Put the message back at the head of its queue."""
         self._broker.post(self._letter, first=True)
 
 
 class InprocListener(oslo_drivers.Listener):
-    """One server's ear. Messages are pushed by their senders; a batch is never waited for."""
+    """Listener of a server. Senders push messages to it, and it never waits to fill a batch."""
 
     def __init__(self, broker: Broker, addresses: tuple[Address, ...], batch_size: int) -> None:
         super().__init__(batch_size, None)
@@ -214,8 +227,9 @@ class InprocListener(oslo_drivers.Listener):
 
     def start(self, on_incoming_callback: Callable[[list[oslo_drivers.IncomingMessage]], None],
               ) -> None:
-        """Listen; what was kept comes first, in its order."""
-        # Senders that find this reader wait at the lock until the kept messages have gone before.
+        """Start listening. Queued messages are handed over first, in their order."""
+        # Senders that find this reader wait for the lock until the queued messages are handed
+        # over.
         with self._lock:
             super().start(on_incoming_callback)
             kept = self._broker.subscribe(self, self._addresses)
@@ -223,17 +237,17 @@ class InprocListener(oslo_drivers.Listener):
                 self._hand_over(kept[begin:begin + self.batch_size])
 
     def stop(self) -> None:
-        """Listen no more: once this returns, the callback is not called again."""
+        """Stop listening. The callback is not called after this method has returned."""
         with self._lock:
             self._broker.unsubscribe(self, self._addresses)
             super().stop()
 
     def cleanup(self) -> None:
-        """Nothing is held beyond the subscriptions, which end here at the latest."""
+        """Stop listening. The listener holds nothing besides its subscriptions."""
         self.stop()
 
     def take(self, letter: Letter) -> bool:
-        """Hand a message to the server; False if it listens no more."""
+        """Hand a message to the server. Return False if the server no longer listens."""
         with self._lock:
             if self.on_incoming_callback is None:
                 return False
@@ -246,21 +260,21 @@ class InprocListener(oslo_drivers.Listener):
 
 
 class Registry:
-    """The buses of a process by name, each as long as a transport holds it."""
+    """Brokers of a process by name. A broker exists as long as a transport uses it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[Broker, int]] = {}
 
     def join(self, name: str) -> Broker:
-        """The bus of that name, made if it is the first to ask."""
+        """Return the broker with a name. The first transport of a name creates the broker."""
         with self._lock:
             broker, holders = self._open.get(name) or (Broker(), 0)
             self._open[name] = broker, holders + 1
             return broker
 
     def leave(self, name: str) -> None:
-        """Give it back; the last one takes it away, with all that waits in it."""
+        """Release the broker. The last release removes it, with its queued messages."""
         with self._lock:
             broker, holders = self._open[name]
             if holders > 1:
@@ -269,12 +283,12 @@ class Registry:
                 del self._open[name]
 
 
-# oslo.messaging makes drivers itself, so what they share can be handed to them no other way.
+# oslo.messaging creates drivers itself, so shared objects cannot be passed to them.
 _REGISTRY = Registry()
 
 
 class InprocDriver(oslo_drivers.Driver):
-    """The driver behind ``inproc://``; see the module."""
+    """Driver of ``inproc://`` (see the docstring of the module)."""
 
     def __init__(self, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL,
                  default_exchange: str | None = None,
@@ -286,16 +300,16 @@ class InprocDriver(oslo_drivers.Driver):
         self._broker: Broker | None = _REGISTRY.join(self._name)
 
     def require_features(self, requeue: bool = False) -> None:
-        """Everything that can be asked for is there."""
+        """Accept all features. This driver supports them."""
 
     def send(self, target: oslo_messaging.Target, ctxt: dict[str, Any], message: dict[str, Any],
              wait_for_reply: bool | None = None, timeout: float | None = None,
              call_monitor_timeout: float | None = None, retry: int | None = None,
              transport_options: Any = None) -> Any:
-        """Send, and wait for the answer if one is wanted.
+        """Send a message, and wait for the reply to a call.
 
-        :raises MessagingTimeout: no answer in time; if nobody had begun, nobody will
-        :raises MessageDeliveryFailure: the transport is closed, or too many messages wait
+        :raises MessagingTimeout: no reply in time; a message that no server has read is withdrawn
+        :raises MessageDeliveryFailure: the transport is closed, or the queue is full
         :raises TypeError, ValueError: the message is not plain data
         """
         broker = self._joined()
@@ -320,12 +334,12 @@ class InprocDriver(oslo_drivers.Driver):
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
                           message: dict[str, Any], version: float,
                           retry: int | None = None) -> None:
-        """Queue a notification for the readers of the topic, now or later."""
+        """Publish a notification to the current and later readers of the topic."""
         self._joined().publish(self._address(target, target.topic), _message_body(ctxt, message))
 
     def listen(self, target: oslo_messaging.Target, batch_size: int,
                batch_timeout: float | None) -> oslo_drivers.Listener:
-        """A listener for a topic, for one server of it, and for what goes to all of them."""
+        """Return a listener for messages to the topic, to the server, and to all servers."""
         return self._listener((self._address(target, target.topic),
                                self._address(target, f'{target.topic}.{target.server}'),
                                self._address(target, f'{target.topic}_fanout')), batch_size)
@@ -334,13 +348,16 @@ class InprocDriver(oslo_drivers.Driver):
             self, targets_and_priorities: list[tuple[oslo_messaging.Target, str]],
             pool: str | None, batch_size: int,
             batch_timeout: float | None) -> oslo_drivers.Listener:
-        """A listener for notifications; listeners of one pool share them, each pool gets all."""
+        """Return a listener for notifications.
+
+        Each pool receives all notifications, and the listeners of a pool share them.
+        """
         return self._listener(
             tuple(self._address(target, f'{target.topic}.{priority}', pool)
                   for target, priority in targets_and_priorities), batch_size)
 
     def cleanup(self) -> None:
-        """Stop the listeners made here and release the bus; sending is refused from now on."""
+        """Stop the listeners of this transport and release the broker. Sending then fails."""
         with self._lock:
             broker, self._broker = self._broker, None
         if broker is None:

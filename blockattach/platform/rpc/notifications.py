@@ -25,13 +25,12 @@ _BY_MESSAGES = frozenset({'messaging', 'messagingv2'})
 
 
 class Notifications:
-    """Sends events in the name of a publisher (``volume.host@backend``)."""
+    """Sender of notifications from a publisher (``volume.host@backend``)."""
 
     def __init__(self, channel: oslo_messaging.Transport | None, publisher: str) -> None:
-        """Stand ready.
-
-        :param channel: None: send nothing
-        :param publisher: the publisher, where an event does not name one
+        """
+        :param channel: None to send nothing
+        :param publisher: default publisher of events
         """
         self._channel = channel
         self._notifier = None
@@ -42,13 +41,17 @@ class Notifications:
 
     @property
     def enabled(self) -> bool:
-        """Return True if notifications are sent."""
+        """True if notifications are sent."""
         return self._notifier is not None
 
     def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],
              publisher: str | None = None) -> None:
-        """Send one event; failures too have the priority info, so that events of one resource come
-        by one queue, in order. Never raises.
+        """Send an event. No error is raised, because a notification never fails an operation.
+
+        Events of failures also have the priority info. All events of a resource therefore use the
+        same queue, and arrive in order.
+
+        :param publisher: None for the default publisher
         """
         if self._notifier is None:
             return
@@ -61,16 +64,18 @@ class Notifications:
             LOG.warning('Failed to send notification: %s%s', error, fields(event_type=event_type))
 
     def close(self) -> None:
-        """Release the transport; nothing is sent from now on."""
+        """Close the transport. Nothing is sent afterwards."""
         self._notifier = None
         if self._channel is not None:
             self._channel.cleanup()
 
 
 def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notifications:
-    """As configured. ``url`` is the bus, which serves unless notifications have a URL.
+    """Build the notifications from ``[oslo_messaging_notifications]``.
 
-    :raises ConfigurationError: the bus carries none
+    :param url: URL of the bus, which is used unless the group has its own ``transport_url``; None
+        for the option ``transport_url``
+    :raises ConfigurationError: the transport does not support notifications
     """
     transport.register_options(conf)
     group = conf.oslo_messaging_notifications

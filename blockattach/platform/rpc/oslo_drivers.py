@@ -1,8 +1,7 @@
-"""The base of the two drivers of oslo.messaging in this package, ``inproc://`` and ``http://``.
+"""Base classes of the oslo.messaging drivers in this package, ``inproc://`` and ``http://``.
 
-oslo.messaging loads drivers by entry points, but their base classes are private. This is the only
-module that imports private names of oslo.messaging; a test compares them with the installed
-version.
+oslo.messaging loads drivers by entry points, but their base classes are private. Only this module
+imports private names of oslo.messaging. A test compares them with the installed version.
 """
 import abc
 import logging
@@ -32,7 +31,7 @@ TransportDriverError = base.TransportDriverError
 
 
 class Message(base.RpcIncomingMessage, abc.ABC):
-    """A message as its server receives it."""
+    """Message as its server receives it."""
 
     @abc.abstractmethod
     def waits(self) -> bool:
@@ -46,7 +45,8 @@ class Message(base.RpcIncomingMessage, abc.ABC):
         """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Answer the caller, if it waits. A reply that cannot be serialized becomes an error."""
+        """Send the reply if the caller waits. A reply that cannot be serialized becomes an error.
+        """
         if not self.waits():
             return
         try:
@@ -59,7 +59,7 @@ class Message(base.RpcIncomingMessage, abc.ABC):
 
 
 class Driver(base.BaseDriver):
-    """A driver whose transports serve and call without a broker."""
+    """Driver whose transports need no broker process."""
 
     def __init__(self, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL,
                  default_exchange: str | None = None,
@@ -76,7 +76,7 @@ class Driver(base.BaseDriver):
     def result(self, content: Mapping[str, Any]) -> Any:
         """Return the result of a call, or raise the error of the server.
 
-        :param content: as the server passed it to `Message.answer`
+        :param content: reply as the server passed it to `Message.answer`
         """
         if content['failure'] is not None:
             raise common.deserialize_remote_exception(content['failure'],

@@ -1,8 +1,8 @@
-"""What any process behind the API can be asked of itself: `ProcessInterface`, its client and its
-endpoint.
+"""RPC interface that every process behind the API serves, with its client and endpoint.
 
-Each process has a server of its own for it, also where several share other work: its name is the
-one under which it reports itself, ``cinder-volume.storage-1``, without a backend.
+Each process has its own server for the interface, even if it shares other work with other
+processes. The name of the server consists of the binary and host of the process, without a
+backend, such as ``cinder-volume.storage-1``.
 """
 import abc
 
@@ -13,7 +13,7 @@ from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import serving
 from blockattach.platform.rpc import transport
 
-# What is asked is answered from memory.
+# All methods only read or change memory.
 _THREADS = 1
 
 
@@ -34,25 +34,28 @@ class ProcessInterface(contract.Interface):
 
 
 class ProcessEndpoint(ProcessInterface):
-    """Answers for this process."""
+    """Endpoint of `ProcessInterface` for this process."""
 
     def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
-        """What its loggers let through."""
+        """Return the levels of the loggers with a name prefix, by name."""
         return log.levels(prefix)
 
     def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
-        """Change that."""
+        """Set the level of the loggers with a name prefix, until the process ends."""
         log.set_levels(prefix, level)
 
 
 def client(bus: transport.Bus, binary: str, host: str) -> ProcessInterface:
-    """A process; whether it is there shows when it is asked.
+    """Return a client for a process. An absent process is noticed by the first call.
 
-    :param host: without a backend
+    :param host: host of the process, without a backend
     """
     return calling.stub(ProcessInterface, bus.client(ProcessInterface, f'{binary}.{host}'))
 
 
 def server(bus: transport.Bus, binary: str, host: str) -> serving.Server:
-    """What listens for this process; `start` begins."""
+    """Return the server of this process. `serving.Server.start` starts it.
+
+    :param host: host of the process, without a backend
+    """
     return bus.server(ProcessEndpoint(), f'{binary}.{host}', threads=_THREADS)

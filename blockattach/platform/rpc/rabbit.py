@@ -1,7 +1,7 @@
-"""RabbitMQ as we want it: what differs from oslo.messaging's own defaults and ways.
+"""Defaults of the RabbitMQ driver that differ from those of oslo.messaging.
 
-The table is read by `blockattach.platform.rpc.transport` and by the documentation. Whatever an
-operator sets under ``[oslo_messaging_rabbit]`` counts more.
+`blockattach.platform.rpc.transport` and the documentation use the table. Options that an operator
+sets under ``[oslo_messaging_rabbit]`` take precedence.
 """
 import re
 from typing import NamedTuple
@@ -68,6 +68,6 @@ def option_in(conf: cfg.ConfigOpts, text: str) -> str | None:
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:
-    """Set the table as the driver's defaults; its options are registered."""
+    """Apply `DEFAULTS` to the options of the driver, which must be registered."""
     for option in DEFAULTS:
         conf.set_default(option.name, option.value, group=GROUP)

@@ -1,21 +1,22 @@
-"""Contexts and objects as plain data, and deadlines that travel with messages.
+"""Serialization of contexts and objects, and of the deadlines of messages.
 
-The rule:
+These rules apply to deadlines:
 
 ====================================  ========================================================
-a call                                waits as long as its method's timeout, and no longer than
-                                      what remains of the call within which it is made
-a call within one that has expired    is not sent
-a cast                                does not expire, unless its interface says so
-a message that has expired            is not begun; a caller gets ``DeadlinePassed``
-a message that does not expire        is done whenever it comes
+call                                  waits for the timeout of its method, but not longer than
+                                      the remaining time of the call that it is part of
+call after the deadline of its        is not sent
+outer call
+cast                                  does not expire, unless its interface sets a timeout
+expired message                       is not started; a caller gets ``DeadlinePassed``
+message without a timeout             is handled whenever it arrives
 ====================================  ========================================================
 
-Clocks of two hosts need not agree, so no time of day is sent: a message carries the seconds until
-it expires and what the sender's monotonic clock showed. The difference to the receiver's clock is
-least for the fastest message; what a later one shows beyond that, it has waited, in the broker or
-for a thread. The first message of a sender has nothing to compare with, but the broker drops calls
-that have expired.
+The clocks of two hosts may differ, so no wall-clock time is sent. A message contains the seconds
+until it expires, and the monotonic time of the sender. The difference to the monotonic time of the
+receiver is smallest for the message with the shortest delay. If the difference of another message
+is larger, the message has waited for the excess time, in the broker or for a thread. The first
+message of a sender cannot be compared, but the broker drops expired calls.
 """
 import threading
 import types
@@ -32,30 +33,38 @@ from blockattach.platform.rpc import versioned_objects
 from blockattach.platform.telemetry import acts
 
 SENDERS = 10_000
-"""How many senders are remembered at most."""
+"""Maximum number of senders that are remembered."""
 REMEMBERED_SECONDS = 3600.0
-"""How long the fastest message of a sender counts: meanwhile two clocks drift by less than 1 s."""
+"""Time for which the smallest difference of a sender is used, in seconds.
+
+Two clocks drift apart by less than one second in this time.
+"""
 
 _DEADLINE = 'blockattach_deadline'
 _SERVICE_ROLES = 'service_roles'
-# Types that both sides have: those of most arguments.
+# Most arguments have these types, which need no conversion.
 _PLAIN = frozenset((str, int, float, bool, types.NoneType))
 
 
 class Outgoing(NamedTuple):
-    """A caller, and the seconds until the message expires; None: never."""
+    """Context of a message to send.
+
+    :ivar caller: context of the caller
+    :ivar seconds: seconds until the message expires; None for never
+    """
 
     caller: context.RequestContext
     seconds: float | None
 
 
 class Serializer(versioned_objects.ObjectSerializer):
-    """Contexts and objects to plain data and back; objects in the versions of a release."""
+    """Serializer of contexts and objects. Objects are sent in the versions of a release."""
 
     def __init__(self, object_versions: Mapping[str, str], clock: clocks.Clock,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
-        :param telemetry: None for no trace
+        :param object_versions: versions of the release by object name
+        :param telemetry: None to send no trace context
         """
         self._versions = dict(object_versions)
         self._clock = clock
@@ -66,7 +75,7 @@ class Serializer(versioned_objects.ObjectSerializer):
             SENDERS, REMEMBERED_SECONDS, clock.monotonic)
 
     def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """Plain data for an argument or an answer."""
+        """Return an argument or reply as plain data."""
         if type(entity) in _PLAIN:
             return entity
         if isinstance(entity, versioned_objects.BlockattachObject):
@@ -75,11 +84,14 @@ class Serializer(versioned_objects.ObjectSerializer):
         return super().serialize_entity(ctxt, entity)
 
     def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """An argument or an answer from plain data."""
+        """Return an argument or reply from plain data."""
         return entity if type(entity) in _PLAIN else super().deserialize_entity(ctxt, entity)
 
     def serialize_context(self, ctxt: context.RequestContext | Outgoing) -> dict[str, Any]:
-        """The caller as plain data, without its token: no server acts with it."""
+        """Return the context of the caller as plain data.
+
+        The token is left out, because no RPC server uses it.
+        """
         caller, seconds = ctxt if isinstance(ctxt, Outgoing) else (ctxt, None)
         values = caller.to_dict()
         values.pop('auth_token', None)
@@ -92,7 +104,10 @@ class Serializer(versioned_objects.ObjectSerializer):
         return values
 
     def deserialize_context(self, ctxt: dict[str, Any]) -> context.RequestContext:
-        """The caller on the other side; also what this thread logs by from now on."""
+        """Return the context of the caller from plain data.
+
+        The context also becomes the log context of this thread.
+        """
         caller = context.RequestContext.from_dict(ctxt)
         stamp = ctxt.get(_DEADLINE)
         if stamp is not None:
@@ -102,7 +117,7 @@ class Serializer(versioned_objects.ObjectSerializer):
         return caller
 
     def _expires(self, stamp: Mapping[str, Any]) -> float:
-        """When a message expires, on this process's monotonic clock."""
+        """Return the deadline of a message on the monotonic clock of this process."""
         now = self._clock.monotonic()
         sender, difference = str(stamp['sender']), now - float(stamp['sent'])
         with self._lock:

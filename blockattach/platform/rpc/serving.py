@@ -1,8 +1,8 @@
-"""The server's side: oslo.messaging's server with threads and heartbeats of our own; endpoints
-whose expired messages are dropped, and whose failures are translated.
+"""RPC server: oslo.messaging's server with its own threads and heartbeats.
 
-A caller gives up when it gets no heartbeat for ``[rpc] silence_timeout`` seconds: so it notices a
-dead server long before the call's timeout.
+Expired messages are dropped, and failures of endpoints are translated. A caller gives up if it
+receives no heartbeat for ``[rpc] silence_timeout`` seconds. It therefore notices a dead server
+long before the timeout of the call.
 """
 import contextlib
 import inspect
@@ -35,10 +35,10 @@ from blockattach.platform.telemetry import threads as counted_threads
 LOG = logging.getLogger(__name__)
 
 Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
-"""Surrounds the work for a caller: waits for a slot, or raises one of our errors."""
+"""Context of the work for a caller. It waits for a slot, or raises a BlockattachError."""
 
 SIGNS = 3
-"""How many heartbeats are sent in the time that a caller waits for one."""
+"""Number of heartbeats that are sent in the time in which a caller expects one."""
 
 _LEAST_SIGN_SECONDS = 0.1
 """Minimum interval of heartbeats, whatever interval a caller requests."""
@@ -62,12 +62,15 @@ _FAST_LANE_THREADS = 4
 
 
 def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
-    """Admit every call at once."""
+    """Admit a call without waiting."""
     return contextlib.nullcontext()
 
 
 class Exposed:
-    """The methods of an endpoint that its interface names, and no others."""
+    """Object with only those methods of an endpoint that its interface declares.
+
+    oslo.messaging would dispatch to any public method of an endpoint.
+    """
 
     def __init__(self, endpoint: contract.Interface, clock: clocks.Clock,
                  telemetry: acts.Telemetry, admit: Admit = at_once) -> None:
@@ -78,11 +81,13 @@ class Exposed:
 
 def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clocks.Clock,
              telemetry: acts.Telemetry, admit: Admit) -> Callable[..., Any]:
-    """Time a method, continue the caller's trace, and translate every failure: a caller gets one
-    of our errors; of a cast it is logged, and a deadline in the database brings the work back.
+    """Return a method of an endpoint with timing, tracing and translation of failures.
+
+    A caller gets a BlockattachError for each failure. The failure of a cast is logged, and a
+    deadline in the database ensures that the work is done later.
     """
     topic, name, answered = endpoint.TOPIC, method.name, method.kind is contract.Kind.CALL
-    # What all servers get is news that nobody has asked for.
+    # A fanout only spreads news, so its lines are of little use at INFO.
     level = logging.DEBUG if method.kind is contract.Kind.FANOUT else logging.INFO
     before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
     function = getattr(endpoint, name)
@@ -116,14 +121,18 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
                     seconds=round(act.seconds(), 6)), act.noted)
         return None
 
-    # Keeps oslo.messaging from logging as an error what the caller gets.
+    # Otherwise oslo.messaging logs each error that the caller gets with a traceback.
     return (oslo_messaging.expected_exceptions(errors.BlockattachError)(handle) if answered
             else handle)
 
 
 def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
            ctxt: context.RequestContext, arguments: Mapping[str, Any]) -> None:
-    """Begin nothing that has expired, or that is malformed."""
+    """Check a message before its work is started.
+
+    :raises DeadlinePassed: the message has expired
+    :raises InvalidInput: the arguments do not match the signature of the method
+    """
     if ctxt.deadline is not None and ctxt.deadline <= clock.monotonic():
         LOG.warning('Dropping expired message%s',
                     fields(method=name))
@@ -135,7 +144,8 @@ def _check(name: str, signature: inspect.Signature, clock: clocks.Clock,
 
 
 def _check_message(message: Mapping[str, Any]) -> None:
-    """
+    """Check the types of the parts of a message.
+
     :raises InvalidInput: a part of the message has the wrong type
     """
     method, version = message.get('method'), message.get('version', '1.0')
@@ -150,8 +160,9 @@ def _check_message(message: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _reading(part: str) -> Iterator[None]:
-    """
-    :raises InvalidInput: the part of the message cannot be read
+    """Translate errors from decoding a part of a message.
+
+    :raises InvalidInput: the part of the message cannot be decoded
     """
     try:
         yield
@@ -205,6 +216,8 @@ class Dispatcher(dispatcher.RPCDispatcher):
 
 
 class _Watched:
+    """Message whose caller expects a heartbeat every ``seconds``."""
+
     def __init__(self, message: Any, seconds: float, now: float) -> None:
         self.message = message
         self.seconds = seconds
@@ -212,11 +225,12 @@ class _Watched:
 
 
 class Heartbeats:
-    """For callers that wait: this process still has the message, even if no thread is free for it
-    yet. `begin` when it comes, `end` when it is answered.
+    """Heartbeats to waiting callers, which show that this process still has their messages.
 
-    oslo.messaging would start a thread for each message; here one serves all of them, sleeps while
-    none is old enough, and ends when there are none.
+    Heartbeats start with `begin` when a message arrives, even if no thread is free for the message
+    yet. They stop with `end` when the reply was sent. oslo.messaging would start a thread for each
+    message. Here a single thread serves all of them. It sleeps until the next heartbeat is due,
+    and stops if there are no messages.
     """
 
     def __init__(self, clock: clocks.Clock) -> None:
@@ -228,10 +242,12 @@ class Heartbeats:
         self._thread: threading.Thread | None = None
 
     def begin(self, message: Any) -> None:
-        """Send heartbeats for an incoming message of oslo.messaging, if its caller listens for
-        them."""
+        """Start the heartbeats of a message, if its caller expects any.
+
+        :param message: incoming message of oslo.messaging
+        """
         seconds = _seconds_between(message.client_timeout)
-        # Its dispatcher would begin a thread for it.
+        # oslo.messaging's dispatcher would start a thread for a message with this attribute.
         message.client_timeout = None
         if seconds is None:
             return
@@ -246,7 +262,7 @@ class Heartbeats:
                 self._changed.set()
 
     def end(self, message: Any) -> None:
-        """It is answered."""
+        """Stop the heartbeats of a message, because its reply was sent."""
         with self._lock:
             self._watched.pop(id(message), None)
 
@@ -270,7 +286,7 @@ class Heartbeats:
         try:
             message.heartbeat()
         except Exception as error:
-            # The driver's, its library's, or that of the library below: they share no ancestor.
+            # Errors of the drivers and of the libraries below have no common base class.
             LOG.info('Failed to send heartbeat to a caller: %s', error)
             self.end(message)
 
@@ -287,17 +303,19 @@ def _seconds_between(timeout: Any) -> float | None:
 
 
 class RpcServer(rpc_server.RPCServer):
-    """On an executor whose idle threads sleep.
+    """RPC server of oslo.messaging with an executor whose idle threads sleep.
 
-    futurist's starts a thread for every message up to its limit, and each of them wakes up once a
-    second for ever; the standard library's takes an idle thread first, and idle ones wait.
+    futurist's executor starts a thread for every message up to its limit, and each of these
+    threads wakes up every second. The executor of the standard library reuses an idle thread
+    first, and idle threads sleep.
     """
 
     def __init__(self, telemetry: acts.Telemetry, clock: clocks.Clock, suffix: str,
                  fast_lane: frozenset[str], *args: Any, **kwargs: Any) -> None:
         """
-        :param suffix: tells servers of one name on several transports apart
-        :param fast_lane: names of the methods that have threads of their own
+        :param suffix: distinguishes the threads of servers with the same name on several
+            transports
+        :param fast_lane: names of the methods that have dedicated threads
         """
         super().__init__(*args, **kwargs)
         # A tuple, because the method in a malformed message may be unhashable.
@@ -309,7 +327,7 @@ class RpcServer(rpc_server.RPCServer):
         self._executor_cls = self._threads
 
     def _threads(self, max_workers: int) -> counted_threads.CountedThreads:
-        """Called by oslo.messaging each time that it starts."""
+        """Create the executor. oslo.messaging calls this at each start of the server."""
         name = f'{self._target.topic}.{self._target.server}{self._suffix}'
         if self._fast_lane:
             self._fast_lane_threads = counted_threads.CountedThreads(
@@ -324,7 +342,7 @@ class RpcServer(rpc_server.RPCServer):
         if self._fast_lane_threads is not None and all(
                 message.message.get('method') in self._fast_lane for message in incoming):
             threads = self._fast_lane_threads
-        # Where a thread waits for the answer anyway, no other has to wake up for it.
+        # If the thread waits for the reply anyway, it does the work without waking another thread.
         begin = (threads.run_here if getattr(incoming[0], 'thread_waits', False)
                  else threads.submit)
         try:
@@ -335,13 +353,14 @@ class RpcServer(rpc_server.RPCServer):
             raise
 
     def hang_up(self) -> None:
-        """Have nothing more sent here, where it was stopped, and hand over what was sent by then.
+        """Cancel the RabbitMQ consumers of a stopped server, and handle the delivered messages.
 
         oslo.messaging only stops reading, and closes the connection when the work is done. Until
-        then the broker goes on sending; what it has sent is acknowledged while the connection is
-        closed, and not read. Another server gets what the broker keeps.
+        then the broker continues to deliver messages. These would be acknowledged while the
+        connection is closed, without having been read. After the cancellation another server gets
+        the messages that are still in the broker.
 
-        A broker that is away sends nothing. Other transports do not send without being asked.
+        An unreachable broker delivers nothing. Other transports need no cancellation.
         """
         listener = getattr(self.listener, '_poll_style_listener', None)
         connection = getattr(getattr(listener, 'conn', None), 'connection', None)
@@ -351,13 +370,13 @@ class RpcServer(rpc_server.RPCServer):
             for consumer, tag in list(connection._consumers.items()):
                 consumer.cancel(tag)
         except Exception as error:
-            # The driver's, its library's, or that of the library below: they share no ancestor.
+            # Errors of the driver, kombu and amqp have no common base class.
             LOG.warning('Failed to cancel RabbitMQ consumer: %s', error)
         while taken := listener.poll():
             self._on_incoming(taken)
 
     def end_fast_lane(self) -> None:
-        """Return when the fast-lane calls that were taken on are done."""
+        """Wait until the accepted fast-lane calls are done."""
         if self._fast_lane_threads is not None:
             self._fast_lane_threads.shutdown(wait=True)
 
@@ -370,26 +389,30 @@ class RpcServer(rpc_server.RPCServer):
 
 
 class Server:
-    """Listens for one endpoint; may be started again after it was stopped."""
+    """Server of an endpoint on all transports. It can be started again after a stop."""
 
     def __init__(self, servers: Sequence[RpcServer], threads: int) -> None:
         """
-        :param servers: one a transport
-        :param threads: of each
+        :param servers: a server for each transport
+        :param threads: number of threads of each server
         """
         self._servers = servers
         self._threads = threads
-        # oslo.messaging would wait for the end of one that was never started.
+        # Only started servers may be stopped: oslo.messaging waits for the end of a server even if
+        # it was never started.
         self._listening: list[RpcServer] = []
 
     def start(self) -> None:
-        """Listen from now on. Not before a fork: threads and connections begin here."""
+        """Start listening. Call this after any fork, because it starts threads and connections."""
         for server in self._servers:
             server.start(override_pool_size=self._threads)
             self._listening.append(server)
 
     def stop(self) -> None:
-        """Take nothing new; returns when all that was taken is done. A repeat does nothing."""
+        """Stop accepting messages, and wait until the accepted ones are done.
+
+        A repeated call does nothing.
+        """
         ending, self._listening = self._listening, []
         for server in ending:
             server.stop()
@@ -399,5 +422,6 @@ class Server:
             try:
                 server.wait()
             except Exception as error:
-                # All work is done; a broker that is down finds the queues without a consumer.
+                # All work is done. A broker that is down finds the queues without a consumer when
+                # it is back.
                 LOG.warning('Failed to close the queues of a server: %s', error)

@@ -1,15 +1,17 @@
-"""The bus of a process: what servers and clients of every interface are made on.
+"""Message bus of a process, on which the clients and servers of all interfaces are built.
 
-What comes back from the other side is one of five:
+A failed call raises one of these errors:
 
-* an error of ours (`blockattach.platform.errors`): the same class with the same fields;
-* ``ServiceUnreachable``: no answer in time, or the broker took nothing. Uncertain: it may have
-  happened;
+* an error of this service (`blockattach.platform.errors`) that the server raised: the same class
+  with the same fields
+* ``ServiceUnreachable``: there was no reply in time, or the broker did not accept the message.
+  Uncertain: the work may have been done
 * ``DeadlinePassed``: the caller no longer waits (`blockattach.platform.rpc.serializing`). Final:
-  it was not begun;
-* ``BackendUncertain``: the other side failed with an error that is not ours, so it is unknown how
-  far it came. One class for every interface, as only its uncertainty matters to callers;
-* ``ConfigurationError``: one side is too old for the other. Final: nothing was done.
+  the work was not started
+* ``BackendUncertain``: the server failed with an unexpected error, so the outcome is unknown. All
+  interfaces use this class, because only the uncertainty matters to callers
+* ``ConfigurationError``: the client or the server is too old for the other. Final: nothing was
+  done
 """
 import contextlib
 import logging
@@ -41,16 +43,16 @@ ALLOWED_REMOTE_MODULES = errors.MODULES
 
 _WITHOUT_BROKER = {'inproc': 'inside the process', 'http': 'none (messages go directly to their '
                    'servers)'}
-"""Where there is none to be reached, by the scheme of the URL."""
+"""Descriptions in place of the broker's address, by URL schemes that need no broker."""
 _NO_METHOD = '(0, 0): '
-"""What amqp puts before a refusal that no method of its protocol brought about."""
+"""Prefix of amqp's error texts for rejections that do not belong to a protocol method."""
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
-"""The version of an interface that a release does not have: nothing can be sent on it."""
+"""Version of an interface that a release does not have. No method can be sent with it."""
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
-    """Make known what oslo.messaging reads: parts of it are registered on the global CONF only."""
+    """Register the options of oslo.messaging, which registers some on the global CONF only."""
     for group, options in messaging_opts.list_opts():
         conf.register_opts(options, group=group)
     for group, options in oslo_drivers.PRIVATE_OPTIONS.items():
@@ -61,11 +63,11 @@ def register_options(conf: cfg.ConfigOpts) -> None:
 
 def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
                     option: str = 'transport_url') -> oslo_messaging.Transport:
-    """A transport by URL (``rabbit://...``, ``inproc://NAME/``, ``http:///NAME``); by default
-    ``transport_url``.
+    """Build a transport from a URL (``rabbit://...``, ``inproc://NAME/``, ``http:///NAME``).
 
-    :param option: the option with the URL
-    :raises ConfigurationError: the URL cannot be read, or no driver is installed for it
+    :param url: None for the option ``transport_url``
+    :param option: name of the option with the URL, for errors
+    :raises ConfigurationError: the URL is not valid, or no driver is installed for it
     """
     register_options(conf)
     try:
@@ -82,18 +84,19 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
 
 
 class BrokerProbe:
-    """Whether the broker takes messages now, asked at the start of a process and while it runs: a
-    message that nobody waits for is sent, and the broker drops it.
+    """Check of the broker connection, for the start of a process and for its health checks.
 
-    :ivar needed: whether there is a broker; else the bus ends where the process does
-    :ivar broker: where it is, without passwords
-    :ivar reconnects: how often it was there again after it had not been
+    The check sends a message to a topic without a server. The broker drops the message.
+
+    :ivar needed: True if the transport uses a broker
+    :ivar broker: addresses of the broker, without passwords
+    :ivar reconnects: number of times that the check passed again after a failure
     """
 
     def __init__(self, conf: cfg.ConfigOpts, transport: oslo_messaging.Transport,
                  settings: rpc_conf.RpcSettings, place: str | None = None) -> None:
         """
-        :param place: the URL of the transport, where it is not ``transport_url``
+        :param place: URL of the transport; None for the option ``transport_url``
         """
         self.reconnects = 0
         self._away = False
@@ -102,18 +105,21 @@ class BrokerProbe:
         self.needed = url.transport not in _WITHOUT_BROKER
         self.broker = _WITHOUT_BROKER.get(url.transport) or ', '.join(
             f'{host.hostname}:{host.port}' for host in url.hosts)
-        # A single attempt: the present state is asked for.
+        # There is a single attempt, because the check reports the current state.
         self._client = oslo_messaging.get_rpc_client(
             transport, oslo_messaging.Target(topic=f'{settings.topic_prefix}-nobody'), retry=0)
 
     def wrong(self) -> str | None:
-        """Why the broker accepts nothing, without its password; None: it does."""
+        """Return the reason why the broker accepts no messages, or None if it does.
+
+        The reason contains no password.
+        """
         if not self.needed:
             return None
         try:
             self._client.cast({}, 'reach')
         except Exception as error:
-            # The driver's, its library's, or that of the library below: they share no ancestor.
+            # Errors of the driver, kombu and amqp have no common base class.
             self._away = True
             reason = str(error).removeprefix(_NO_METHOD)
             act = 'reach' if rabbit.option_in(self._conf, reason) is None else 'use'
@@ -125,7 +131,7 @@ class BrokerProbe:
 
 
 class Bus:
-    """A transport with the settings of ``[rpc]``."""
+    """Transports of a process with the settings of ``[rpc]``."""
 
     def __init__(self, transport: oslo_messaging.Transport, settings: rpc_conf.RpcSettings,
                  releases: Sequence[pinning.Release], clock: clocks.Clock | None = None,
@@ -136,9 +142,9 @@ class Bus:
                  = contextlib.nullcontext) -> None:
         """
         :param releases: all releases, oldest first
-        :param second: servers listen there too
-        :param direct: calls go there first, and servers listen there too
-        :param while_waiting: surrounds each wait for an answer
+        :param second: additional transport that servers listen on
+        :param direct: transport that calls are sent on first, and that servers listen on as well
+        :param while_waiting: context of each wait for a reply
         :raises ConfigurationError: the release pin is unknown
         """
         self._transport = transport
@@ -151,13 +157,16 @@ class Bus:
         self._telemetry = telemetry or acts.Telemetry(clock)
         self._serializer = serializing.Serializer(self._release.objects, self._clock,
                                                   self._telemetry)
-        # Not by its class: most processes need not load that.
+        # The class of the driver is not used, because most processes need not import it.
         self._reached = getattr(getattr(transport, '_driver', None), 'without_broker', False)
         self._while_waiting = while_waiting
 
     def client(self, interface: type[contract.Interface],
                server: str | None = None) -> calling.Client:
-        """What a client of this interface is made on; without a server any may take a message."""
+        """Return the sender for the stub of an interface.
+
+        :param server: None if any server of the topic may handle a message
+        """
         rpc_client, direct = (None if transport is None else oslo_messaging.get_rpc_client(
             transport, self._target(interface), serializer=self._serializer,
             version_cap=self._cap(interface), retry=self._settings.send_retries)
@@ -168,10 +177,10 @@ class Bus:
     def server(self, endpoint: contract.Interface, host: str,
                threads: int | None = None,
                admit: serving.Admit = serving.at_once) -> serving.Server:
-        """A server of the interface that the endpoint is, under the name ``host``.
+        """Return a server of the interface of an endpoint, with the name ``host``.
 
-        :param threads: how many calls it serves at once; the setting, if not given
-        :param admit: surrounds each call
+        :param threads: maximum number of concurrent calls on each transport; None for the setting
+        :param admit: context of each call
         """
         target = self._target(type(endpoint), server=host)
         exposed = serving.Exposed(endpoint, self._clock, self._telemetry, admit)
@@ -184,9 +193,9 @@ class Bus:
         return serving.Server(listening, threads or self._settings.threads)
 
     def close(self) -> None:
-        """Close the transports; stop the servers first.
+        """Close the transports. The servers must be stopped before.
 
-        A broker that is away is not waited for: its connections end with the process.
+        The wait for an unreachable broker is short. Its connections end with the process.
         """
         closing = [threading.Thread(target=self._close, args=(transport,), name='bus-close',
                                     daemon=True) for transport in self._listening.values()
@@ -201,21 +210,25 @@ class Bus:
         try:
             transport.cleanup()
         except Exception as error:
-            # The driver's, its library's, or that of the library below: they share no ancestor.
+            # Errors of the driver, kombu and amqp have no common base class.
             LOG.warning('Failed to close connections to the broker: %s', error)
 
     def _cap(self, interface: type[contract.Interface]) -> str:
-        """The newest version that the release knows; an interface of none speaks its own."""
+        """Return the newest version of an interface that may be sent.
+
+        This is the version in the configured release. An interface that belongs to no release has
+        its own newest version.
+        """
         if interface.TOPIC in self._known:
             return self._release.interfaces.get(interface.TOPIC, _UNKNOWN)
         return contract.version(interface)
 
     def _reach(self, ctxt: context.RequestContext) -> None:
-        """Find out whether the broker is there, before the first call.
+        """Check the broker connection before the first call.
 
-        RabbitMQ's driver opens its queue for answers with the first call, and waits for a broker
-        that is away without end; sending, on the other hand, gives up after ``send_retries``.
-        Without a broker there is nothing to find out.
+        RabbitMQ's driver opens its reply queue at the first call, and waits for an unreachable
+        broker without a timeout. A cast, on the other hand, fails after ``send_retries``. Without
+        a broker there is nothing to check.
         """
         if self._reached:
             return

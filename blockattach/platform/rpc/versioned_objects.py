@@ -1,7 +1,7 @@
-"""The base class and registry of what crosses a process boundary as an object.
+"""Base class and registry of versioned objects in RPC messages.
 
-An object changes only together with its ``VERSION``, and ``obj_make_compatible`` says how the
-older form looks; a test holds fingerprints of all of them.
+An object changes only together with its ``VERSION``, and ``obj_make_compatible`` converts it to an
+older version. A test compares the fingerprints of all objects.
 """
 from typing import Any
 from typing import Self
@@ -11,15 +11,18 @@ from oslo_versionedobjects import fields
 
 
 class BlockattachObject(ovo_base.VersionedObject):
-    """What every carrier inherits. It holds values, loads nothing and saves nothing."""
+    """Base class of versioned objects. They hold values, and neither load nor save anything."""
 
     OBJ_SERIAL_NAMESPACE = 'blockattach_object'
     OBJ_PROJECT_NAMESPACE = 'blockattach'
 
     @classmethod
     def of(cls, record: object, **values: Any) -> Self:
-        """The carrier of a record: a field that ``values`` do not have is its attribute of that
-        name; null where it has none."""
+        """Return the object of a record.
+
+        Fields that are not in ``values`` are read from the attributes of the record. A field is
+        None if the record has no such attribute.
+        """
         return cls(**{name: getattr(record, name, None) for name in cls.fields} | values)
 
     def to_body(self) -> dict[str, Any]:
@@ -46,28 +49,29 @@ def _flat(value: Any) -> Any:
 
 
 class _Unprinted(fields.FieldType[dict[str, Any]]):
-    """A mapping of plain data."""
+    """Field type of a mapping of plain data."""
 
     def stringify(self, value: dict[str, Any]) -> str:
-        """What a log may show of it."""
+        """Return a placeholder, because the value may contain a secret."""
         return '***'
 
 
 class UnprintedField(fields.Field[dict[str, Any]]):
-    """Plain data that may hold a secret: carried as it is, never printed."""
+    """Field of plain data that may contain a secret. It is sent unchanged and never printed."""
 
     def __init__(self, nullable: bool = False) -> None:
         super().__init__(_Unprinted(), nullable=nullable)
 
 
 class ObjectSerializer(ovo_base.VersionedObjectSerializer):
-    """Objects to primitives and back; an object newer than this process knows is refused."""
+    """Serializer of versioned objects. It rejects objects of newer versions than this process has.
+    """
 
     OBJ_BASE_CLASS = BlockattachObject
 
 
 def registered() -> dict[str, type[BlockattachObject]]:
-    """The carriers by name, in their newest version."""
+    """Return the classes of all versioned objects by name, in their newest versions."""
     classes = ovo_base.VersionedObjectRegistry.obj_classes()
     return {name: versions[0] for name, versions in classes.items()
             if issubclass(versions[0], BlockattachObject)}

@@ -1,1 +1,1 @@
-"""An oslo.messaging driver without a broker: calls go over HTTP/1.1 to the server itself."""
+"""oslo.messaging driver without a broker. Messages are sent to servers directly over HTTP/1.1."""

@@ -1,9 +1,12 @@
-"""The sender's side: kept connections, each used by one thread at a time.
+"""HTTP client of the driver, with a pool of connections.
 
-The thread that asks sends and reads by itself, so that the answer wakes it and no other. What
-became of a message is one of three: an answer that is proved; the message was not sent whole, or
-was refused unread, so nothing was done (`ends.NotReached`); or the outcome is unknown
-(`NoAnswer`), and the message is never sent again here.
+A connection is used by one thread at a time. The calling thread sends the request and reads the
+reply itself, so that the reply wakes no other thread. Sending a message has three outcomes:
+
+* a reply with a valid proof
+* `ends.NotReached`: the message was not sent completely, or was rejected unread, so nothing was
+  done
+* `NoAnswer`: the outcome is unknown, and this module does not send the message again
 """
 import collections
 import contextlib
@@ -20,11 +23,11 @@ from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
 
 KEPT_SECONDS = 60.0
-"""How long a connection may be idle and still be used: the server waits longer than that."""
+"""Time for which an idle connection may be reused. The server closes idle connections later."""
 _CONNECT_SECONDS = 5.0
 _SEND_SECONDS = 30.0
 _CAST_SECONDS = 10.0
-"""Within which a server says that it has a cast."""
+"""Time within which a server must acknowledge a cast."""
 _LEAST_SECONDS = 0.001
 _PIECE_BYTES = 65536
 _EVENTS = select.POLLIN | select.POLLRDHUP
@@ -33,7 +36,7 @@ _Address = tuple[str, int, str | None]
 
 
 class NoAnswer(Exception):
-    """Sent whole, but what came of it is not known."""
+    """Unknown outcome of a message that was sent completely."""
 
 
 class _Kept(NamedTuple):
@@ -42,7 +45,7 @@ class _Kept(NamedTuple):
 
 
 class Pool:
-    """Connections that nobody uses, by their other end, the last used first."""
+    """Pool of idle connections by their servers. The most recently used one is reused first."""
 
     def __init__(self, clock: clocks.Clock) -> None:
         self._clock = clock
@@ -51,20 +54,20 @@ class Pool:
         self._closed = False
 
     def take(self, endpoint: endpoints.Endpoint) -> socket.socket | None:
-        """One that the other side has not closed."""
+        """Return an idle connection that the server has not closed, or None."""
         address = _address(endpoint)
         while True:
             with self._lock:
                 kept = self._kept.get(address)
                 if not kept:
                     return None
-                found = kept.pop()
-            if self._clock.monotonic() - found.since < KEPT_SECONDS and _is_quiet(found.socket):
-                return found.socket
-            found.socket.close()
+                idle = kept.pop()
+            if self._clock.monotonic() - idle.since < KEPT_SECONDS and _is_quiet(idle.socket):
+                return idle.socket
+            idle.socket.close()
 
     def give(self, endpoint: endpoints.Endpoint, connection: socket.socket) -> None:
-        """Keep it."""
+        """Return a connection to the pool. A closed pool closes the connection."""
         with self._lock:
             if not self._closed:
                 self._kept.setdefault(_address(endpoint), collections.deque()).append(
@@ -73,7 +76,7 @@ class Pool:
         connection.close()
 
     def sweep(self) -> None:
-        """Close those that became too old: nobody asks for those of a server that is gone."""
+        """Close idle connections that are too old. Those of a stopped server are never taken."""
         past, old = self._clock.monotonic() - KEPT_SECONDS, []
         with self._lock:
             for address, kept in list(self._kept.items()):
@@ -85,7 +88,7 @@ class Pool:
             each.close()
 
     def close(self) -> None:
-        """Close those that are kept, and each that comes back."""
+        """Close the pool and its connections. Connections that are returned later are closed."""
         with self._lock:
             self._closed = True
             kept = [each for one in self._kept.values() for each in one]
@@ -95,29 +98,39 @@ class Pool:
 
 
 class Limits:
-    """When a sender gives up: at its timeout, or if nothing comes for as long as ``monitor``."""
+    """Time limits of a sender.
+
+    :ivar monitor: seconds within which data must arrive, such as a heartbeat; None for no limit
+    """
 
     def __init__(self, clock: clocks.Clock, timeout: float | None,
                  monitor: float | None = None) -> None:
+        """
+        :param timeout: seconds until the sender gives up; None for no limit
+        """
         self.monitor = monitor
         self._clock = clock
         self._until = None if timeout is None else clock.monotonic() + timeout
 
     def seconds(self, most: float | None) -> float | None:
-        """What is left, and no more than that; None: any time."""
+        """Return the remaining seconds, but at most ``most``.
+
+        :param most: None for no maximum
+        :returns: None if there is no limit
+        """
         if self._until is None:
             return most
-        left = max(self._until - self._clock.monotonic(), _LEAST_SECONDS)
-        return left if most is None else min(left, most)
+        remaining = max(self._until - self._clock.monotonic(), _LEAST_SECONDS)
+        return remaining if most is None else min(remaining, most)
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left."""
+        """True if the timeout has passed."""
         return self._until is not None and self._until <= self._clock.monotonic()
 
 
 class Client:
-    """Sends for one process, with its key."""
+    """HTTP client of a process. It signs requests with the key of the process."""
 
     def __init__(self, keys: trust.Keys, clock: clocks.Clock) -> None:
         self._keys = keys
@@ -127,21 +140,21 @@ class Client:
 
     def ask(self, endpoint: endpoints.Endpoint, topic: str, body: bytes,
             limits: Limits) -> bytes:
-        """Have a call made; the body of its answer.
+        """Send a call and return the body of the reply.
 
-        :raises NotReached: it is not, and will not be
-        :raises NoAnswer: it may be
+        :raises NotReached: the call was not made, and will not be made
+        :raises NoAnswer: the call may have been made
         """
         return self._send(wire.Request(topic, endpoint.authority, endpoint.instance,
                                        wire.Kind.CALL, limits.monitor, body), endpoint, limits)
 
     def give(self, endpoint: endpoints.Endpoint, topic: str, body: bytes) -> None:
-        """Hand a cast over; raises as `ask` does."""
+        """Send a cast, and wait for its acknowledgement. The errors are those of `ask`."""
         self._send(wire.Request(topic, endpoint.authority, endpoint.instance, wire.Kind.CAST,
                                 None, body), endpoint, Limits(self._clock, _CAST_SECONDS))
 
     def close(self) -> None:
-        """Keep no connection any longer."""
+        """Close all connections."""
         self._pool.close()
 
     def _send(self, request: wire.Request, endpoint: endpoints.Endpoint,
@@ -164,10 +177,12 @@ class Client:
 
     def _sent(self, key: trust.Key, request: wire.Request, endpoint: endpoints.Endpoint,
               limits: Limits) -> tuple[socket.socket, str]:
-        """Return a connection over which all of the request has gone, and its nonce.
+        """Send the complete request, and return its connection and its nonce.
 
-        A kept one may break before it has; the request is not whole then, nobody acts upon it, and
-        it may be sent once more, with a new proof.
+        An idle connection may break before the request is complete. The server does not act on an
+        incomplete request, so the request is sent once more on a new connection, with a new proof.
+
+        :raises NotReached: the complete request could not be sent
         """
         def send(connection: socket.socket) -> tuple[socket.socket, str]:
             proof = trust.prove(key, self._clock, request.claims, request.body)
@@ -207,8 +222,9 @@ def _send_all(connection: socket.socket, data: bytes, limits: Limits) -> socket.
 
 
 def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
-    """
-    :raises NoAnswer: none came
+    """Read the reply.
+
+    :raises NoAnswer: no valid reply came in time
     """
     reader = wire.AnswerReader()
     try:
@@ -230,7 +246,11 @@ def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
 
 
 def _content(request: wire.Request, answer: wire.Answer) -> bytes:
-    """What the answer, which is proved, brings."""
+    """Return the body of a reply with a valid proof.
+
+    :raises NotReached: the server has rejected the request
+    :raises NoAnswer: the status is unexpected
+    """
     if answer.status == (200 if request.kind is wire.Kind.CALL else 202):
         return answer.body
     if answer.status == 421:
@@ -241,13 +261,15 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
 
 
 def _address(endpoint: endpoints.Endpoint) -> _Address:
-    """What servers of one process share."""
+    """Return the key of the pool. Servers of the same process share their connections."""
     return endpoint.host, endpoint.port, endpoint.fingerprint
 
 
 def _is_quiet(connection: socket.socket) -> bool:
-    """Whether an idle connection is still there: an end is to be read then, or what nobody asked
-    for."""
+    """Return True if an idle connection is usable.
+
+    Received data is either the end of the connection or was not requested.
+    """
     poll = select.poll()
     poll.register(connection, _EVENTS)
     return not poll.poll(0)

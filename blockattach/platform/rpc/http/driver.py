@@ -1,12 +1,13 @@
-"""The driver behind ``http:///NAME``: entry point ``http``.
+"""oslo.messaging driver of ``http:///NAME``, entry point ``http``.
 
-After oslo.messaging's specification of an HTTP driver: clients look up where servers listen, and
-send to them directly; a fanout is a cast to each. So there is no queue: what is sent to a server
-that is not there fails at once, casts as well. Not the exchange parts two buses but NAME, which
-stands for a `sites.Site`: that says where to listen, where to look, and whom to trust.
+The design follows oslo.messaging's specification of an HTTP driver. Clients look up the addresses
+of servers, and send messages to them directly. A fanout is a cast to each server. There is no
+queue, so calls and casts to a server that does not listen fail at once. Buses are separated by
+NAME instead of the exchange. NAME identifies a `sites.Site`, which has the listen address, the
+directory of servers, and the keys.
 
-What leaves this host is encrypted: an address that is not of the loopback interface has a
-certificate, or nothing is sent there.
+Data that leaves this host is encrypted. Nothing is sent to an address outside of the loopback
+interface unless the directory has the fingerprint of its certificate.
 """
 import functools
 import logging
@@ -37,7 +38,7 @@ _COPIES_AT_ONCE = 16
 
 
 class HttpListener(oslo_drivers.Listener):
-    """One server's ear; each start is a new instance."""
+    """Listener of a server. Each listener has a new instance id in its endpoint."""
 
     def __init__(self, store: endpoints.EndpointStore, server: servers.Server, topic: str,
                  name: str) -> None:
@@ -51,14 +52,14 @@ class HttpListener(oslo_drivers.Listener):
 
     def start(self, on_incoming_callback: Callable[[list[oslo_drivers.IncomingMessage]], None],
               ) -> None:
-        """Listen, and say where."""
+        """Start listening, and register the endpoint in the directory."""
         with self._lock:
             super().start(on_incoming_callback)
         self._server.add(self._topic, self._endpoint.instance, self._take)
         self._store.register(self._topic, self._name, self._endpoint)
 
     def stop(self) -> None:
-        """Listen no more; what came before this may still be worked on."""
+        """Stop listening. Messages that arrived before may still be processed."""
         with self._lock:
             listened = self.on_incoming_callback is not None
             super().stop()
@@ -67,11 +68,12 @@ class HttpListener(oslo_drivers.Listener):
             self._store.withdraw(self._topic, self._name, self._endpoint)
 
     def cleanup(self) -> None:
-        """Nothing is held beyond the registration, which ends here at the latest."""
+        """Stop listening. The listener holds nothing besides its registration."""
         self.stop()
 
     def _take(self, message: incoming.HttpIncomingMessage) -> bool:
-        """Not under the lock: a call is worked on meanwhile."""
+        """Hand a message to the server. Return False if the server no longer listens."""
+        # The callback is not called under the lock, because it processes a whole call.
         with self._lock:
             take = self.on_incoming_callback
         if take is None:
@@ -84,9 +86,9 @@ class HttpListener(oslo_drivers.Listener):
 
 
 class HttpDriver(oslo_drivers.Driver):
-    """See the module.
+    """Driver of ``http://`` (see the docstring of the module).
 
-    :cvar without_broker: nothing has to be there before a message is sent, but its server
+    :cvar without_broker: True, because no broker has to be reachable before a message is sent
     """
 
     without_broker = True
@@ -105,12 +107,12 @@ class HttpDriver(oslo_drivers.Driver):
              wait_for_reply: bool | None = None, timeout: float | None = None,
              call_monitor_timeout: float | None = None, retry: int | None = None,
              transport_options: Any = None) -> Any:
-        """Send, and wait for the answer if one is wanted.
+        """Send a message, and wait for the reply to a call.
 
-        :raises NotReached: nobody has the message, and nobody will
-        :raises MessagingTimeout: it is not known what became of it
-        :raises TypeError, ValueError: the message is not plain data, or too large
-        :raises ConfigurationError: it would leave this host
+        :raises NotReached: no server has received the message, or will receive it
+        :raises MessagingTimeout: the outcome is unknown
+        :raises TypeError, ValueError: the message is not plain data, or is too large
+        :raises ConfigurationError: the message would leave this host without TLS
         """
         if self._closed:
             raise ends.NotReached('the transport is closed')
@@ -137,16 +139,17 @@ class HttpDriver(oslo_drivers.Driver):
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
                           message: dict[str, Any], version: float,
                           retry: int | None = None) -> None:
-        """
+        """Reject a notification, which this driver does not support.
+
         :raises TransportDriverError: always
         """
         raise _no_notifications()
 
     def listen(self, target: oslo_messaging.Target, batch_size: int,
                batch_timeout: float | None) -> oslo_drivers.Listener:
-        """A listener for one server of a topic.
+        """Return a listener for a server of a topic.
 
-        :raises ConfigurationError: the address is taken, or not one of this host
+        :raises ConfigurationError: the address is in use, or does not belong to this host
         """
         listener = HttpListener(self._site.store, self._listening(), target.topic, target.server)
         self._listeners.add(listener)
@@ -156,14 +159,14 @@ class HttpDriver(oslo_drivers.Driver):
             self, targets_and_priorities: list[tuple[oslo_messaging.Target, str]],
             pool: str | None, batch_size: int,
             batch_timeout: float | None) -> oslo_drivers.Listener:
-        """
+        """Reject a listener for notifications, which this driver does not support.
+
         :raises TransportDriverError: always
         """
         raise _no_notifications()
 
     def cleanup(self) -> None:
-        """Stop the listeners made here and close the connections; sending is refused from now
-        on."""
+        """Stop the listeners of this transport and close its connections. Sending then fails."""
         with self._lock:
             if self._closed:
                 return
@@ -188,13 +191,13 @@ class HttpDriver(oslo_drivers.Driver):
             return self._server
 
     def _send_to_all(self, target: oslo_messaging.Target, body: bytes) -> None:
-        found = self._lookup.all(target.topic)
-        for endpoint in found:
+        listening = self._lookup.all(target.topic)
+        for endpoint in listening:
             _check_address(endpoint)
         give = functools.partial(self._send_copy, target.topic, body)
-        # One that does not answer holds up no other.
+        # Sent in parallel, so that a server that does not respond does not delay the others.
         with futures.ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
-            list(pool.map(give, found))
+            list(pool.map(give, listening))
 
     def _send_copy(self, topic: str, body: bytes, endpoint: endpoints.Endpoint) -> None:
         try:
@@ -222,8 +225,9 @@ def _no_notifications() -> oslo_drivers.TransportDriverError:
 
 
 def _check_address(endpoint: endpoints.Endpoint) -> None:
-    """
-    :raises ConfigurationError: what is sent there would leave this host unencrypted
+    """Check that messages to an endpoint do not leave this host unencrypted.
+
+    :raises ConfigurationError: the address is not a loopback address and has no certificate
     """
     if endpoint.fingerprint is None and not endpoints.is_loopback(endpoint.host):
         raise errors.ConfigurationError(

@@ -1,4 +1,4 @@
-"""Where servers listen: what a client looks up before it connects."""
+"""Endpoints of servers, and their directory, in which clients look them up."""
 import ipaddress
 import threading
 from collections.abc import Iterator
@@ -9,14 +9,15 @@ from typing import Protocol
 from blockattach.platform import clock as clocks
 
 FRESH_SECONDS = 5.0
-"""How long what was found for the name of a server is not looked up again."""
+"""Time for which the endpoints of a named server are cached."""
 
 
 class Endpoint(NamedTuple):
-    """One start of one server. ``instance`` is never used again, so that what gets its port later
-    is not taken for it.
+    """Address of a server since one of its starts.
 
-    :ivar fingerprint: of its certificate, SHA-256 in hexadecimal; None: without TLS
+    :ivar instance: id of the start. It is never reused, so that a later server on the same port is
+        not mistaken for this one
+    :ivar fingerprint: SHA-256 of the certificate of the server in hexadecimal; None without TLS
     """
 
     host: str
@@ -26,50 +27,56 @@ class Endpoint(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """As in the header ``Host``."""
+        """Host and port in the form of the header ``Host``."""
         return f'[{self.host}]:{self.port}' if ':' in self.host else f'{self.host}:{self.port}'
 
 
 class EndpointStore(Protocol):
-    """The directory that all processes of a site share."""
+    """Directory of endpoints that all processes of a site share."""
 
     def register(self, topic: str, server: str, endpoint: Endpoint) -> None:
-        """It listens on the topic, under this name of a server."""
+        """Add the endpoint of a server that listens on a topic."""
 
     def withdraw(self, topic: str, server: str, endpoint: Endpoint) -> None:
-        """It listens no more; one that is not known is no error."""
+        """Remove an endpoint. A missing endpoint is no error."""
 
     def find(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
-        """Who listens on the topic, or on it under this name, in the order of their coming."""
+        """Return the endpoints of a topic in the order of their registration.
+
+        :param server: name of the server; None for all servers
+        """
 
 
 class MemoryStore:
-    """A directory for the transports of one process."""
+    """Directory for the transports of a single process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str, Endpoint], None] = {}
 
     def register(self, topic: str, server: str, endpoint: Endpoint) -> None:
-        """See `EndpointStore`."""
+        """Add an endpoint (see `EndpointStore`)."""
         with self._lock:
             self._known[topic, server, endpoint] = None
 
     def withdraw(self, topic: str, server: str, endpoint: Endpoint) -> None:
-        """See `EndpointStore`."""
+        """Remove an endpoint (see `EndpointStore`)."""
         with self._lock:
             self._known.pop((topic, server, endpoint), None)
 
     def find(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
-        """See `EndpointStore`."""
+        """Return endpoints (see `EndpointStore`)."""
         with self._lock:
             return [endpoint for known, name, endpoint in self._known
                     if known == topic and server in (None, name)]
 
 
 class Lookup:
-    """Asks a directory, and remembers for a while where servers of a name are: what has become
-    stale shows when nobody is there, or refuses."""
+    """Cache of a directory for the endpoints of named servers.
+
+    A stale endpoint is noticed because nothing listens there, or because the server rejects the
+    instance id.
+    """
 
     def __init__(self, store: EndpointStore, clock: clocks.Clock) -> None:
         self._store = store
@@ -79,8 +86,12 @@ class Lookup:
         self._first: dict[str, int] = {}
 
     def candidates(self, topic: str, server: str | None) -> Iterator[Endpoint]:
-        """Whom to try, in this order; each is the first as often as the others. What was not
-        looked up just now is looked up before there are no more.
+        """Yield the endpoints to try, in order. Each endpoint is the first one equally often.
+
+        The endpoints of a named server come from the cache first. If all of them fail, the
+        directory is read for further endpoints.
+
+        :param server: name of the server; None for any server of the topic
         """
         tried = set()
         if server is not None:
@@ -92,28 +103,32 @@ class Lookup:
                 yield endpoint
 
     def all(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
-        """As the directory says now."""
-        found = self._store.find(topic, server)
+        """Read the directory, and return the endpoints of a topic.
+
+        :param server: name of the server; None for all servers
+        """
+        listening = self._store.find(topic, server)
         if server is not None:
             with self._lock:
-                self._found[topic, server] = self._clock.monotonic(), found
-        return found
+                self._found[topic, server] = self._clock.monotonic(), listening
+        return listening
 
     def _remembered(self, topic: str, server: str) -> Sequence[Endpoint]:
         with self._lock:
-            since, found = self._found.get((topic, server), (0.0, ()))
-        return found if self._clock.monotonic() - since < FRESH_SECONDS else ()
+            since, listening = self._found.get((topic, server), (0.0, ()))
+        return listening if self._clock.monotonic() - since < FRESH_SECONDS else ()
 
-    def _rotated(self, topic: str, found: Sequence[Endpoint]) -> Sequence[Endpoint]:
-        if len(found) < 2:
-            return found
+    def _rotated(self, topic: str, listening: Sequence[Endpoint]) -> Sequence[Endpoint]:
+        if len(listening) < 2:
+            return listening
         with self._lock:
-            first = self._first[topic] = (self._first.get(topic, -1) + 1) % len(found)
-        return [*found[first:], *found[:first]]
+            first = self._first[topic] = (self._first.get(topic, -1) + 1) % len(listening)
+        return [*listening[first:], *listening[:first]]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent there stays on this host: its address says so, as a name cannot."""
+    """Return True for a loopback IP address. A name never counts, because it may resolve to any.
+    """
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

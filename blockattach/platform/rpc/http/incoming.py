@@ -1,4 +1,4 @@
-"""A message as its server sees it, and the way back to its caller."""
+"""Incoming messages of the driver, and the replies to their callers."""
 import logging
 import socket
 import threading
@@ -13,14 +13,14 @@ from blockattach.platform.rpc.http import wire
 LOG = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 30.0
-"""Within which a caller has to read."""
+"""Time within which a caller must read a reply."""
 
 
 class Reply:
-    """Answers one request, once. Any thread may do it.
+    """Reply to a request. Any thread may send it, but only once.
 
-    :ivar done: nothing more is sent
-    :ivar lost: its connection is of no use any more
+    :ivar done: set when nothing more will be sent
+    :ivar lost: True if the connection is no longer usable
     """
 
     def __init__(self, connection: socket.socket, key: trust.Key, nonce: str) -> None:
@@ -33,7 +33,7 @@ class Reply:
         self._opened = False
 
     def end(self, status: int, body: bytes = b'') -> None:
-        """Send the answer; nothing if there is one, or the caller is gone."""
+        """Send the reply, unless a reply was sent or the caller is gone."""
         proof = trust.prove_answer(self._key, self._nonce, status, body)
         with self._lock:
             if not self.done.is_set():
@@ -42,14 +42,17 @@ class Reply:
                 self.done.set()
 
     def beat(self) -> None:
-        """Send a heartbeat; the status is that of success from now on."""
+        """Send a heartbeat.
+
+        The first heartbeat sends the status 200 as well, so the status cannot change afterwards.
+        """
         with self._lock:
             if not self.done.is_set():
                 self._send(wire.HEARTBEAT if self._opened else wire.opening() + wire.HEARTBEAT)
                 self._opened = True
 
     def abandon(self) -> None:
-        """The caller is gone."""
+        """Give up the reply, because the caller is gone."""
         with self._lock:
             self.lost = True
             self.done.set()
@@ -59,7 +62,7 @@ class Reply:
             self._connection.settimeout(_ANSWER_SECONDS)
             self._connection.sendall(data)
         except OSError as error:
-            # The work is done all the same, and the caller finds out what came of it.
+            # This is no error: the work is done anyway, and the caller finds out its outcome.
             LOG.info('Failed to send reply, lost the connection to the caller%s',
                      fields(reason=error))
             self.lost = True
@@ -67,14 +70,15 @@ class Reply:
 
 
 class HttpIncomingMessage(oslo_drivers.Message):
-    """What oslo.messaging's server works on.
+    """Message for oslo.messaging's server.
 
-    :ivar thread_waits: the thread that brings it has nothing else to do until it is answered
+    :ivar thread_waits: True if the thread of the connection waits until the reply is sent, so that
+        it can process the message itself
     """
 
     def __init__(self, request: wire.Request, reply: Reply) -> None:
         """
-        :raises Malformed: the body is no message
+        :raises Malformed: the body is not a message
         """
         content = wire.decode(request.body, ('context', 'message'))
         if not all(isinstance(part, dict) for part in content.values()):
@@ -85,11 +89,11 @@ class HttpIncomingMessage(oslo_drivers.Message):
         self._reply = reply if self.thread_waits else None
 
     def waits(self) -> bool:
-        """See `oslo_drivers.Message`."""
+        """Return True if the caller waits for a reply."""
         return self._reply is not None
 
     def answer(self, content: Mapping[str, Any]) -> None:
-        """See `oslo_drivers.Message`."""
+        """Send the reply (see `oslo_drivers.Message`)."""
         assert self._reply is not None
         self._reply.end(200, wire.encode(dict(content)))
 
@@ -99,7 +103,10 @@ class HttpIncomingMessage(oslo_drivers.Message):
             self._reply.beat()
 
     def requeue(self) -> None:
-        """There is no queue: the caller finds that no answer comes. Never asked for, as
-        `require_features` refuses it."""
+        """Abandon the reply, because there is no queue.
+
+        The caller notices that no reply comes. oslo.messaging never calls this method, because
+        `require_features` rejects requeueing.
+        """
         if self._reply is not None:
             self._reply.abandon()

@@ -1,8 +1,9 @@
-"""The keys of a site in a file: one a line, ``NAME SECRET [INTERFACE ...]``.
+"""Keys of a site in a file with lines ``NAME SECRET [INTERFACE ...]``.
 
-The first is the one that this process sends with; all are accepted, each for the interfaces that
-it names, or for all. So a key is replaced without a pause: the new one is added at the end
-everywhere, then put first everywhere, then the old one is removed. Processes notice each change.
+A process sends with the first key and accepts all keys. A key is valid for the interfaces of its
+line, or for all interfaces if the line has none. Keys can therefore be replaced without an
+interruption. First the new key is added as the last line on all hosts. Then it becomes the first
+line on all hosts. Then the old key is removed. Processes notice each change of the file.
 """
 import secrets
 from collections.abc import Mapping
@@ -18,12 +19,14 @@ _FIRST, _BYTES = 'site', 32
 
 
 class KeyFile:
-    """`trust.Keys`, as the file is now."""
+    """`trust.Keys` with the current content of a file."""
 
     def __init__(self, path: str, topic_prefix: str) -> None:
-        """Read it; the first start makes it, readable by its owner only.
+        """Read the file. If it is missing, create it with a new key, readable by the owner only.
 
-        :raises ConfigurationError: it cannot be made or read, is open to others, or holds no key
+        :param topic_prefix: prefix of topics, which interfaces in the file do not have
+        :raises ConfigurationError: the file cannot be created or read, is accessible to others, or
+            contains no key
         """
         self._prefix = topic_prefix
         try:
@@ -40,12 +43,12 @@ class KeyFile:
 
     @property
     def own(self) -> trust.Key:
-        """What this process sends with."""
+        """Key that this process sends with."""
         return next(iter(self.accepted.values()))
 
     @property
     def accepted(self) -> Mapping[str, trust.Key]:
-        """By name."""
+        """All keys by name."""
         return self._file.said()
 
     def _parse(self, text: str) -> Mapping[str, trust.Key]:
@@ -58,7 +61,7 @@ class KeyFile:
                 key = trust.Key(name, bytes.fromhex(parts[0]) if parts else b'', frozenset(
                     f'{self._prefix}-{each}' for each in parts[1:]) or None)
             except ValueError:
-                # Its text may have a part of the secret.
+                # The text of the error may contain a part of the secret.
                 key = None
             if key is None or name in keys:
                 raise errors.ConfigurationError(

@@ -1,8 +1,9 @@
-"""The receiver's side: one port for all servers of a transport, and a thread a connection.
+"""HTTP server of the driver, with a port for all servers of a transport.
 
-A message is handed over only when it is whole, proved, and meant for a server that listens here.
-The header is verified before the body is read, so that clients without a key cannot fill the
-memory. The thread that did the work writes the answer, without waking up another thread.
+Each connection has a thread. A message is handed over only if it is complete, has a valid proof,
+and is addressed to a server that listens here. The header is verified before the body is read, so
+that clients without a key cannot fill the memory. The thread that did the work sends the reply,
+without waking another thread.
 """
 import contextlib
 import dataclasses
@@ -28,11 +29,14 @@ LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 1024
 IDLE_SECONDS = 120.0
-"""Between two requests; more than `blockattach.platform.rpc.http.client.KEPT_SECONDS`."""
+"""Maximum time between two requests of a connection.
+
+It exceeds `blockattach.platform.rpc.http.client.KEPT_SECONDS`.
+"""
 REQUEST_SECONDS = 30.0
-"""For one request, from its first byte to its last."""
+"""Maximum time from the first to the last byte of a request."""
 _LOOK_SECONDS = 30.0
-"""How often it is looked whether a caller is still there that waits for its answer."""
+"""Interval of checks if the caller of a running call is still connected."""
 _LEAVE_SECONDS = 1.0
 _BACKLOG = 1024
 _HEADER_PIECE_BYTES = wire.HEADER_BYTES
@@ -41,7 +45,7 @@ _EVENTS = select.POLLRDHUP
 
 Address = tuple[str, int]
 Take = Callable[[incoming.HttpIncomingMessage], bool]
-"""Has a message worked on; False if nobody listens there any more."""
+"""Callback that processes a message, or returns False if the server no longer listens."""
 
 
 class _State(enum.Enum):
@@ -59,15 +63,16 @@ class _Received(NamedTuple):
 
 
 class Server:
-    """Listens from when it is made until `stop`."""
+    """HTTP server that listens from its creation until `stop`."""
 
     def __init__(self, listen: Address, keys: trust.Keys, clock: clocks.Clock,
                  advertise: Address | None = None, most: int = MOST_CONNECTIONS) -> None:
         """
-        :param listen: port 0: any that is free
-        :param advertise: where others reach it, if not there; port 0: the same
-        :param most: how many connections there are at most
-        :raises ConfigurationError: the address is taken, or not ours
+        :param listen: host and port; port 0 for any free port
+        :param advertise: host and port that clients connect to, if they differ; port 0 for the
+            port of ``listen``
+        :param most: maximum number of connections
+        :raises ConfigurationError: the address is in use, or does not belong to this host
         """
         self._clock = clock
         self._verifier = trust.Verifier(keys, clock)
@@ -75,7 +80,7 @@ class Server:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._servers: dict[tuple[str, str], Take] = {}
-        # Ordered by age, the oldest first.
+        # Insertion order is the age: the oldest connection is first.
         self._connections: dict[socket.socket, _State] = {}
         host, port = listen
         try:
@@ -95,17 +100,17 @@ class Server:
         threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()
 
     def add(self, topic: str, instance: str, take: Take) -> None:
-        """Somebody listens."""
+        """Add a server of a topic."""
         with self._lock:
             self._servers[topic, instance] = take
 
     def remove(self, topic: str, instance: str) -> None:
-        """No longer."""
+        """Remove a server of a topic, if it is there."""
         with self._lock:
             self._servers.pop((topic, instance), None)
 
     def stop(self) -> None:
-        """Take nothing more. What is worked on is answered, then its connection ends."""
+        """Stop accepting messages. Running calls are completed, then their connections close."""
         with self._lock:
             if self._stopped.is_set():
                 return
@@ -113,7 +118,7 @@ class Server:
             idle = [connection for connection, state in self._connections.items()
                     if state is not _State.WORKS]
             for connection in (self._listening, *idle):
-                # Whatever waits for something there wakes up; each thread closes its own.
+                # Wakes the threads that wait for data. Each thread closes its own connection.
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
@@ -125,11 +130,11 @@ class Server:
                 except OSError as error:
                     if not self._stopped.is_set():
                         LOG.warning('Failed to accept connection%s', fields(reason=error))
-                        # Most likely too many files are open: until some are closed.
+                        # Probably too many files are open. Wait for some to be closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
+                # A connection that was reset meanwhile must not affect others.
                 with contextlib.suppress(OSError):
-                    # Of one that has been reset, which is nothing to anybody else.
                     self._begin(connection if self._tls is None else self._tls.wrap_socket(
                         connection, server_side=True, do_handshake_on_connect=False))
 
@@ -140,7 +145,7 @@ class Server:
                 connection.close()
                 return
             if len(self._connections) >= self._most:
-                oldest = next((one for one, state in self._connections.items()
+                oldest = next((each for each, state in self._connections.items()
                                if state is _State.UNPROVED), None)
             if oldest is not None:
                 del self._connections[oldest]
@@ -177,7 +182,7 @@ class Server:
             connection.close()
 
     def _serve_next(self, connection: socket.socket) -> bool:
-        """One request; whether another may follow."""
+        """Serve a request. Return True if another request may follow on the connection."""
         try:
             received = self._read(connection)
         except (wire.Malformed, trust.Untrusted) as error:
@@ -194,10 +199,10 @@ class Server:
         return not reply.lost and self._set(connection, _State.IDLE)
 
     def _read(self, connection: socket.socket) -> _Received | None:
-        """Return the next proved and complete request, or None if no more is to be read.
+        """Read the next request. Return None if the connection is to be closed.
 
-        :raises Malformed: what came is no request
-        :raises Untrusted: the request is not proved
+        :raises Malformed: the data is not a valid request
+        :raises Untrusted: the request has no valid proof
         """
         reader, until = wire.RequestReader(), 0.0
         head: tuple[wire.Request, trust.Proof, trust.Key] | None = None
@@ -217,18 +222,19 @@ class Server:
                 head = self._prove(*reader.request())
                 if not self._set(connection, _State.IDLE):
                     return None
-            left = until - self._clock.monotonic()
-            if left <= 0:
+            remaining = until - self._clock.monotonic()
+            if remaining <= 0:
                 return None
-            connection.settimeout(left)
+            connection.settimeout(remaining)
         request, proof, key = head
         trust.check_body(proof, reader.body)
         return _Received(dataclasses.replace(request, body=reader.body), key, proof.nonce)
 
     def _prove(self, request: wire.Request,
                proof: trust.Proof) -> tuple[wire.Request, trust.Proof, trust.Key]:
-        """
-        :raises Untrusted: the header is not that of a client with a key for this server
+        """Check the proof of a header, and return the header with the key of the client.
+
+        :raises Untrusted: the proof is not valid, or the request is for another server
         """
         if request.authority != self.address.authority:
             raise trust.Untrusted('the request is for another address')
@@ -243,8 +249,11 @@ class Server:
             return not self._stopped.is_set()
 
     def _leave(self, connection: socket.socket, data: bytes) -> None:
-        """Send the data, and discard what still arrives for a while, since closing a
-        connection with unread data would lose the answer."""
+        """Send a response, and discard data that still arrives for a while.
+
+        The kernel resets a connection that is closed with unread data, and the response would be
+        lost.
+        """
         until = self._clock.monotonic() + REQUEST_SECONDS
         connection.settimeout(_LEAVE_SECONDS)
         connection.sendall(data)
@@ -273,7 +282,7 @@ class Server:
             reply.end(202)
 
     def _wait(self, connection: socket.socket, reply: incoming.Reply) -> None:
-        """Until it is answered, or nobody waits for that any more."""
+        """Wait until the reply is sent, or the caller is gone."""
         while not self._clock.wait(reply.done, _LOOK_SECONDS):
             poll = select.poll()
             poll.register(connection, _EVENTS)
@@ -282,9 +291,9 @@ class Server:
 
 
 def _refuse(connection: socket.socket) -> None:
-    """Reject a connection because of the limit, and close it. None of its data is processed.
+    """Reject a connection because of the limit, and shut it down. None of its data is processed.
 
-    Another thread may be reading from it. A TLS connection is closed without an answer.
+    Another thread may be reading from the connection. A TLS connection gets no response.
     """
     with contextlib.suppress(OSError):
         if not isinstance(connection, ssl.SSLSocket):

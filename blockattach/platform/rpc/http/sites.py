@@ -1,8 +1,8 @@
-"""What the transports of one URL share: a directory, keys and a clock.
+"""Sites: the directory, keys and clock that the transports of a URL share.
 
-oslo.messaging makes drivers itself, from a URL, so what they need can be handed to them no other
-way than by a registry of the process. Without `provide`, transports of one URL in one process find
-each other, by a key that no other process has.
+oslo.messaging creates drivers itself from a URL. Other objects can only be passed to drivers by a
+registry of the process. Without `Registry.provide`, transports with the same URL in a process
+reach each other, with a key that no other process has.
 """
 import threading
 from typing import NamedTuple
@@ -16,10 +16,10 @@ LOOPBACK = '127.0.0.1'
 
 
 class Site(NamedTuple):
-    """Those who may talk to each other, as seen by one process.
+    """Settings of a process for the processes that communicate with each other.
 
-    :ivar listen: host and port where its servers listen; port 0: any that is free
-    :ivar advertise: where others reach them, if not there
+    :ivar listen: host and port on which the process listens; port 0 for any free port
+    :ivar advertise: host and port that clients connect to, if they differ; else None
     """
 
     store: endpoints.EndpointStore
@@ -30,16 +30,16 @@ class Site(NamedTuple):
 
 
 class Registry:
-    """The sites of a process by URL, each as long as somebody holds it."""
+    """Sites of a process by URL. A site exists as long as it has a user."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[Site, int]] = {}
 
     def provide(self, url: str, site: Site) -> None:
-        """Have the transports of this URL use it, until `leave`.
+        """Set the site of the transports of a URL, until `leave`.
 
-        :raises ValueError: the URL has a site
+        :raises ValueError: the URL already has a site
         """
         with self._lock:
             name = _name(url)
@@ -48,7 +48,7 @@ class Registry:
             self._open[name] = site, 1
 
     def join(self, url: str) -> Site:
-        """The site of that URL; one of this process alone if none was provided."""
+        """Return the site of a URL. If none was provided, create one for this process only."""
         with self._lock:
             name = _name(url)
             site, holders = self._open.get(name) or (_of_this_process(), 0)
@@ -56,7 +56,7 @@ class Registry:
             return site
 
     def leave(self, url: str) -> None:
-        """Give it back; the last one takes it away."""
+        """Release the site of a URL. The last release removes the site."""
         with self._lock:
             name = _name(url)
             site, holders = self._open[name]
@@ -67,7 +67,7 @@ class Registry:
 
 
 REGISTRY = Registry()
-"""See the module."""
+"""Registry of this process."""
 
 
 def _of_this_process() -> Site:
@@ -75,6 +75,6 @@ def _of_this_process() -> Site:
 
 
 def _name(url: str) -> str:
-    """The URL without account and query."""
+    """Return host and path of a URL, without credentials and query."""
     parts = parse.urlsplit(url)
     return f'{parts.netloc.rpartition("@")[2]}/{parts.path.strip("/")}'

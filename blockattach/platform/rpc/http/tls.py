@@ -1,6 +1,8 @@
-"""Encryption beyond this host: each process has a certificate of its own, made when it begins to
-listen, and clients know it by its fingerprint from the directory. So there is no authority to run,
-and nothing that expires: a certificate ends with its process.
+"""TLS for connections between hosts.
+
+Each process creates a certificate when it starts to listen. Clients verify the certificate by its
+fingerprint in the directory. No certificate authority is therefore needed, and nothing expires:
+a certificate is used until its process ends.
 """
 import datetime
 import hashlib
@@ -17,12 +19,13 @@ _SKEW = datetime.timedelta(days=1)
 
 
 class Impostor(ssl.SSLError):
-    """Somebody else listens there."""
+    """TLS peer whose certificate is not that of the server."""
 
 
 def make_identity(clock: clocks.Clock) -> tuple[ssl.SSLContext, str]:
-    """A new certificate: what a server wraps connections with, and the fingerprint."""
-    # Large, and needed by those alone who listen beyond this host.
+    """Create a certificate, and return a server context with it and its fingerprint."""
+    # Imported here because the package is large, and only processes that listen for other hosts
+    # need it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives import serialization
@@ -30,22 +33,25 @@ def make_identity(clock: clocks.Clock) -> tuple[ssl.SSLContext, str]:
 
     key, now = ec.generate_private_key(ec.SECP256R1()), clock.utcnow()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _NAME)])
-    made = x509.CertificateBuilder(
+    certificate = x509.CertificateBuilder(
         name, name, key.public_key(), x509.random_serial_number(), now - _SKEW,
         now + datetime.timedelta(days=_DAYS)).sign(key, hashes.SHA256())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # A ticket would come unasked on a connection that shall be quiet between two requests.
+    # Clients take unexpected data on an idle connection for its end, and tickets are such data.
     context.num_tickets = 0
-    _load(context, made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+    _load(context, certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption()))
     return context, hashlib.sha256(
-        made.public_bytes(serialization.Encoding.DER)).hexdigest()
+        certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
 def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """From a file that is in memory only, as there is no other way than a path."""
+    """Load a certificate and its key from memory.
+
+    The module ssl accepts only paths, so the path of an in-memory file is used.
+    """
     with os.fdopen(os.memfd_create(_NAME), 'wb') as file:
         file.write(pem)
         file.flush()
@@ -53,7 +59,7 @@ def _load(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def client_context() -> ssl.SSLContext:
-    """For `connect`. No authority is asked."""
+    """Return the context for `connect`. It does not verify certificates, `connect` does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
@@ -63,14 +69,17 @@ def client_context() -> ssl.SSLContext:
 
 def connect(context: ssl.SSLContext, connection: socket.socket,
             fingerprint: str) -> ssl.SSLSocket:
-    """Encrypt a connection to the owner of a certificate; its timeout is that of the handshake.
+    """Encrypt a connection to the server with a certificate.
 
-    :raises Impostor: it is somebody else's; nothing was sent
-    :raises OSError: there is no handshake
+    The timeout of the connection limits the handshake.
+
+    :param fingerprint: SHA-256 of the certificate in hexadecimal
+    :raises Impostor: the peer has another certificate; no data was sent
+    :raises OSError: the handshake failed
     """
-    made = context.wrap_socket(connection)
-    found = hashlib.sha256(made.getpeercert(binary_form=True) or b'').hexdigest()
-    if not hmac.compare_digest(found, fingerprint):
-        made.close()
+    encrypted = context.wrap_socket(connection)
+    actual = hashlib.sha256(encrypted.getpeercert(binary_form=True) or b'').hexdigest()
+    if not hmac.compare_digest(actual, fingerprint):
+        encrypted.close()
         raise Impostor('the certificate does not match the fingerprint of the server')
-    return made
+    return encrypted

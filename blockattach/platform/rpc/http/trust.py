@@ -1,8 +1,8 @@
-"""How processes of a site prove to each other that they are: HMAC-SHA256 by a shared key.
+"""Mutual authentication of the processes of a site, by HMAC-SHA256 with shared keys.
 
-A request is proved over all that it says, the time and a nonce, so it cannot be changed, sent
-elsewhere or sent twice; an answer is proved over the request's nonce, so it cannot be that of
-another request. Nothing is encrypted.
+The proof of a request covers its content, the time and a nonce. A request can therefore not be
+changed, redirected or replayed. The proof of a reply covers the nonce of the request, so a reply
+cannot be used for another request. Nothing is encrypted here.
 """
 import binascii
 import collections
@@ -22,9 +22,15 @@ from typing import Protocol
 from blockattach.platform import clock as clocks
 
 WINDOW_SECONDS = 30.0
-"""How much a request's time may differ from the server's; hosts must have their clocks set."""
+"""Maximum difference between the time of a request and that of the server.
+
+The clocks of the hosts must be synchronized.
+"""
 MOST_NONCES = 100_000
-"""How many are remembered; beyond that requests are refused until the oldest are out of date."""
+"""Maximum number of remembered nonces.
+
+If it is reached, requests are rejected until the oldest nonces have expired.
+"""
 _SECRET_BYTES = 32
 _REQUEST = 'blockattach-rpc-1 request'
 _ANSWER = 'blockattach-rpc-1 answer'
@@ -33,24 +39,28 @@ _NONCE = re.compile(r'[0-9a-f]{32}')
 
 
 class Untrusted(Exception):
-    """A request does not prove what it must. Its text never has a key or a proof in it."""
+    """Request without a valid proof. The text contains neither a key nor a proof."""
 
 
 class Forbidden(Exception):
-    """A request is from whom it says, who may not send to this topic."""
+    """Authenticated request with a key that is not valid for the topic."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """A secret that two sides share. ``topics`` are those that may be sent to; None: all."""
+    """Secret that processes share.
+
+    :ivar topics: topics that the key is valid for; None for all
+    """
 
     name: str
     secret: bytes = dataclasses.field(repr=False)
     topics: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        """
-        :raises ValueError: the name cannot be sent, or the secret could be guessed
+        """Check the key.
+
+        :raises ValueError: the name cannot be sent, or the secret is too short
         """
         if not _NAME.fullmatch(self.name):
             raise ValueError('a key name must have 1 to 64 characters of A-Z a-z 0-9 . _ -')
@@ -59,28 +69,28 @@ class Key:
 
 
 def new_key(name: str = 'process') -> Key:
-    """A key that nobody else has."""
+    """Return a new random key."""
     return Key(name, secrets.token_bytes(_SECRET_BYTES))
 
 
 class Keys(Protocol):
-    """The keys of one process: the one that it sends with, and by name those that it accepts."""
+    """Keys of a process, which may change at any time."""
 
     @property
     def own(self) -> Key:
-        """As they are now."""
+        """Key that the process sends with."""
 
     @property
     def accepted(self) -> Mapping[str, Key]:
-        """As they are now."""
+        """Keys that the process accepts, by name."""
 
 
 class Keyring:
-    """Keys that do not change."""
+    """`Keys` that do not change."""
 
     def __init__(self, own: Key, accepted: Iterable[Key] | None = None) -> None:
         """
-        :param accepted: its own, if not given
+        :param accepted: None to accept only the own key
         """
         self.own = own
         self.accepted: Mapping[str, Key] = {
@@ -109,17 +119,17 @@ def prove(key: Key, clock: clocks.Clock, claims: tuple[str, ...], body: bytes) -
 
 
 def prove_answer(key: Key, nonce: str, status: int, body: bytes) -> str:
-    """The proof of the answer to the request with this nonce."""
+    """Return the proof of the reply to the request with a nonce."""
     return _mac(key, _ANSWER, nonce, str(status), _digest(body))
 
 
 def is_proved(key: Key, nonce: str, status: int, body: bytes, mac: str) -> bool:
-    """Whether an answer is that of a process with this key to the request with this nonce."""
+    """Return True if a reply to the request with a nonce is from a process with the key."""
     return _same(prove_answer(key, nonce, status, body), mac)
 
 
 class Verifier:
-    """What a server believes."""
+    """Verifier of the proofs of requests, with a memory of their nonces."""
 
     def __init__(self, keys: Keys, clock: clocks.Clock, most: int = MOST_NONCES) -> None:
         self._keys = keys
@@ -129,10 +139,11 @@ class Verifier:
         self._seen: collections.OrderedDict[str, float] = collections.OrderedDict()
 
     def check(self, proof: Proof, claims: tuple[str, ...]) -> Key:
-        """Return the key of a request whose header is new and authentic. `check_body` verifies
-        its body.
+        """Check that the header of a request is authentic and new, and return its key.
 
-        :raises Untrusted: it may not be
+        `check_body` checks the body.
+
+        :raises Untrusted: the header is not authentic, or was received before
         """
         key = self._keys.accepted.get(proof.key)
         if key is None:
@@ -148,7 +159,7 @@ class Verifier:
             time = float(text)
         except ValueError:
             time = math.nan
-        # So that what is no number is refused as well.
+        # The comparison is negated, so that NaN is rejected as well.
         if not abs(time - _seconds(self._clock)) <= WINDOW_SECONDS:
             raise Untrusted(f'the time of the request differs by more than {WINDOW_SECONDS:g} s '
                             'from the time of this server')
@@ -158,7 +169,7 @@ class Verifier:
             raise Untrusted('malformed nonce')
         now = _seconds(self._clock)
         with self._lock:
-            # One that came from the future is in the window for twice its width.
+            # A request from a clock that is ahead is valid for up to twice the window.
             while self._seen and abs(now - next(iter(self._seen.values()))) > 2 * WINDOW_SECONDS:
                 self._seen.popitem(last=False)
             if nonce in self._seen:
@@ -169,16 +180,18 @@ class Verifier:
 
 
 def check_body(proof: Proof, body: bytes) -> None:
-    """
-    :raises Untrusted: the body is not that of the request
+    """Check that a body belongs to the header with the proof.
+
+    :raises Untrusted: the body does not match its digest
     """
     if not _same(_digest(body), proof.digest):
         raise Untrusted('the body does not match the digest in the header')
 
 
 def check_topic(key: Key, topic: str) -> None:
-    """
-    :raises Forbidden: the key is not for this topic
+    """Check that a key is valid for a topic.
+
+    :raises Forbidden: the key is not valid for the topic
     """
     if key.topics is not None and topic not in key.topics:
         raise Forbidden(f'key {key.name} is not valid for {topic}')

@@ -1,9 +1,9 @@
-"""Requests and answers as bytes: the part of HTTP/1.1 that both ends speak, and nothing else.
+"""Encoding of requests and replies: the subset of HTTP/1.1 that the client and the server use.
 
-``POST /rpc/TOPIC`` with ``Content-Length`` or in chunks, one request at a time on a connection. A
-call that goes on is answered in chunks, the first of which are white space, as heartbeats: JSON
-ignores it. The proof of such an answer is in the trailer, as it is not known before. Both ends are
-ours, so what is not as described here is refused, never guessed.
+A request is ``POST /rpc/TOPIC`` with ``Content-Length`` or in chunks. Requests are not pipelined.
+The reply to a long call is sent in chunks. The first chunks are heartbeats, which consist of a
+space that JSON ignores. The proof of such a reply is in the trailer, because it is not known
+before. Both ends belong to this project, so any deviation is rejected.
 """
 import dataclasses
 import enum
@@ -20,10 +20,10 @@ from blockattach.platform.rpc.http import trust
 
 HEADER_BYTES = 16 * 1024
 BODY_BYTES = 16 * 1024 * 1024
-# With what may pad a body in chunks.
+# Includes the overhead of a body in chunks.
 _MOST_BYTES = HEADER_BYTES + 2 * BODY_BYTES
 _LINE_BYTES = 4
-"""Of a header besides name and value."""
+"""Size of a header line besides its name and value."""
 _MOST_HEADERS = 32
 """Maximum number of headers. Each takes a hundred times its size, and clients send few."""
 _ROOT = '/rpc/'
@@ -40,11 +40,11 @@ HEARTBEAT = b'1\r\n \r\n'
 
 
 class Malformed(Exception):
-    """Not what the other end would say."""
+    """Data that is not a valid message of the other end."""
 
 
 class Kind(enum.StrEnum):
-    """Whether the sender waits for what comes of it."""
+    """Kind of a message. The sender of a call waits for its result."""
 
     CALL = 'call'
     CAST = 'cast'
@@ -52,7 +52,10 @@ class Kind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """A message to one server. ``monitor``: how often its caller wants a heartbeat, in seconds."""
+    """Message to a server.
+
+    :ivar monitor: seconds within which the caller expects a heartbeat; None for no heartbeats
+    """
 
     topic: str
     authority: str
@@ -63,25 +66,29 @@ class Request:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """All that must be proved besides the body."""
+        """Values that the proof covers besides the body."""
         return ('POST', _path(self.topic), self.authority, self.instance, self.kind.value,
                 _number(self.monitor))
 
     def written(self, proof: trust.Proof) -> bytes:
-        """As it is sent."""
+        """Return the bytes of the request with its proof."""
         return _written(f'POST {_path(self.topic)} HTTP/1.1', {
             'host': self.authority, 'content-type': 'application/json', _TO: self.to,
             _AUTHORIZATION: ' '.join((_SCHEME, *proof))}, self.body)
 
     @property
     def to(self) -> str:
-        """Whom it is for, and what they owe its sender."""
+        """Value of the header with the instance, the kind and the heartbeat interval."""
         return ' '.join(self.claims[3:])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. ``closes``: the connection ends with it."""
+    """Reply of a server.
+
+    :ivar proof: empty if the reply has no proof
+    :ivar closes: True if the server closes the connection after the reply
+    """
 
     status: int
     body: bytes
@@ -90,10 +97,10 @@ class Answer:
 
 
 def encode(content: Any) -> bytes:
-    """Plain data as bytes.
+    """Encode plain data as JSON.
 
-    :raises TypeError: it is none
-    :raises ValueError: it is too large
+    :raises TypeError: the content is not plain data
+    :raises ValueError: the content is too large
     """
     body = orjson.dumps(content, option=_OPTIONS)
     if len(body) > BODY_BYTES:
@@ -102,9 +109,9 @@ def encode(content: Any) -> bytes:
 
 
 def decode(body: bytes, keys: Iterable[str]) -> dict[str, Any]:
-    """An object with these keys, out of bytes.
+    """Decode a JSON object that has exactly these keys.
 
-    :raises Malformed: it is none
+    :raises Malformed: the body is not such an object
     """
     try:
         content = orjson.loads(body)
@@ -117,7 +124,11 @@ def decode(body: bytes, keys: Iterable[str]) -> dict[str, Any]:
 
 def answer(status: int, body: bytes = b'', proof: str | None = None,
            closes: bool = False) -> bytes:
-    """An answer in one piece."""
+    """Return the bytes of a complete reply.
+
+    :param proof: None for a reply without a proof
+    :param closes: True if the connection is closed after the reply
+    """
     headers = {'content-type': 'application/json'}
     if proof is not None:
         headers[_PROOF] = proof
@@ -127,22 +138,22 @@ def answer(status: int, body: bytes = b'', proof: str | None = None,
 
 
 def opening() -> bytes:
-    """The beginning of an answer of which only heartbeats are known yet."""
+    """Return the beginning of a reply in chunks, to be followed by heartbeats."""
     return (f'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{_CODING}: {_CHUNKED}\r\n'
             f'trailer: {_PROOF}\r\n\r\n').encode()
 
 
 def closing(body: bytes, proof: str) -> bytes:
-    """The rest of it."""
+    """Return the end of a reply in chunks: its body and its proof."""
     return b'%x\r\n%b\r\n0\r\n%b: %b\r\n\r\n' % (len(body), body, _PROOF.encode(),
                                                proof.encode())
 
 
 class Reader:
-    """Parser of one message that arrives in pieces; httptools calls ``on_...``.
+    """Parser of a message that arrives in pieces. httptools calls the ``on_...`` methods.
 
-    :ivar whole: the message is complete
-    :ivar in_body: the header is complete
+    :ivar whole: True if the message is complete
+    :ivar in_body: True if the header is complete
     """
 
     parser: httptools.HttpRequestParser | httptools.HttpResponseParser
@@ -157,9 +168,9 @@ class Reader:
         self._fault: Malformed | None = None
 
     def feed(self, data: bytes) -> None:
-        """Something has come.
+        """Parse received data.
 
-        :raises Malformed: that it is no such message is certain by now
+        :raises Malformed: the data is not a valid message
         """
         self._size += len(data)
         try:
@@ -172,12 +183,12 @@ class Reader:
             raise Malformed('the body is too large')
 
     def on_message_begin(self) -> None:
-        """Behind one message there is none before the other end has spoken."""
+        """Reject a second message, because messages are not pipelined."""
         if self.whole:
             self._refuse('data follows the message')
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a part of the trailer."""
+        """Store a header, or a line of the trailer."""
         self._header_size += len(name) + len(value) + _LINE_BYTES
         key = name.decode('latin-1').lower()
         if self.in_body and not self._may_trail(key):
@@ -189,7 +200,7 @@ class Reader:
         self._headers[key] = value.decode('latin-1').strip(' \t')
 
     def on_headers_complete(self) -> None:
-        """The header is whole."""
+        """Check the complete header."""
         if self._header_size > HEADER_BYTES:
             self._refuse('the header is too large')
         if self.parser.get_http_version() != '1.1':
@@ -203,29 +214,29 @@ class Reader:
         self.in_body = True
 
     def on_body(self, part: bytes) -> None:
-        """A part of the body."""
+        """Store a part of the body."""
         self._body += part
         if len(self._body) > BODY_BYTES:
             self._refuse('the body is too large')
 
     def on_message_complete(self) -> None:
-        """Nothing more belongs to it."""
+        """Record that the message is complete."""
         self.whole = True
 
     def _may_trail(self, key: str) -> bool:
         return False
 
     def _check_start(self) -> None:
-        """Look at what only requests or only answers have."""
+        """Check the parts that only requests or only replies have."""
 
     def _refuse(self, reason: str) -> None:
-        # httptools raises an error of its own in place of this one.
+        # httptools replaces this error with its own, so `feed` raises it again.
         self._fault = Malformed(reason)
         raise self._fault
 
 
 class RequestReader(Reader):
-    """The server's side."""
+    """Parser of requests, for the server."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,11 +245,11 @@ class RequestReader(Reader):
 
     @property
     def begun(self) -> bool:
-        """Whether a part of it is there."""
+        """True if a part of the request has arrived."""
         return self._size > 0
 
     def on_url(self, part: bytes) -> None:
-        """A part of the path."""
+        """Store a part of the path."""
         self._target += part
         self._header_size += len(part)
 
@@ -256,18 +267,19 @@ class RequestReader(Reader):
         try:
             instance, kind, monitor = get(_TO, '').split(' ')
             scheme, *proof = get(_AUTHORIZATION, '').split(' ')
-            made = Request(parse.unquote(self._target.decode('ascii').removeprefix(_ROOT)),
-                           get('host', ''), instance, Kind(kind),
-                           float(monitor) if monitor != _NEVER else None)
+            request = Request(parse.unquote(self._target.decode('ascii').removeprefix(_ROOT)),
+                              get('host', ''), instance, Kind(kind),
+                              float(monitor) if monitor != _NEVER else None)
             proved = trust.Proof(*proof)
         except (TypeError, ValueError):
             raise Malformed('the recipient or the proof is missing or invalid') from None
-        if made.monitor is not None and not 0 < made.monitor < math.inf:
+        if request.monitor is not None and not 0 < request.monitor < math.inf:
             raise Malformed('invalid heartbeat interval')
-        # Nothing is said in two ways: else a proof would be of something else.
-        if (self._target, get(_TO), scheme) != (_path(made.topic).encode(), made.to, _SCHEME):
+        # The proof covers the canonical form, so a header in another form would not be covered.
+        if (self._target, get(_TO), scheme) != (_path(request.topic).encode(), request.to,
+                                                _SCHEME):
             raise Malformed('the header is not in canonical form')
-        return made, proved
+        return request, proved
 
     def _check_start(self) -> None:
         target = self._target
@@ -278,14 +290,14 @@ class RequestReader(Reader):
 
 
 class AnswerReader(Reader):
-    """The client's side."""
+    """Parser of replies, for the client."""
 
     def __init__(self) -> None:
         super().__init__()
         self.parser = self._answers = httptools.HttpResponseParser(self)
 
     def answer(self) -> Answer:
-        """What came back, when it is whole; without the heartbeats."""
+        """Return the complete reply, without the heartbeats."""
         return Answer(self._answers.get_status_code(), bytes(self._body).lstrip(b' '),
                       self._headers.get(_PROOF, ''),
                       self._headers.get('connection', '').lower() == 'close')
