@@ -1,1 +1,1 @@
-"""The HTTP server: connections, TLS, threads for requests, and the gateway to WSGI."""
+"""Built-in HTTP server: connections, TLS, threads for requests, and the gateway to WSGI."""

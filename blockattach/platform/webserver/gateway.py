@@ -1,4 +1,4 @@
-"""Between a request that was read and a WSGI application: what it is asked, what it answers."""
+"""Gateway between parsed requests and a WSGI application."""
 import datetime
 import email.utils
 import functools
@@ -20,36 +20,39 @@ Application = Callable[..., Iterable[bytes]]
 
 
 class Hub(Protocol):
-    """Takes connections over whose answers have no end."""
+    """Object that takes over connections with endless responses."""
 
     def start(self) -> None:
-        """Serve what is taken."""
+        """Start serving the connections that are taken over."""
 
     def stop(self) -> None:
-        """End all of it."""
+        """Close all connections."""
 
     def offer(self, environ: dict[str, Any]) -> None:
-        """Let an application know that it may answer so."""
+        """Add this hub to an environ, so that the application may use it."""
 
     def take(self, connection: Any, head: bytes, watch: streams.Watch) -> None:
-        """Take a connection over; nothing of its answer is sent yet but what is given here."""
+        """Take over a connection.
+
+        :param head: status line and headers of the response, which are not sent yet
+        """
 
 
 def taken(environ: dict[str, Any]) -> streams.Watch | None:
-    """What the application wants a connection to be taken over for; None: it has answered."""
-    found: streams.Watch | None = environ.get(streams.TAKEN)
-    return found
+    """Return the watch that the hub is to serve, or None if the response is complete."""
+    watch: streams.Watch | None = environ.get(streams.TAKEN)
+    return watch
 
 
-# Without a version: it would say which weaknesses to try.
+# The version is left out, because it would reveal known vulnerabilities.
 _SERVER = 'blockattach'
 _NO_BODY = ('204', '304')
 _FAILED = '500 Internal Server Error'
 
 
 def environ(request: incoming.Request) -> dict[str, Any]:
-    """What the application is asked, besides what is `always` so."""
-    made = {
+    """Return the part of the environ that depends on the request. `always` returns the rest."""
+    values = {
         **request.headers,
         'REQUEST_METHOD': request.method,
         'PATH_INFO': urllib.parse.unquote_to_bytes(request.path).decode('latin-1'),
@@ -58,15 +61,15 @@ def environ(request: incoming.Request) -> dict[str, Any]:
         'wsgi.input': io.BytesIO(request.body),
         'wsgi.errors': sys.stderr,
     }
-    if 'HTTP_CONTENT_TYPE' in made:
-        made['CONTENT_TYPE'] = made.pop('HTTP_CONTENT_TYPE')
+    if 'HTTP_CONTENT_TYPE' in values:
+        values['CONTENT_TYPE'] = values.pop('HTTP_CONTENT_TYPE')
     if request.length:
-        made['CONTENT_LENGTH'] = str(request.length)
-    return made
+        values['CONTENT_LENGTH'] = str(request.length)
+    return values
 
 
 def always(host: str, port: int, scheme: str) -> dict[str, Any]:
-    """What is so for each request to an address."""
+    """Return the part of the environ that all requests to an address share."""
     return {
         'SCRIPT_NAME': '',
         'SERVER_NAME': host,
@@ -77,14 +80,17 @@ def always(host: str, port: int, scheme: str) -> dict[str, Any]:
         'wsgi.multithread': True,
         'wsgi.multiprocess': False,
         'wsgi.run_once': False,
-        # What was sent in chunks has a length by now.
+        # The body was read completely, so a body in chunks has a known length.
         'wsgi.input_terminated': True,
     }
 
 
-def answer(application: Application, asked: dict[str, Any], request: incoming.Request,
+def answer(application: Application, environ: dict[str, Any], request: incoming.Request,
            now: datetime.datetime) -> bytes:
-    """What the application answers; if it cannot, 500, and the connection ends."""
+    """Return the response of the application.
+
+    If the application fails, return a response with status 500 and close the connection after it.
+    """
     started: list[Any] = []
     parts: list[bytes] = []
 
@@ -94,14 +100,14 @@ def answer(application: Application, asked: dict[str, Any], request: incoming.Re
         return parts.append
 
     try:
-        result = application(asked, start_response)
+        result = application(environ, start_response)
         try:
             parts.extend(result)
         finally:
             if hasattr(result, 'close'):
                 result.close()
         status, headers = started
-        if taken(asked) is not None:
+        if taken(environ) is not None:
             request.closes = True
             return _written(status, headers, None, request, now)
         return _written(status, headers, b''.join(parts), request, now)
@@ -112,19 +118,24 @@ def answer(application: Application, asked: dict[str, Any], request: incoming.Re
 
 
 def plain(status: str, reason: str, now: datetime.datetime) -> bytes:
-    """What the server says itself, in the end."""
+    """Return an error response of the server itself. The connection is closed after it."""
     return _written(status, [('Content-Type', 'text/plain; charset=UTF-8')],
                     f'{reason}\n'.encode(), None, now)
 
 
 def _written(status: str, headers: list[tuple[str, str]], body: bytes | None,
              request: incoming.Request | None, now: datetime.datetime) -> bytes:
-    """:param body: None: it follows, and has no end"""
+    """Return the bytes of a response.
+
+    :param body: None for an endless body, which follows later
+    :param request: None for a response of the server itself, after which the connection is closed
+    """
     is_head = body is None or (request is not None and request.method == 'HEAD')
     bodiless = status[:3] in _NO_BODY
     lines = [f'HTTP/1.1 {status}']
     for name, value in headers:
-        # Where the body ends must be true. Of one that is not sent, it is what it would be.
+        # The length of a body that is sent is computed below, because a wrong value would corrupt
+        # the connection. Without a body the value of the application is kept.
         if is_head or bodiless or name.lower() != 'content-length':
             lines.append(f'{name}: {value}')
     if body is not None and not (is_head or bodiless):

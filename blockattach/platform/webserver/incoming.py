@@ -1,8 +1,9 @@
-"""From the bytes of a connection to requests whose end is certain, by llhttp.
+"""Parser of the requests of a connection, based on llhttp.
 
-Behind a proxy that guesses otherwise, the rest of one client's request would be taken for the next
-request of another one (RFC 9112, 6.3 and 11.2). What llhttp lets pass and HTTP forbids, or what
-two programs read differently, is refused here.
+The end of each request must be unambiguous. If a proxy sees another end, a part of a request would
+be taken for the next request, of another client (RFC 9112, sections 6.3 and 11.2). This module
+therefore rejects requests that HTTP forbids but llhttp accepts, and requests that programs
+interpret differently.
 """
 import collections
 import dataclasses
@@ -17,8 +18,9 @@ _MOST_HEADERS = 200
 _MOST_AHEAD = 64
 """Maximum number of pipelined requests. Each takes twenty times its size in memory."""
 _BESIDE = 4
-"""Bytes of a header besides name and value, so that many small headers count too."""
-# A body that is somewhat too large is refused by the application, with the API's error.
+"""Bytes that count for each header besides name and value, so that many small headers count."""
+# Bodies above the limit of the application by less than this are read, so that the application
+# rejects them with an error of the API.
 _MORE_BODY_BYTES = 1048576
 _VERSIONS = ('1.1', '1.0')
 _HOST = 'HTTP_HOST'
@@ -28,7 +30,7 @@ _EXPECT = 'HTTP_EXPECT'
 
 
 class Stage(enum.Enum):
-    """What is there of the request that comes next."""
+    """Received part of the next request."""
 
     NOTHING = 'nothing'
     HEADER = 'part of the header'
@@ -36,7 +38,7 @@ class Stage(enum.Enum):
 
 
 class Refusal(Exception):
-    """Cannot be a request. The server answers it, and the connection ends."""
+    """Invalid request. The server sends an error response and closes the connection."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -46,8 +48,17 @@ class Refusal(Exception):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Request:
-    """One request. ``headers`` are named as in an environ; ``length`` is that of the whole body,
-    of which ``body`` has no more than the application may read."""
+    """Parsed request.
+
+    :ivar headers: values by their names in an environ
+    :ivar body: the body, cut to one byte more than the application accepts
+    :ivar length: size of the whole body in bytes
+    :ivar closes: True if the connection is closed after the response
+    :ivar leaves: True if data that still arrives is discarded before the connection is closed
+    :ivar expects: True while the client waits for ``100 Continue`` before it sends the body
+    :ivar missing: bytes of the body that llhttp does not parse, because the client requests an
+        upgrade to another protocol. No upgrade is supported
+    """
 
     method: str
     path: bytes
@@ -56,13 +67,10 @@ class Request:
     headers: dict[str, str]
     body: bytearray = dataclasses.field(default_factory=bytearray)
     length: int = 0
-    # The connection ends after it; whatever still arrives is discarded.
     closes: bool = False
     leaves: bool = False
-    # The client sends the body when it is asked to.
     expects: bool = False
     header_size: int = 0
-    # How much of the body llhttp leaves to another protocol, none of which is spoken here.
     missing: int = 0
 
     @property
@@ -73,22 +81,25 @@ class Request:
 
 @functools.lru_cache(maxsize=512)
 def _key(name: bytes) -> str | None:
-    """The name in an environ. ``_`` in place of ``-`` could hide a header from a proxy: an
-    application gets both under one name, so such a header is dropped."""
+    """Return the name of a header in an environ, or None to drop the header.
+
+    Headers with ``_`` are dropped. In the environ they would have the same name as headers with
+    ``-``, so a client could hide a header from a proxy.
+    """
     if b'_' in name:
         return None
     return 'HTTP_' + name.decode('latin-1').upper().replace('-', '_')
 
 
 class Incoming:
-    """The requests of one connection, in their order."""
+    """Requests of a connection in their order."""
 
     def __init__(self, most_body: int) -> None:
         """
-        :param most_body: the largest body that the application reads, in bytes
+        :param most_body: size of the largest body that the application accepts, in bytes
         """
         self.whole: collections.deque[Request | Refusal] = collections.deque()
-        """Those that can be answered. Behind a refusal nothing comes."""
+        """Complete requests. Nothing follows a refusal."""
         self.stage = Stage.NOTHING
         self._most_kept = most_body + 1
         self._most_read = most_body + _MORE_BODY_BYTES
@@ -102,13 +113,13 @@ class Incoming:
 
     @property
     def kept(self) -> int:
-        """Size in bytes of the requests whose processing has not begun."""
+        """Size in bytes of the requests whose processing has not started."""
         coming = self._request.size if self._request is not None else (
             self._fed if self.stage is Stage.HEADER else 0)
-        return coming + sum(one.size for one in self.whole if isinstance(one, Request))
+        return coming + sum(each.size for each in self.whole if isinstance(each, Request))
 
     def expects(self) -> bool:
-        """Whether the client waits to be asked for the body; true once."""
+        """Return True if the client waits for ``100 Continue``. Later calls return False."""
         request = self._request
         if request is None or not request.expects:
             return False
@@ -116,7 +127,7 @@ class Incoming:
         return True
 
     def feed(self, data: bytes) -> None:
-        """Something has come."""
+        """Parse received data."""
         self._size += len(data)
         self._fed = len(data) + (0 if self.stage is Stage.NOTHING else self._fed)
         try:
@@ -134,14 +145,14 @@ class Incoming:
             self._refuse(error)
 
     def end(self) -> None:
-        """Nothing more comes: what has begun never becomes a request."""
+        """Handle the end of the received data. An incomplete request is refused."""
         if self.stage is not Stage.NOTHING:
             self._refuse(_bad('The request is incomplete.'))
 
     # The names of the methods below are httptools'.
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Start the next request."""
         if len(self.whole) >= _MOST_AHEAD and isinstance(last := self.whole[-1], Request):
             # The client must repeat the other requests on a new connection.
             last.closes = True
@@ -152,11 +163,11 @@ class Incoming:
         self.stage = Stage.HEADER
 
     def on_url(self, part: bytes) -> None:
-        """A part of the request target."""
+        """Store a part of the request target."""
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header. Behind the body nothing is believed."""
+        """Store a header. Trailers are ignored, because they cannot be trusted."""
         if self._request is None:
             if len(self._headers) >= _MOST_HEADERS:
                 self._refusal = _long_header()
@@ -164,7 +175,7 @@ class Incoming:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The header is whole."""
+        """Create the request from its complete header."""
         try:
             self._request = self._begin()
         except Refusal as refusal:
@@ -173,7 +184,7 @@ class Incoming:
         self.stage = Stage.BODY
 
     def on_body(self, part: bytes) -> None:
-        """A part of the body, out of its chunk if there are any."""
+        """Store a part of the body, without the framing of chunks."""
         request = self._request
         assert request is not None
         request.length += len(part)
@@ -183,7 +194,10 @@ class Incoming:
             raise self._refusal
 
     def on_message_complete(self) -> None:
-        """The end of a request, or of what llhttp reads of it."""
+        """Add the complete request to `whole`, unless a part of the body is missing.
+
+        llhttp does not parse the body of a request for an upgrade.
+        """
         request = self._request
         assert request is not None
         if request.missing:
@@ -216,7 +230,8 @@ class Incoming:
             if coding is not None:
                 raise Refusal('501 Not Implemented', 'Protocol upgrades are not supported.')
             request.missing = length
-        # Where a body in chunks ends is what programs have always disagreed about.
+        # Programs disagree about the end of bodies in chunks, so no further request is read after
+        # one.
         request.leaves = upgrade or coding is not None
         request.closes = request.leaves or not parser.should_keep_alive()
         request.expects = version == '1.1' and headers.get(_EXPECT, '').lower() == '100-continue'
@@ -239,8 +254,10 @@ class Incoming:
         return headers
 
     def _take_missing(self, data: bytes) -> None:
-        """The client asks for another protocol. It is answered in this one, and what it sends
-        after that is discarded."""
+        """Store a part of the body that llhttp does not parse because of an upgrade.
+
+        The request is handled as HTTP/1.1. Data after the body is discarded.
+        """
         request = self._request
         if request is None:
             return
@@ -251,7 +268,10 @@ class Incoming:
             self.on_message_complete()
 
     def _check_size(self) -> None:
-        """Whatever pads a body in chunks has an end as well."""
+        """Check the size of the received data, including the overhead of chunks.
+
+        :raises Refusal: the header or the body is too large
+        """
         if self.stage is Stage.HEADER:
             raise _long_header()
         if self._size > MOST_HEADER_BYTES + 2 * self._most_read:
@@ -260,7 +280,7 @@ class Incoming:
     def _refuse(self, error: Exception) -> None:
         last = self.whole[-1] if self.whole else None
         if isinstance(last, Request) and last.closes:
-            # What follows the end is discarded.
+            # Data after the last request is discarded.
             last.leaves = True
             return
         refusal = self._refusal
@@ -271,7 +291,10 @@ class Incoming:
 
 
 def _split(target: bytes) -> tuple[bytes, bytes]:
-    """The path and the query. What a client sends to a proxy has more before them."""
+    """Split a request target into path and query.
+
+    A client that takes this server for a proxy sends a whole URL.
+    """
     if b'#' in target:
         raise _bad('The request target must not contain a fragment.')
     if target.startswith(b'/'):

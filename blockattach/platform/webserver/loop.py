@@ -1,10 +1,10 @@
-"""The one thread of the built-in server that reads and writes, for all connections.
+"""Event loop of the built-in server: a single thread reads and writes on all connections.
 
-A request gets a thread of the pool when it is whole. A client that sends or reads slowly
-costs a connection, and is cut at a deadline.
+A request gets a thread of the pool when it is complete. A client that sends or reads slowly
+occupies only a connection, and is disconnected at a deadline.
 
-At any time a connection belongs to one thread: to that of the server while something is read or
-written, to one of the pool while a request is answered.
+A connection belongs to a single thread at any time. This is the thread of the loop while data is
+read or written, and a thread of the pool while a request is processed.
 """
 import contextlib
 import enum
@@ -34,19 +34,23 @@ _NO_ROOM = ('503 Service Unavailable',
             'Too many requests are being received. Repeat the request later.')
 _TIMED_OUT = '408 Request Timeout', 'The request was not received in time.'
 _MOST_AT_ONCE = 65536
-"""More than a record of TLS has: what was decrypted is never left behind in it."""
+"""Bytes to read at once.
+
+This is more than a TLS record has, so no decrypted data remains in the TLS object. epoll would not
+report such data.
+"""
 _CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 _PLAIN = (b'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n'
           b'Content-Length: 32\r\n\r\nThis port requires HTTPS (TLS).\n')
 _WAITS_FOR: dict[type[OSError], int] = {ssl.SSLWantReadError: select.EPOLLIN,
                                         ssl.SSLWantWriteError: select.EPOLLOUT}
-"""TLS may have to read before it can write, and to write before it can read."""
+"""Events of epoll that TLS waits for. A write may have to wait for a read, and vice versa."""
 
 Stage = incoming.Stage
 
 
 class State(enum.Enum):
-    """What it is about."""
+    """State of a connection."""
 
     AGREEING = 'TLS handshake'
     READING = 'receiving a request'
@@ -56,9 +60,14 @@ class State(enum.Enum):
 
 
 class Connection:
-    """``until`` is when it is cut, if it does not get on; ``waits_for`` are events of epoll;
-    ``watched``: the server's thread owns the connection, and waits for these events; ``kept``
-    is the size of its requests that counts towards the limit."""
+    """Client connection.
+
+    :ivar until: deadline on the monotonic clock, at which the connection is closed unless its
+        state has changed
+    :ivar waits_for: events of epoll that the connection waits for
+    :ivar watched: True while the thread of the loop owns the connection and waits for these events
+    :ivar kept: size in bytes of the requests that counts towards the limit
+    """
 
     def __init__(self, sock: socket.socket, address: Any, most_body: int) -> None:
         self.socket = sock
@@ -76,9 +85,9 @@ class Connection:
         self._unsent = memoryview(b'')
 
     def agree(self) -> bool:
-        """Whether the handshake is done.
+        """Continue the TLS handshake. Return True if the handshake is complete.
 
-        :raises OSError: it never will be
+        :raises OSError: the handshake failed
         """
         assert isinstance(self.socket, ssl.SSLSocket)
         try:
@@ -89,16 +98,16 @@ class Connection:
         except OSError as exc:
             LOG.debug('TLS handshake failed%s', fields(reason=exc))
             if getattr(exc, 'reason', None) == 'HTTP_REQUEST':
-                # Past the encryption that was never begun.
+                # Sent in plain text, because the client does not use TLS.
                 socket.socket.send(self.socket, _PLAIN)
             raise
         self.state = State.READING
         return True
 
     def read(self) -> None:
-        """Take what has come.
+        """Read and parse available data.
 
-        :raises OSError: the client is lost
+        :raises OSError: the connection is lost
         """
         try:
             data = self.socket.recv(_MOST_AT_ONCE)
@@ -112,28 +121,29 @@ class Connection:
             self.incoming.end()
             self.closes = True
         if self.incoming.expects() and not self.incoming.whole:
-            # So little always has room.
+            # The send buffer always has room for so few bytes.
             self.socket.send(_CONTINUE)
 
     def skip(self) -> bool:
-        """Read and discard; False: that was all."""
+        """Read and discard available data. Return False at the end of the data."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return bool(self.socket.recv(_MOST_AT_ONCE))
         return True
 
     def answer(self, data: bytes, closes: bool, leaves: bool) -> None:
-        """Have this sent.
+        """Set the response that `write` sends.
 
-        :param leaves: the client may be sending still
+        :param closes: True to close the connection after the response
+        :param leaves: True if the client may still be sending
         """
         self._unsent = memoryview(data)
         self.closes = closes
         self.leaves = leaves
 
     def write(self) -> bool:
-        """Send as much as has room; whether that was all.
+        """Send as much of the response as the send buffer takes. Return True if all is sent.
 
-        :raises OSError: the client is lost
+        :raises OSError: the connection is lost
         """
         try:
             while self._unsent:
@@ -146,33 +156,34 @@ class Connection:
         return True
 
     def leave(self) -> None:
-        """Nothing more is sent."""
+        """Close the sending direction. Received data is discarded from now on."""
         self.socket.shutdown(socket.SHUT_WR)
         self.state = State.LEAVING
 
     def cut_off(self) -> None:
-        """Nothing more comes or goes."""
+        """Shut down both directions. The owner of the connection closes the socket."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """The end."""
+        """Close the socket."""
         with contextlib.suppress(OSError):
             self.socket.close()
 
 
 class Loop:
-    """Connections, from the first byte to the last."""
+    """Event loop of all connections."""
 
     def __init__(self, listening: socket.socket, take: Callable[[Connection], None],
                  look: Callable[[], None], *, most: int, most_body: int, most_kept: int,
                  settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
-        :param take: has the first whole request of a connection answered, by `answered`
-        :param look: called about once a second
-        :param most: how many connections there are at most; others wait to be accepted
-        :param most_kept: maximum size of all unanswered requests, whose senders are not
+        :param take: starts to process the first complete request of a connection. The response is
+            passed to `answered`
+        :param look: called about once per second
+        :param most: maximum number of connections; others wait to be accepted
+        :param most_kept: maximum size in bytes of all unanswered requests, whose senders are not
             authenticated yet
         """
         self._listening = listening
@@ -188,7 +199,8 @@ class Loop:
         self._secured = secured
         self._clock = clock
         self._connections: dict[int, Connection] = {}
-        # A connection that is late is this thread's as a whole, or not yet.
+        # Guards the transfer of connections between threads, so that a connection past its
+        # deadline is closed only by its owner.
         self._handing = threading.Lock()
         self._poll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -198,7 +210,7 @@ class Loop:
         self.ending = False
 
     def run(self) -> None:
-        """Return when `end` was called and all that was whole is answered."""
+        """Serve connections until `end` is called and all complete requests are answered."""
         self._watch_listening(True)
         while not self.ending:
             # Without deadlines there is nothing to check.
@@ -209,57 +221,69 @@ class Loop:
         self._listening.close()
         while self._connections:
             if not self._run_once(_ENDING_TICK_SECONDS):
-                # What was sent has been read.
-                for one in self._watched(lambda one: one.state in (State.AGREEING,
-                                                                   State.READING)):
-                    self.close(one)
+                # No events are pending, so all received data has been read.
+                for connection in self._watched(
+                        lambda each: each.state in (State.AGREEING, State.READING)):
+                    self.close(connection)
         self.close_listening()
 
     def close_listening(self) -> None:
-        """Close the listening socket and the poll; called where `run` never was."""
+        """Close the listening socket and the poll object, at the end of `run` or instead of it."""
         self._listening.close()
         self._poll.close()
         os.close(self._wake)
 
     def end(self) -> None:
-        """Take no more."""
-        # In this order: `run` may be over, and the number another one's, as soon as it is ending.
+        """Stop accepting connections and requests."""
+        # The order matters. As soon as `ending` is set, `run` may return and close the eventfd,
+        # and its number may be reused.
         os.eventfd_write(self._wake, 1)
         self.ending = True
 
     def cut_off(self) -> None:
-        """What does not come to its end has it now."""
-        for one in list(self._connections.values()):
-            one.cut_off()
+        """Shut down all remaining connections."""
+        for connection in list(self._connections.values()):
+            connection.cut_off()
 
-    def answered(self, one: Connection, answer: bytes, request: incoming.Request) -> None:
-        """Send it, and go on with what comes next; by any thread that has the connection."""
-        self._count(one, one.incoming.kept)
-        one.answer(answer, request.closes or self.ending, request.leaves)
-        self._guard(one, self._write)
+    def answered(self, connection: Connection, answer: bytes, request: incoming.Request) -> None:
+        """Send the response, and continue with the next request.
 
-    def release(self, one: Connection) -> None:
-        """Let another owner have a connection, by the thread that has it."""
-        self._count(one, 0)
-        self._connections.pop(one.number, None)
-        self._poll.unregister(one.number)
+        The thread that owns the connection calls this method.
+        """
+        self._count(connection, connection.incoming.kept)
+        connection.answer(answer, request.closes or self.ending, request.leaves)
+        self._guard(connection, self._write)
 
-    def close(self, one: Connection) -> None:
-        """End a connection, by the thread that has it."""
-        self._count(one, 0)
-        # Its number is another one's from now on.
-        self._connections.pop(one.number, None)
-        one.close()
+    def release(self, connection: Connection) -> None:
+        """Remove a connection from the loop, because the hub takes over the connection.
+
+        The thread that owns the connection calls this method.
+        """
+        self._count(connection, 0)
+        self._connections.pop(connection.number, None)
+        self._poll.unregister(connection.number)
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection. The thread that owns the connection calls this method."""
+        self._count(connection, 0)
+        # Removed first, because the number of the socket may be reused after the close.
+        self._connections.pop(connection.number, None)
+        connection.close()
 
     def _run_once(self, seconds: float | None) -> int:
-        """How many events there were."""
+        """Wait for events and handle them. Return the number of events.
+
+        :param seconds: timeout; None for no timeout
+        """
         events = self._poll.poll(seconds)
         for number, _ in events:
             if number == self._number:
                 self._accept()
-            elif number != self._wake and (one := self._connections.get(number)) is not None:
-                # Otherwise the connection was closed to free memory.
-                self._guard(one, self._go_on)
+            elif number != self._wake:
+                connection = self._connections.get(number)
+                # None if the connection was closed to free memory.
+                if connection is not None:
+                    self._guard(connection, self._go_on)
         now = self._clock.monotonic()
         if now >= self._next_look or not events:
             self._next_look = now + _TICK_SECONDS
@@ -268,131 +292,139 @@ class Loop:
             self._look()
         return len(events)
 
-    def _guard(self, one: Connection, act: Callable[[Connection], None]) -> None:
-        """What goes wrong on one connection ends that one only."""
+    def _guard(self, connection: Connection, act: Callable[[Connection], None]) -> None:
+        """Do something with a connection. An error closes this connection only."""
         try:
-            act(one)
+            act(connection)
         except OSError as exc:
             LOG.debug('Lost the connection to a client: %s', exc)
-            self.close(one)
+            self.close(connection)
         except Exception:
             LOG.exception('Failed to serve connection')
-            self.close(one)
+            self.close(connection)
 
-    def _go_on(self, one: Connection) -> None:
-        one.watched = False
-        if one.state is State.AGREEING and not one.agree():
-            self._watch(one)
-        elif one.state is State.READING:
-            one.read()
-            self._count(one, one.incoming.kept)
+    def _go_on(self, connection: Connection) -> None:
+        connection.watched = False
+        if connection.state is State.AGREEING and not connection.agree():
+            self._watch(connection)
+        elif connection.state is State.READING:
+            connection.read()
+            self._count(connection, connection.incoming.kept)
             if self._has_room():
-                self._go_to_next(one)
+                self._go_to_next(connection)
             else:
-                self._refuse(one, *_NO_ROOM)
-        elif one.state is State.WRITING:
-            self._write(one)
-        elif one.skip():
-            self._watch(one)
+                self._refuse(connection, *_NO_ROOM)
+        elif connection.state is State.WRITING:
+            self._write(connection)
+        elif connection.skip():
+            self._watch(connection)
         else:
-            self.close(one)
+            self.close(connection)
 
-    def _count(self, one: Connection, kept: int) -> None:
-        if kept != one.kept:
+    def _count(self, connection: Connection, kept: int) -> None:
+        if kept != connection.kept:
             with self._handing:
-                self._kept += kept - one.kept
-                one.kept = kept
+                self._kept += kept - connection.kept
+                connection.kept = kept
 
     def _has_room(self) -> bool:
         """Return True if the kept requests are within the limit.
 
         Above the limit, the oldest incomplete requests are rejected first, because legitimate
-        clients send their requests quickly."""
+        clients send their requests quickly.
+        """
         while self._kept > self._most_kept:
-            coming = self._watched(lambda one: one.state is State.READING and one.kept > 0)
+            coming = self._watched(lambda each: each.state is State.READING and each.kept > 0)
             if not coming:
                 return False
-            # Not by `until`, because the time limit of a body is longer than that of a header.
-            self._guard(min(coming, key=lambda one: one.until - self._seconds[one.stage]),
+            # Compared by the start of the stage and not by `until`, because the time limit of a
+            # body is longer than that of a header.
+            self._guard(min(coming, key=lambda each: each.until - self._seconds[each.stage]),
                         lambda late: self._refuse(late, *_TIMED_OUT))
         return True
 
-    def _go_to_next(self, one: Connection) -> None:
-        """Answer what is whole, or read on."""
-        whole, stage = one.incoming.whole, one.incoming.stage
+    def _go_to_next(self, connection: Connection) -> None:
+        """Process the next complete request, or continue to read."""
+        whole, stage = connection.incoming.whole, connection.incoming.stage
         if whole and isinstance(whole[0], incoming.Refusal):
-            self._refuse(one, whole[0].status, whole[0].reason)
+            self._refuse(connection, whole[0].status, whole[0].reason)
         elif whole:
-            one.state = State.ANSWERING
-            self._take(one)
-        elif one.closes:
-            self.close(one)
+            connection.state = State.ANSWERING
+            self._take(connection)
+        elif connection.closes:
+            self.close(connection)
         else:
-            if stage is not one.stage:
-                one.stage = stage
-                one.until = self._clock.monotonic() + self._seconds[stage]
-            self._watch(one)
+            if stage is not connection.stage:
+                connection.stage = stage
+                connection.until = self._clock.monotonic() + self._seconds[stage]
+            self._watch(connection)
 
-    def _refuse(self, one: Connection, status: str, reason: str) -> None:
-        one.incoming = incoming.Incoming(self._most_body)
-        self._count(one, 0)
-        one.answer(gateway.plain(status, reason, self._clock.utcnow()), closes=True, leaves=True)
-        self._write(one)
+    def _refuse(self, connection: Connection, status: str, reason: str) -> None:
+        connection.incoming = incoming.Incoming(self._most_body)
+        self._count(connection, 0)
+        connection.answer(gateway.plain(status, reason, self._clock.utcnow()),
+                          closes=True, leaves=True)
+        self._write(connection)
 
-    def _write(self, one: Connection) -> None:
-        if one.state is not State.WRITING:
-            one.state = State.WRITING
-            one.until = self._clock.monotonic() + _ANSWER_SECONDS
-        if not one.write():
-            self._watch(one)
-        elif not one.closes:
-            one.state = State.READING
-            one.stage = Stage.NOTHING
-            one.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
-            self._go_to_next(one)
-        elif one.leaves:
-            # To close with something unread would take the answer from the client.
-            one.leave()
-            one.until = self._clock.monotonic() + _LEAVE_SECONDS
-            self._watch(one)
+    def _write(self, connection: Connection) -> None:
+        if connection.state is not State.WRITING:
+            connection.state = State.WRITING
+            connection.until = self._clock.monotonic() + _ANSWER_SECONDS
+        if not connection.write():
+            self._watch(connection)
+        elif not connection.closes:
+            connection.state = State.READING
+            connection.stage = Stage.NOTHING
+            connection.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
+            self._go_to_next(connection)
+        elif connection.leaves:
+            # The kernel resets a connection that is closed with unread data, and the client would
+            # lose the response.
+            connection.leave()
+            connection.until = self._clock.monotonic() + _LEAVE_SECONDS
+            self._watch(connection)
         else:
-            self.close(one)
+            self.close(connection)
 
-    def _watch(self, one: Connection) -> None:
-        """From here on it is this thread's, at once: the last that another one does with it."""
+    def _watch(self, connection: Connection) -> None:
+        """Hand a connection over to the thread of the loop, which then waits for its events.
+
+        The calling thread must not use the connection afterwards.
+        """
         with self._handing:
-            one.watched = True
-            self._poll.modify(one.number, one.waits_for | select.EPOLLONESHOT)
+            connection.watched = True
+            self._poll.modify(connection.number, connection.waits_for | select.EPOLLONESHOT)
 
     def _close_late(self, now: float) -> None:
-        for one in self._watched(lambda one: one.until <= now):
-            if one.state is State.READING and one.stage is not Stage.NOTHING:
-                self._guard(one, lambda late: self._refuse(late, *_TIMED_OUT))
+        for connection in self._watched(lambda each: each.until <= now):
+            if connection.state is State.READING and connection.stage is not Stage.NOTHING:
+                self._guard(connection, lambda late: self._refuse(late, *_TIMED_OUT))
             else:
-                self.close(one)
+                self.close(connection)
 
     def _watched(self, chosen: Callable[[Connection], bool]) -> list[Connection]:
-        """Those that no other thread has, nor is about to hand over."""
+        """Return the connections that the thread of the loop owns and that a filter accepts."""
         with self._handing:
-            return [one for one in list(self._connections.values())
-                    if one.watched and chosen(one)]
+            return [each for each in list(self._connections.values())
+                    if each.watched and chosen(each)]
 
-    def _watch_listening(self, wanted: bool) -> None:
-        if wanted and not self._accepts:
+    def _watch_listening(self, accepts: bool) -> None:
+        if accepts and not self._accepts:
             self._poll.register(self._listening, select.EPOLLIN)
-        elif self._accepts and not wanted:
+        elif self._accepts and not accepts:
             self._poll.unregister(self._listening)
-        self._accepts = wanted
+        self._accepts = accepts
 
     def _accept(self) -> None:
-        """As many as have come, and as there may be."""
+        """Accept the waiting connections, up to the maximum number of connections."""
         while len(self._connections) < self._most:
             try:
                 sock, address = self._listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as exc:
-                # Files or memory are exhausted; it continues when others have ended.
+                # File descriptors or memory are exhausted. Accepting continues when other
+                # connections are closed.
                 LOG.warning('Failed to accept connection%s', fields(reason=exc))
                 break
             try:
@@ -406,8 +438,8 @@ class Loop:
         sock.setblocking(False)
         if self._secured is not None:
             sock = self._secured.wrap(sock)
-        one = Connection(sock, address, self._most_body)
-        one.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
-        one.watched = True
-        self._connections[one.number] = one
-        self._poll.register(one.number, select.EPOLLIN | select.EPOLLONESHOT)
+        connection = Connection(sock, address, self._most_body)
+        connection.until = self._clock.monotonic() + self._seconds[Stage.NOTHING]
+        connection.watched = True
+        self._connections[connection.number] = connection
+        self._poll.register(connection.number, select.EPOLLIN | select.EPOLLONESHOT)

@@ -1,7 +1,4 @@
-"""The threads that answer requests, and the line of those for which there is none.
-
-First come, first served. What waits costs no thread.
-"""
+"""Thread pool for requests, with a bounded FIFO queue. A queued request occupies no thread."""
 import collections
 import logging
 import threading
@@ -18,14 +15,14 @@ Work = TypeVar('Work')
 
 
 class Pool(Generic[Work]):
-    """Threads are begun when they are needed, and kept."""
+    """Thread pool. Threads are started when they are needed, and kept."""
 
     def __init__(self, name: str, threads: int, size: int, do: Callable[[Work], None]) -> None:
         """
-        :param name: of the threads, with a number behind it
-        :param threads: how many there are at most
-        :param size: how much may wait for one
-        :param do: what they do with each piece of work
+        :param name: prefix of the names of threads, which is followed by a number
+        :param threads: maximum number of threads
+        :param size: maximum number of pieces of work that wait for a thread
+        :param do: callback that does a piece of work
         """
         self._name = name
         self._most = threads
@@ -34,14 +31,15 @@ class Pool(Generic[Work]):
         self._changed = threading.Condition(threading.Lock())
         self._threads = 0
         self._idle = 0
-        # What an idle thread is about to take is in it too.
+        # Includes work that was assigned to an idle thread but not taken yet.
         self._waiting: collections.deque[tuple[float, Work]] = collections.deque()
         self._ending = False
 
     def put(self, work: Work, until: float) -> bool:
-        """Have it done; False: too much waits already.
+        """Add a piece of work. Return False if the queue is full.
 
-        :param until: when `late` returns it, if it has not been begun. Never less than before
+        :param until: deadline after which `late` removes the work if it was not started. It must
+            not be earlier than the deadlines of previous calls
         """
         with self._changed:
             free = len(self._waiting) < self._idle or self._begin_one()
@@ -52,28 +50,28 @@ class Pool(Generic[Work]):
             return True
 
     def late(self, now: float) -> list[Work]:
-        """What has waited for too long, and is not to be done any more."""
-        found = []
+        """Remove the work whose deadline has passed, and return it."""
+        removed = []
         with self._changed:
             while (len(self._waiting) > self._idle and self._waiting[0][0] <= now):
-                found.append(self._waiting.popleft()[1])
-        return found
+                removed.append(self._waiting.popleft()[1])
+        return removed
 
     def use(self) -> readings.ThreadUse:
-        """As it is now."""
+        """Return the current use of the threads and of the queue."""
         with self._changed:
             taken = min(len(self._waiting), self._idle)
             return readings.ThreadUse(self._most, self._threads - self._idle + taken,
                                       len(self._waiting) - taken)
 
     def end(self) -> None:
-        """Let the threads end when nothing waits any more."""
+        """Stop the threads when the queue is empty."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
 
     def _begin_one(self) -> bool:
-        """One thread more, if there may be. Called with the lock."""
+        """Start a thread. Return False if that is not possible. The caller holds the lock."""
         if self._threads >= self._most:
             return False
         thread = threading.Thread(target=self._run, daemon=True,
@@ -84,7 +82,7 @@ class Pool(Generic[Work]):
             LOG.warning('Failed to start thread%s', fields(reason=exc))
             return False
         self._threads += 1
-        # It comes to take something.
+        # The new thread counts as idle until it takes its work.
         self._idle += 1
         return True
 
@@ -100,9 +98,9 @@ class Pool(Generic[Work]):
             try:
                 self._do(work)
             except Exception:
-                # The thread continues after any error: nothing replaces it.
+                # The thread continues after any error, because no other thread replaces it.
                 LOG.exception('Failed to serve connection')
-            # An idle thread keeps nothing of it.
+            # An idle thread must not keep the memory of the work.
             del work
             with self._changed:
                 self._idle += 1

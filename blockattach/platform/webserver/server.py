@@ -1,7 +1,7 @@
-"""The HTTP server of one process: the embedded default, and where no other is chosen.
+"""Built-in HTTP server of a process, used unless an external WSGI server runs the application.
 
-One thread reads until a request is whole (`loop`), llhttp says what it is (`incoming`), and a
-bounded number of threads answer, first come, first served (`pool`).
+A single thread reads requests until they are complete (`loop`). llhttp parses them (`incoming`).
+A bounded number of threads processes them in the order of their arrival (`pool`).
 """
 import contextlib
 import logging
@@ -30,12 +30,12 @@ LOG = logging.getLogger(__name__)
 _SHUTDOWN_SECONDS = 60
 _BACKLOG = 4096
 _OTHER_FILES = 512
-"""Besides connections of clients: of the database, the broker, what is loaded."""
+"""Open files besides client connections, such as those to the database and the broker."""
 _FEWEST_CONNECTIONS = 64
 _QUEUE = 'http'
-"""The name of the queue of requests that wait for a thread."""
+"""Name of the queue of requests that wait for a thread."""
 _ASIDE = 4
-"""Threads for what waits in no line: health, and refusals."""
+"""Number of threads for requests that are not queued: health checks and rejected requests."""
 _MOST_BODY_BYTES = 114688
 _MOST_KEPT_BYTES = 64 * 1024 * 1024
 """Maximum size of all unanswered requests, whose senders are not authenticated yet."""
@@ -50,16 +50,17 @@ class _Work(NamedTuple):
 
 
 class Server:
-    """Serves one WSGI application on one address, which is taken before there is one: requests
-    wait.
+    """HTTP server of a WSGI application on an address.
 
-    :ivar application: may be set until `start`
-    :ivar port: that is listened on
-    :ivar secured: what makes it speak HTTPS
-    :ivar telemetry: where refused requests are counted, if anywhere
-    :ivar url: where clients find it
-    :ivar hub: takes connections over whose answers have no end, if anything does; may be set until
-        `start`, and starts and stops with the server
+    The server listens from its creation. Requests wait until it is started.
+
+    :ivar application: must be set before `start`
+    :ivar port: port that the server listens on
+    :ivar secured: certificate for HTTPS; None for HTTP
+    :ivar telemetry: counter of rejected requests; None to count none
+    :ivar url: URL of the server
+    :ivar hub: hub that takes over connections with endless responses, or None. It may be set until
+        `start`, and is started and stopped with the server
     """
 
     def __init__(self, application: gateway.Application | None, host: str, port: int,
@@ -71,13 +72,15 @@ class Server:
                  most_kept: int = _MOST_KEPT_BYTES,
                  clock: clocks.Clock | None = None) -> None:
         """
-        :param queue: how many threads answer, what may wait for one, and how long a client may
-            take to send
-        :param shutdown_seconds: how long requests may go on when it stops; 0: any time
-        :param at_once: paths that are answered even if all threads are busy
-        :param most_streams: how many connections the hub may have
+        :param queue: number of threads, size of the queue, and timeouts of clients; None for the
+            defaults
+        :param max_body_size: size in bytes of the largest body that the application accepts
+        :param shutdown_seconds: time in seconds for running requests to complete at a stop; 0 for
+            no limit
+        :param at_once: paths that are served even if all threads are busy
+        :param most_streams: maximum number of connections of the hub
         :param most_kept: maximum size in bytes of all incomplete or unanswered requests
-        :raises ConfigurationError: the address is taken, or not ours
+        :raises ConfigurationError: the address is in use, or does not belong to this host
         """
         self.application = application
         self.secured = secured
@@ -89,7 +92,8 @@ class Server:
         self._clock = clock or clocks.Clock()
         most = max(self._settings.threads + self._settings.size, _FEWEST_CONNECTIONS)
         self._pool = pool.Pool('http', self._settings.threads, self._settings.size, self._answer)
-        # Room for all connections: what it does not take is never answered.
+        # This queue has room for all connections, because a request that is not queued here would
+        # never be answered.
         self._aside = pool.Pool('http-aside', _ASIDE, most, self._answer)
         files = _allow_files(most + most_streams + _OTHER_FILES) - most_streams
         listening = _listen(host, port)
@@ -105,38 +109,41 @@ class Server:
         self._thread = threading.Thread(target=self._loop.run, name='http', daemon=True)
 
     def use(self) -> readings.ThreadUse:
-        """How the threads that answer are used."""
+        """Return the current use of the threads and of the queue."""
         return self._pool.use()
 
     def start(self) -> None:
-        """Answer requests, in threads of its own."""
+        """Start serving requests in other threads."""
         if self.hub is not None:
             self.hub.start()
         self._thread.start()
         LOG.info('API started%s', fields(url=self.url))
 
     def stop(self) -> None:
-        """Let requests that run end, and take no more. A repeat does nothing."""
-        made = self._loop
-        if made.ending:
+        """Stop accepting requests, and wait for running requests.
+
+        Requests that are not completed in time are cut off. A repeated call does nothing.
+        """
+        connections = self._loop
+        if connections.ending:
             return
-        made.end()
+        connections.end()
         if self.hub is not None:
             self.hub.stop()
         if self._thread.ident is None:
-            made.close_listening()
+            connections.close_listening()
             return
         self._thread.join(self._shutdown_seconds)
-        # What has not been begun by now never is.
+        # Requests that are still queued are never started.
         for work in self._pool.late(math.inf):
-            made.close(work.connection)
+            connections.close(work.connection)
         self._pool.end()
         self._aside.end()
-        made.cut_off()
+        connections.cut_off()
         LOG.info('API stopped%s', fields(url=self.url))
 
     def _take(self, connection: loop.Connection) -> None:
-        """A request is whole."""
+        """Queue the next complete request of a connection, or reject the request."""
         request = connection.incoming.whole.popleft()
         assert isinstance(request, incoming.Request)
         if request.path.decode('latin-1') in self._at_once:
@@ -151,7 +158,7 @@ class Server:
             self._refuse(work, errors.QueueTimeout())
 
     def _refuse(self, work: _Work, error: errors.BlockattachError) -> None:
-        """Answered by the application, with the API's error."""
+        """Reject a request. The application builds the response, in the form of the API."""
         if self.telemetry is not None:
             self.telemetry.queue_refused(_QUEUE, error.code)
         self._aside.put(work._replace(refused=error), math.inf)
@@ -164,7 +171,8 @@ class Server:
                    'REMOTE_PORT': str(address[1]), queueing.SOCKET: connection.socket}
         if refused is not None:
             environ[queueing.REFUSED] = refused
-        # Where it stops, the client need not find out by trying.
+        # While the server stops, responses tell clients that the connection is closed, so that
+        # they do not send a request that fails.
         request.closes = request.closes or self._loop.ending
         if self.hub is not None:
             self.hub.offer(environ)
@@ -178,36 +186,40 @@ class Server:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """On the first address that the name has.
+    """Listen on the first address of a host.
 
-    :raises ConfigurationError: it is taken, or not ours
+    :raises ConfigurationError: the address is in use, or does not belong to this host
     """
     with contextlib.ExitStack() as failing:
         try:
             family, kind, proto, _, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-            made = failing.enter_context(socket.socket(family, kind, proto))
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # What is accepted inherits it: an answer is sent in one piece.
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            listening = failing.enter_context(socket.socket(family, kind, proto))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Accepted connections inherit the option. A response is sent in one piece, so Nagle's
+            # algorithm would only delay it.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address[0] == '::':
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            made.setblocking(False)
-            made.bind(address)
-            made.listen(_BACKLOG)
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listening.setblocking(False)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
         except OSError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot listen on {host}:{port}: {exc.strerror or exc}') from exc
         failing.pop_all()
-        return made
+        return listening
 
 
 def _allow_files(number: int) -> int:
-    """Let this process have so many files open, as far as the system allows it: each connection
-    is one. How many it may have."""
+    """Raise the limit of open files of this process, because each connection is an open file.
+
+    :param number: required number of open files
+    :returns: allowed number of open files, which may be lower
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return number
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit

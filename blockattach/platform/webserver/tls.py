@@ -10,7 +10,7 @@ from blockattach.platform.log import fields
 LOG = logging.getLogger(__name__)
 
 class Certificate:
-    """What connections are secured with."""
+    """Certificate of the server, with its key and the CA of client certificates."""
 
     def __init__(self, files: api_conf.TlsFiles) -> None:
         """
@@ -34,7 +34,7 @@ class Certificate:
         return None
 
     def reload(self) -> None:
-        """Read the files anew, for connections from now on; a broken one leaves all as it was."""
+        """Reload the files for new connections. If a file is invalid, nothing changes."""
         try:
             self._context = _context(self._files)
             self._is_behind = False
@@ -44,12 +44,12 @@ class Certificate:
         else:
             LOG.info('Certificate reloaded%s', fields(path=self._files.cert))
             return
-        # With the exception it would be logged twice.
+        # Logged outside of the handler, because the log would otherwise repeat the reason.
         LOG.error('Failed to reload certificate, keeping the previous one%s',
                   fields(reason=reason))
 
     def wrap(self, sock: socket.socket) -> ssl.SSLSocket:
-        """A connection on which the handshake is still to be made."""
+        """Return a TLS connection on a socket. The handshake is still to be done."""
         return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
 
@@ -58,7 +58,7 @@ def _context(files: api_conf.TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     read = f'{files.cert} with {files.key or "the key in the same file"}'
     try:
-        # With a password at hand, though a wrong one, nobody is asked for it on the terminal.
+        # With an empty password, an encrypted key fails instead of prompting on the terminal.
         context.load_cert_chain(files.cert, files.key, password='')
         if files.client_ca:
             read = files.client_ca
