@@ -169,10 +169,10 @@ class Migrations:
         if after != before:
             LOG.info('Database schema migrated%s', log.fields(old=before, new=after))
 
-    def _refuse_newer(self, found: Version) -> None:
+    def _refuse_newer(self, current: Version) -> None:
         known = {name for phase in (EXPAND, CONTRACT) for name in self._revisions(phase)}
-        for revision in filter(None, found):
-            if revision not in known and not _is_development(found):
+        for revision in filter(None, current):
+            if revision not in known and not _is_development(current):
                 raise errors.ConfigurationError(
                     reason='the database belongs to a newer release: revision '
                            f'{revision} is unknown, the latest known is {self.expected()}')

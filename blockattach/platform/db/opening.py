@@ -99,12 +99,12 @@ def _quick_times(url: sa.URL) -> dict[str, Any]:
                      module.constants.FIELD_TYPE.DATETIME: datetime.datetime.fromisoformat}}
 
 
-def _name_errors(made: sa.Engine) -> None:
+def _name_errors(engine: sa.Engine) -> None:
     """Translate errors of the driver to those of oslo.db, which are the same for all databases."""
-    event.listen(made, 'handle_error', exc_filters.handler, retval=True)
+    event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
+def _await_server(engine: sa.Engine, settings: database_conf.DatabaseSettings,
                   time: clock.Clock) -> None:
     """Wait for the server as long as configured, or not at all if ``max_retries`` is 0.
 
@@ -115,7 +115,7 @@ def _await_server(made: sa.Engine, settings: database_conf.DatabaseSettings,
     while settings.max_retries:
         attempt += 1
         try:
-            with statements.connect(made):
+            with statements.connect(engine):
                 return
         except oslo_db_exception.DBConnectionError:
             if attempt == settings.max_retries:

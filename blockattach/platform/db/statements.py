@@ -356,11 +356,11 @@ def _row(names: list[str]) -> _Process:
 class _Context(sa.engine.ExceptionContext):
     """Exception context passed to error listeners, such as the filters of oslo.db."""
 
-    def __init__(self, dialect: sa.Dialect, found: BaseException, wrapped: sa.exc.StatementError,
+    def __init__(self, dialect: sa.Dialect, error: BaseException, wrapped: sa.exc.StatementError,
                  is_disconnect: bool) -> None:
         self.dialect = dialect
         self.connection = None
-        self.original_exception = found
+        self.original_exception = error
         self.sqlalchemy_exception = wrapped
         self.is_disconnect = is_disconnect
         self.is_pre_ping = False
@@ -465,13 +465,13 @@ def _connecting(engine: sa.Engine) -> Iterator[None]:
 
 
 def _named(dialect: sa.Dialect, pooled: sa.PoolProxiedConnection, cursor: Any, text: Text,
-           found: Any) -> Exception:
-    """Return the error that SQLAlchemy and oslo.db would raise."""
-    is_disconnect = dialect.is_disconnect(found, pooled, cursor)
+           error: Any) -> Exception:
+    """Return the error that SQLAlchemy and oslo.db would raise for an error of the driver."""
+    is_disconnect = dialect.is_disconnect(error, pooled, cursor)
     wrapped = sa.exc.DBAPIError.instance(
-        text.text, None, found, dialect.loaded_dbapi.Error, hide_parameters=True,
+        text.text, None, error, dialect.loaded_dbapi.Error, hide_parameters=True,
         connection_invalidated=is_disconnect, dialect=dialect)
-    named, context = wrapped, _Context(dialect, found, wrapped, is_disconnect)
+    named, context = wrapped, _Context(dialect, error, wrapped, is_disconnect)
     for name in dialect.dispatch.handle_error:
         named = name(context) or named
     return named

@@ -28,6 +28,8 @@ _FAMILIES = {metrics.Kind.COUNTER: core.CounterMetricFamily,
 
 
 class _Collector(registry.Collector):
+    """Collector of the readings, which are measured at each scrape."""
+
     def __init__(self, looked_at: readings.Readings) -> None:
         self._readings = looked_at
 
