@@ -1,1 +1,1 @@
-"""The object graph: one builder a module. Nothing here decides; it only puts together."""
+"""Builders of the object graphs of processes. They contain no decisions of the service."""

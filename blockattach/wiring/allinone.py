@@ -1,7 +1,7 @@
-"""Everything in one process: SQLite, the bus inside the process, one backend. The same code path.
+"""All services in a single process, with SQLite, an in-process bus and a single backend.
 
-Only URLs and the backend differ from separate processes; every message goes over the bus and is
-serialised there.
+The code path is that of separate processes: every message is serialized and sent over the bus.
+Only the URLs and the backend differ.
 """
 import contextlib
 import functools
@@ -32,11 +32,11 @@ NAME = 'blockattach-all'
 
 
 class AllInOne(processes.ServiceProcess):
-    """The process."""
+    """Process that runs all services."""
 
     def __init__(self, conf: cfg.ConfigOpts, say: Callable[[str], None]) -> None:
         """
-        :param say: prints that the process serves, and that it stops
+        :param say: prints a line when the process has started and when it stops
         """
         super().__init__(NAME, conf, functools.partial(
             dependencies.build_dependencies, upgrade=True), self._services)
@@ -45,7 +45,7 @@ class AllInOne(processes.ServiceProcess):
         self._announced = False
 
     def announce(self) -> None:
-        """Print where it serves."""
+        """Report that the process has started, and print the URL of the API."""
         super().announce()
         assert self._server is not None
         state_path = core_conf.settings(self._conf).state_path
@@ -53,13 +53,16 @@ class AllInOne(processes.ServiceProcess):
         self._say(f'blockattach serves at {self._server.url}/v3 (state in {state_path})')
 
     def stop(self) -> None:
-        """Let what runs end."""
+        """Print that the process stops, and stop the services."""
         if self._announced:
             self._say('Stopping blockattach')
         super().stop()
 
     def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
-        """Bind the address first: a port in use is reported before anything is begun."""
+        """Lock the state directory, bind the address of the API, and open the dependencies.
+
+        The address is bound first, so that a port in use is reported before anything is started.
+        """
         embedded.set_defaults(self._conf)
         core = core_conf.settings(self._conf)
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
@@ -78,7 +81,8 @@ class AllInOne(processes.ServiceProcess):
         yield from scheduler.build_services(base)
         yield control.build_control(base)
         assert self._server is not None
-        # The last, so the first to stop: requests are answered while the services are still there.
+        # Services stop in reverse order. The API is last, so that running requests can complete
+        # before the other services stop.
         yield http_service.build_http(base, self._server)
 
     def _lock(self, starting: contextlib.ExitStack, state_path: str) -> None:
@@ -90,7 +94,10 @@ class AllInOne(processes.ServiceProcess):
         starting.callback(lock.release)
 
     def _first_start(self, base: dependencies.Dependencies) -> None:
-        """A type for shared volumes, once: an operator may remove it."""
+        """Create a volume type for multiattach volumes, unless this was done before.
+
+        The type is created at the first start only, because an operator may delete the type.
+        """
         mark = os.path.join(base.core.state_path, 'first-start-done')
         if os.path.exists(mark):
             return

@@ -1,4 +1,4 @@
-"""The HTTP application."""
+"""Builder of the WSGI application of the Block Storage API."""
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -46,13 +46,13 @@ Wsgi = Callable[..., Any]
 
 
 def load() -> None:
-    """Compile the schemas of requests: they are kept, and processes that are forked share them."""
+    """Compile the schemas of requests. Forked processes share the compiled schemas."""
     for row in routes.operations():
         _ = row.checkers
 
 
 def build_serving(base: dependencies.Dependencies) -> Wsgi:
-    """The API as it is served: with its rules read anew on SIGHUP, and its health in front.
+    """Build the API with its policy, which SIGHUP reloads, and with the health checks.
 
     :raises ConfigurationError: the policy files, [healthcheck] or authentication cannot be used
     """
@@ -69,7 +69,10 @@ def build_serving(base: dependencies.Dependencies) -> Wsgi:
 
 
 def _backends(base: dependencies.Dependencies) -> str | None:
-    """An API depends on one backend at least that sends heartbeats, if any is in use."""
+    """Return the failure if no enabled backend sends heartbeats, or None.
+
+    The check passes if there is no enabled backend.
+    """
     used = [service for service in db_services.list_all(
         base.database, base.service.service_down_time, binary=binaries.VOLUME)
         if not service.disabled]
@@ -79,7 +82,7 @@ def _backends(base: dependencies.Dependencies) -> str | None:
 
 
 def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsgi:
-    """Put the API together on dependencies that are open already.
+    """Build the API on open dependencies.
 
     :raises ConfigurationError: authentication cannot be used
     """
@@ -88,7 +91,7 @@ def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsg
 
 def build_handling(base: dependencies.Dependencies,
                    policy: enforcer.Enforcer) -> api_services.ApiServices:
-    """What handlers use."""
+    """Build the services that handlers use."""
     settings = api_conf.settings(base.conf)
     volume_services = volume_rpc.VolumeClients(base.bus)
     named = control.build_repeats(base)
@@ -129,24 +132,28 @@ def build_handling(base: dependencies.Dependencies,
 
 def build_application(base: dependencies.Dependencies, services: api_services.ApiServices,
                       check: dispatch.Check | None = None) -> Wsgi:
-    """The layers around handlers that use these services, and the page that needs none of them.
+    """Build the application with all layers, and with the attachment map if it is enabled.
 
-    :param check: of each answer, for tests
+    :param check: check of each response, for tests
     :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
     authenticated = authentication.build_authentication(
         base.conf, settings, base.reloads.watch)
     with locations.named(base.conf, api_conf.KEYSTONE_GROUP):
-        made = app.build_app(services, authenticated, telemetry=base.telemetry,
-                             admission=[queueing.admitting(base.admission, _call_seconds(base))],
-                             outer=authentication.build_outer_middleware(base.conf, settings),
-                             check=check)
-    return attachment_map.with_map(made) if map_conf.settings(base.conf).enabled else made
+        application = app.build_app(
+            services, authenticated, telemetry=base.telemetry,
+            admission=[queueing.admitting(base.admission, _call_seconds(base))],
+            outer=authentication.build_outer_middleware(base.conf, settings), check=check)
+    if map_conf.settings(base.conf).enabled:
+        return attachment_map.with_map(application)
+    return application
 
 
 def _call_seconds(base: dependencies.Dependencies) -> float:
-    """For how many seconds after its arrival a request may call other processes: one that has
-    waited in the queue for as long as it may has as long again for its call."""
+    """Return the timeout of RPC calls of a request, in seconds from its arrival.
+
+    A request that was in the queue for the maximum time has at least the same time for its call.
+    """
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)

@@ -1,7 +1,7 @@
-"""Authentication of the API as configured, and from where requests may come.
+"""Builders of the authentication of the API, and restrictions of its clients.
 
-Of the ways in, only the one that is configured is loaded: keystonemiddleware alone is a tenth of
-what the API consists of.
+Only the configured strategy is imported, because keystonemiddleware alone is a tenth of the code
+of the API.
 """
 from collections.abc import Callable
 
@@ -26,9 +26,9 @@ Strategy = api_conf.AuthStrategy
 
 
 def register_keystone(conf: cfg.ConfigOpts) -> None:
-    """Make known what says how Keystone is asked, and which service tokens count.
+    """Register the options for Keystone, including the roles of valid service tokens.
 
-    :raises ConfigurationError: a value is none for its option
+    :raises ConfigurationError: the value of an option is invalid
     """
     from blockattach.platform.http import keystone
 
@@ -40,10 +40,10 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
 def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
                          watch: Callable[[Callable[[], str | None]], None] = lambda wrong: None,
                          ) -> auth.Authentication:
-    """Authentication as configured.
+    """Build the configured authentication.
 
     :param watch: registers a function that returns why a changed file cannot be read, or None
-    :raises ConfigurationError: its files, or its options, cannot be used
+    :raises ConfigurationError: a file or an option of the strategy cannot be used
     """
     if settings.auth_strategy is Strategy.KEYSTONE:
         from blockattach.platform.http import keystone
@@ -58,9 +58,11 @@ def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
 def build_project_check(
         conf: cfg.ConfigOpts,
         settings: api_conf.ApiSettings) -> Callable[[context.RequestContext, str], None]:
-    """What says whether a project exists: without Keystone nobody knows, and every one does.
+    """Build the check for the existence of a project.
 
-    :raises ConfigurationError: an option of Keystone's cannot be used
+    Without Keystone the check accepts every project.
+
+    :raises ConfigurationError: an option for Keystone cannot be used
     """
     if settings.auth_strategy is not Strategy.KEYSTONE:
         return lambda caller, project_id: None
@@ -88,15 +90,15 @@ def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,
 
 def build_outer_middleware(conf: cfg.ConfigOpts,
                 settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
-    """What stands before everything else.
+    """Build the outermost layers: those of oslo.middleware, and the restriction to loopback.
 
-    :raises ConfigurationError: a value is none for its option
+    :raises ConfigurationError: the value of an option is invalid
     """
     outer_middleware.register(conf)
     locations.check_values(conf, outer_middleware.GROUPS)
     layers = outer_middleware.layers(conf)
     if settings.auth_strategy is Strategy.NOAUTH:
-        # Before a proxy's headers are evaluated, which any client may send.
+        # Outermost, because any client may send the headers of proxies.
         origins = conf[outer_middleware.CORS_GROUP].allowed_origin or ()
         return (loopback.serve_locally(origins), *layers)
     return layers
@@ -104,18 +106,19 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
 
 def build_certificate(conf: cfg.ConfigOpts,
                       settings: api_conf.ApiSettings) -> tls.Certificate | None:
-    """What makes the built-in server speak HTTPS; None: it does not.
+    """Build the certificate of the built-in server.
 
-    :raises ConfigurationError: its files cannot be used
+    :returns: None if the server uses HTTP
+    :raises ConfigurationError: the files of the certificate cannot be used
     """
     with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
         return None if settings.tls is None else tls.Certificate(settings.tls)
 
 
 def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
-    """Return if the built-in server may listen on its address.
+    """Check that the built-in server may listen on its address.
 
-    :raises ConfigurationError: other machines would reach an API without authentication
+    :raises ConfigurationError: other machines could reach an API without authentication
     """
     if loopback.stands_for_loopback(settings.host):
         return

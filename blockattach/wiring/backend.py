@@ -1,4 +1,4 @@
-"""What acts on one backend: its store and target, and the work there."""
+"""Builder of the objects that manage a backend: its store, its target and its work."""
 from concurrent import futures
 from typing import NamedTuple
 
@@ -38,9 +38,9 @@ _REPAIR_THREADS = 8
 
 def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
                  service: service_conf.ServiceSettings, name: str) -> loading.Backend:
-    """A store and a target as configured in the group of that name.
+    """Load the store and the target of a backend from its option group.
 
-    :raises ConfigurationError: they are not configured rightly
+    :raises ConfigurationError: an option of the backend is invalid
     """
     backend_conf.register(conf, name)
     locations.check_values(conf, [name])
@@ -50,7 +50,8 @@ def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
     with locations.named(conf, name):
         loaded = loading.load_backend(settings)
         if settings.shared and isinstance(loaded.store, driver_base.Wipe):
-            # Two that wipe one volume would each believe that the other's part is done.
+            # If two processes wiped the same volume, each would take the part of the other for
+            # done.
             raise errors.ConfigurationError(
                 reason='a cluster does not support stores that wipe deleted volumes: with store = '
                        'lvm, set lvm_type to thin')
@@ -69,8 +70,10 @@ def _check_expression(expression: str | None) -> None:
 
 
 class Workers(NamedTuple):
-    """Threads for work that a message asks for. ``slow``: for what takes long; None: that is
-    waited for.
+    """Threads for work that is requested by messages.
+
+    :ivar usual: None to do the work in the thread of the message
+    :ivar slow: threads for long-running work; None to do the work in the thread of the message
     """
 
     usual: futures.Executor | None = None
@@ -78,7 +81,7 @@ class Workers(NamedTuple):
 
 
 class Backend(NamedTuple):
-    """What acts on one backend."""
+    """Objects that manage a backend."""
 
     manager: managers.VolumeManager
     recovery: recover.Recovery
@@ -91,11 +94,13 @@ class Backend(NamedTuple):
 def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
                   shared: bool, repairer: recover.Repairer | None = None,
                   workers: Workers | None = None) -> Backend:
-    """What acts on ``host``, for its service and for one-shot reconciliation.
+    """Build the objects that manage a backend, for its service or one-shot reconciliation.
 
-    :param owner: the name of this process instance
-    :param shared: other processes may act there
-    :param workers: for work that a message asks for
+    :param host: ``host@backend`` or ``cluster@backend``
+    :param owner: name of this process instance
+    :param shared: True if other processes may manage the backend at the same time
+    :param repairer: None to create one
+    :param workers: threads for work that is requested by messages; None to have no threads
     """
     repairer, workers = repairer or build_repairer(base), workers or Workers()
     backend = backends.KeptBackend(loaded, base.telemetry)
@@ -121,14 +126,14 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
                                      lambda dry_run: one_shot.run(dry_run))
     sources = [recover.of_work(base.database, running), *manager.sources(base.settle_seconds)]
     recovery = recover.Recovery(sources, owner, repairer.each, base.clock.monotonic)
-    # A look on request keeps what it saw apart from the looks that come round.
+    # The requested passes must not share their observations with the periodic passes.
     truth, apart = (repair.TargetTruth(base.database, host, converger, repairer) for _ in range(2))
     one_shot = repair.OneShot(host, recovery, apart, repairer)
     return Backend(manager, recovery, truth, one_shot, repairer, running)
 
 
 def build_repairer(base: dependencies.Dependencies) -> recover.Repairer:
-    """Return the threads that repair a backend."""
+    """Build the repairer of a backend, with its threads."""
     return recover.Repairer(
         base.threads.executor('repairer', _REPAIR_THREADS), base.telemetry, base.clock,
         base.threads.executor('volume-repairer', _REPAIR_THREADS))

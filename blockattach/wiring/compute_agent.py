@@ -1,6 +1,6 @@
-"""The agent of a host, which runs servers as the compute API asks for it.
+"""Builder of the agent of a compute host, which runs servers for the compute API.
 
-There is one on every host, so it loads no more than that takes.
+An agent runs on every host, so this module imports only what the agent needs.
 """
 import os
 from concurrent import futures
@@ -24,7 +24,7 @@ from blockattach.wiring import processes
 
 
 class Agent(NamedTuple):
-    """An agent, put together."""
+    """Agent of a host: its RPC server and its reporter."""
 
     server: serving.Server
     reporter: agent.Reporter
@@ -32,10 +32,10 @@ class Agent(NamedTuple):
 
 def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name: str,
                 executor: futures.Executor) -> Agent:
-    """Put the agent of a host together.
+    """Build the agent of a host.
 
-    :param name: of the host
-    :param executor: does several acts side by side
+    :param name: name of the host
+    :param executor: threads for concurrent operations
     """
     settings = compute_conf.settings(conf)
     leases = None if settings.kind == 'fake' else f'{_folder(conf, name)}.leases.json'
@@ -46,9 +46,9 @@ def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name
 
 
 def build_services(base: outside.Outside) -> list[processes.Service]:
-    """What the agent of a host consists of.
+    """Build the services of an agent process.
 
-    :raises ConfigurationError: servers cannot run here
+    :raises ConfigurationError: this host cannot run servers
     """
     settings = compute_conf.settings(base.conf)
     host = build_host(base.conf, settings)
@@ -62,14 +62,14 @@ def build_services(base: outside.Outside) -> list[processes.Service]:
 
 
 def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> hosts.Host:
-    """What runs servers here, by the kind that is configured.
+    """Build the driver that runs servers on this host, of the configured kind.
 
-    :raises ConfigurationError: it cannot be
+    :raises ConfigurationError: the options of the driver cannot be used
     """
     if settings.kind == 'fake':
         return fake.FakeHost(settings.name)
     folder = _folder(conf, settings.name)
-    # Each kind is loaded only where it is used.
+    # Only the configured driver is imported.
     if settings.kind == 'qemu':
         from blockattach.compute.hosts import qemu
 
@@ -85,5 +85,5 @@ def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> 
 
 
 def _folder(conf: cfg.ConfigOpts, name: str) -> str:
-    """Where a host keeps what it must find again."""
+    """Return the folder in which a host keeps its persistent state."""
     return os.path.join(core_conf.settings(conf).state_path, 'compute', name)

@@ -1,4 +1,4 @@
-"""The compute API: a consumer, which stands on the bus and on block storage's API alone."""
+"""Builder of the compute API, a consumer that uses only the bus and the Block Storage API."""
 import dataclasses
 import re
 import socket
@@ -51,7 +51,7 @@ _PARTS_OF_A_LEASE = 3
 
 
 class Api(NamedTuple):
-    """A compute API, put together."""
+    """Compute API: its application, conductor, RPC server and store."""
 
     application: middleware.Wsgi
     conductor: conductor.Conductor
@@ -60,25 +60,27 @@ class Api(NamedTuple):
 
 
 def flavors(settings: compute_conf.ComputeSettings) -> dict[str, records.Flavor]:
-    """The flavors as they are configured, by id; one without an id has its number in the list.
+    """Return the configured flavors by id.
 
-    :raises ConfigurationError: one is none, or has the id or the name of another one
+    The id of a flavor without an id is its number in the list, starting at 1.
+
+    :raises ConfigurationError: a flavor is malformed, or has the id or name of another flavor
     """
-    found: dict[str, records.Flavor] = {}
+    by_id: dict[str, records.Flavor] = {}
     for number, text in enumerate(settings.flavors, 1):
         match = _FLAVOR.fullmatch(text)
         if match is None:
             raise errors.ConfigurationError(
                 reason=f'cannot use flavor {text}: the format is id:name:vcpus:MiB:GiB')
-        one = records.Flavor(match['id'] or str(number), match['name'], *(
+        flavor = records.Flavor(match['id'] or str(number), match['name'], *(
             int(match[size]) for size in ('vcpus', 'memory', 'disk')))
-        for other in found.values():
-            if one.id == other.id or one.name == other.name:
+        for other in by_id.values():
+            if flavor.id == other.id or flavor.name == other.name:
                 raise errors.ConfigurationError(reason=(
-                    f'cannot use flavor {text} with id {one.id}: flavor {other.name} with id '
+                    f'cannot use flavor {text} with id {flavor.id}: flavor {other.name} with id '
                     f'{other.id} has the same id or name'))
-        found[one.id] = one
-    return found
+        by_id[flavor.id] = flavor
+    return by_id
 
 
 def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
@@ -86,20 +88,20 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
               telemetry: acts.Telemetry, name: str, owner: str,
               notifier: notifications.Notifications,
               outgoing: requests.Session | None = None) -> Api:
-    """Put a compute API together.
+    """Build a compute API.
 
-    :param executor: does the acts
-    :param name: of its host, on the bus
-    :param owner: the name of this process instance
-    :param notifier: hears of acts
-    :param outgoing: what carries the requests to block storage; None: connections of its own
-    :raises ConfigurationError: something is not configured rightly
+    :param executor: threads for operations on servers
+    :param name: name of the host of the RPC server
+    :param owner: name of this process instance
+    :param notifier: sends the notifications about operations
+    :param outgoing: session for requests to block storage; None to create sessions
+    :raises ConfigurationError: an option is invalid
     """
-    settings, asked = compute_conf.settings(conf), compute_conf.storage_settings(conf)
+    settings, storage_settings = compute_conf.settings(conf), compute_conf.storage_settings(conf)
     served = api_conf.settings(conf)
-    volumes = storage.HttpVolumes(asked, outgoing)
-    attachments: storage.Attachments = storage.HttpAttachments(asked, outgoing)
-    if asked.transport == 'bus':
+    volumes = storage.HttpVolumes(storage_settings, outgoing)
+    attachments: storage.Attachments = storage.HttpAttachments(storage_settings, outgoing)
+    if storage_settings.transport == 'bus':
         attachments = storage.BusAttachments(attachments_rpc.AttachmentsClient(bus))
     with locations.named(conf, compute_conf.GROUP, 'flavors'):
         offered = flavors(settings)
@@ -117,23 +119,23 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
 
 
 class Closing:
-    """A service that only ends something."""
+    """Service that only releases a resource when it stops."""
 
     def __init__(self, end: Callable[[], object]) -> None:
         self._end = end
 
     def start(self) -> None:
-        """It is there."""
+        """Do nothing, because the resource is already in use."""
 
     def stop(self) -> None:
-        """End it."""
+        """Release the resource."""
         self._end()
 
 
 def build_services(base: outside.Outside) -> list[processes.Service]:
-    """What a compute API consists of.
+    """Build the services of a compute API process.
 
-    :raises ConfigurationError: something is not configured rightly
+    :raises ConfigurationError: an option is invalid
     """
     settings = compute_conf.settings(base.conf)
     listening = _listen(base.conf, settings)
@@ -142,7 +144,7 @@ def build_services(base: outside.Outside) -> list[processes.Service]:
         executor = base.threads.executor('acts', settings.threads, base.telemetry.readings)
         return _of_api(base, settings, listening, opened, executor)
     except BaseException:
-        # It has threads, which would keep the process.
+        # The server has threads, which would keep the process running.
         listening.stop()
         raise
 
@@ -175,9 +177,10 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
 
 
 def _listen(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> server.Server:
-    """Take the address, before there is an application to answer.
+    """Listen on the address of the API before its application is built.
 
-    :raises ConfigurationError: it is taken, or not ours, or must not be served so
+    :raises ConfigurationError: the address is in use, does not belong to this host, or must not
+        be served without authentication
     """
     api = dataclasses.replace(api_conf.settings(conf), host=settings.host, port=settings.port)
     authentication.check_address(conf, api)

@@ -1,4 +1,4 @@
-"""The database of servers as configured: a consumer's own, not that of block storage."""
+"""Database of the compute API, which is separate from that of block storage."""
 import contextlib
 from collections.abc import Iterator
 
@@ -18,10 +18,11 @@ from blockattach.wiring import databases
 
 @contextlib.contextmanager
 def opened(conf: cfg.ConfigOpts) -> Iterator[sa.Engine]:
-    """The database as it is, by default a file in the state folder; what is wrong with it, also
-    within the block, is said of its option.
+    """Open the database without checking its tables. The default is a file in the state folder.
 
-    :raises ConfigurationError: it cannot be reached or used
+    Errors of the database within the context are reported with the place of its option as well.
+
+    :raises ConfigurationError: the database cannot be reached or used
     """
     core, group = core_conf.settings(conf), compute_conf.GROUP
     with locations.named(conf, 'DEFAULT', 'state_path'):
@@ -32,9 +33,9 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[sa.Engine]:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Return if a database that is configured has the tables of this release.
+    """Check that the database has the tables of this release, if one is configured.
 
-    :raises ConfigurationError: it cannot be used, or has tables of another release
+    :raises ConfigurationError: the database cannot be used, or has tables of another release
     """
     if compute_conf.settings(conf).connection:
         with opened(conf) as engine:
@@ -42,10 +43,11 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
-    """The database with the tables of this release. The file in the state folder gets them when it
-    is made.
+    """Open the database, which must have the tables of this release.
 
-    :raises ConfigurationError: it cannot be used, or has tables of another release
+    A new file in the state folder gets its tables here.
+
+    :raises ConfigurationError: the database cannot be used, or has tables of another release
     """
     settings = compute_conf.settings(conf)
     with opened(conf) as engine:

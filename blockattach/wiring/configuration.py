@@ -1,4 +1,4 @@
-"""The configuration of a process: how it is read, and what is read anew while the process runs."""
+"""Configuration of a process: reading at its start, and reloading while the process runs."""
 import contextlib
 import io
 import os
@@ -52,7 +52,7 @@ class Reloads:
             self.watch(wrong)
 
     def watch(self, wrong: Wrong) -> None:
-        """Make `wrong` report on an object that notices changes of its files itself."""
+        """Let `wrong` report on an object that detects changes of its files itself."""
         self._watched.append(wrong)
 
     def wrong(self) -> str | None:
@@ -68,7 +68,10 @@ class Reloads:
         return '; '.join(filter(None, found)) or None
 
     def __call__(self) -> bool:
-        """Read the files again; False: a file or a value is wrong, and all stays as it was."""
+        """Reload the files.
+
+        :returns: False if a file or a value is invalid; then nothing has changed
+        """
         self._failed = {}
         reason = self._find_fault()
         self._is_behind = reason is not None
@@ -130,11 +133,11 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
               text: str | None = None, serves: bool = True, log_unknown: bool = True) -> None:
     """Read the command line and the configuration files, and start logging.
 
-    :param command: what the process is called; default: the name of its program
-    :param text: what it does, for its help
-    :param serves: the process serves requests, so it must not start if its files set
-        security-related options of Cinder that are not read here
-    :param log_unknown: log each unknown or unneeded option
+    :param command: name of the process; None for the name of its program
+    :param text: description of the process for its help
+    :param serves: True if the process serves requests. Such a process must not start if its files
+        set security-related options of Cinder that are not read here
+    :param log_unknown: True to log each unknown or unneeded option
     :raises ConfigurationError: a value is invalid, the log cannot be written, or an option of
         Cinder prevents the start
     """
@@ -177,9 +180,10 @@ def _log_unread(conf: cfg.ConfigOpts) -> None:
 
 
 def make_state_path(core: core_conf.CoreSettings) -> None:
-    """Make the state folder, for its owner only.
+    """Create the state folder, accessible to its owner only.
 
-    :raises ConfigurationError: it cannot be made or written to, or is open to others
+    :raises ConfigurationError: the folder cannot be created or written to, or is accessible to
+        other users
     """
     try:
         os.makedirs(core.state_path, mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The verbs of an attachment, for HTTP and for the bus, and what serves consumers on the bus."""
+"""Builders of the operations on attachments, and of the RPC server for consumers."""
 import functools
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,12 @@ LOG = oslo_log.getLogger(__name__)
 
 
 def build_services(base: dependencies.Dependencies) -> list[serving.Server]:
-    """What a process of its own consists of."""
+    """Build the services of a control process."""
     return [build_control(base)]
 
 
 def build_control(base: dependencies.Dependencies) -> serving.Server:
-    """Put a control service together; `start` begins.
+    """Build the RPC server for consumers.
 
     :raises ConfigurationError: [nova] cannot be used, or the policy cannot be read
     """
@@ -49,14 +49,14 @@ def build_control(base: dependencies.Dependencies) -> serving.Server:
 
 
 def build_repeats(base: dependencies.Dependencies) -> repeats.Repeats:
-    """What knows requests by their names."""
+    """Build the registry of idempotency keys."""
     return repeats.Repeats(base.database, base.control.idempotency_key_seconds,
                            base.control.backend_seconds)
 
 
 def build_attachments(base: dependencies.Dependencies, volume_services: volume_rpc.VolumeClients,
                       named: repeats.Repeats) -> attachments.AttachmentControl:
-    """Put the verbs together.
+    """Build the operations on attachments.
 
     :raises ConfigurationError: [nova] cannot be used
     """
@@ -67,9 +67,11 @@ def build_attachments(base: dependencies.Dependencies, volume_services: volume_r
 
 
 def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:
-    """The rule that sends users to Nova, as configured; says so where it cannot be kept.
+    """Build the rule that makes users detach volumes of servers through Nova.
 
-    :raises ConfigurationError: [keystone_authtoken], which names the roles of services, is wrong
+    A warning is logged if the configuration disables or limits the rule.
+
+    :raises ConfigurationError: [keystone_authtoken], which names the roles of services, is invalid
     """
     settings = nova_conf.settings(base.conf)
     keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
@@ -87,9 +89,10 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
 
 def _nova(conf: cfg.ConfigOpts,
           settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
-    """What asks Nova. Loaded only where there is one to ask: keystoneauth is large."""
+    """Return a client of Nova, or None if Nova is not configured."""
     if not settings.configured:
         return None
+    # Imported only if needed, because keystoneauth is large.
     from blockattach.platform import identity
     from blockattach.storage.nova import client
 
@@ -98,7 +101,7 @@ def _nova(conf: cfg.ConfigOpts,
 
 
 def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:
-    """The roles that keystonemiddleware accepts."""
+    """Return the roles of service tokens that keystonemiddleware accepts."""
     if not keystone:
         return context.SERVICE_ROLES
     from blockattach.wiring import authentication

@@ -1,4 +1,4 @@
-"""How a database that an option names is opened, and what is said where it cannot be used."""
+"""Opening of databases, with errors that name the option of the database."""
 import contextlib
 from collections.abc import Iterator
 
@@ -16,15 +16,15 @@ _DRIVERS = {
     'pymysql': ': install blockattach[mysql]',
     'psycopg': ': start the URL with postgresql+psycopg2://',
     'psycopg2': ': install blockattach[postgresql]'}
-"""What is to be done where a driver of a database is missing, by its module."""
+"""Advice for a missing driver, by the module of the driver."""
 
 
 def open_engine(conf: cfg.ConfigOpts, group: str,
                 settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """A database by its settings.
+    """Create the engine of a database.
 
-    :param group: whose ``connection`` it is
-    :raises ConfigurationError: its driver cannot be loaded
+    :param group: option group with the ``connection`` of the database
+    :raises ConfigurationError: the driver of the database cannot be loaded
     """
     try:
         return opening.open_engine(settings)
@@ -36,11 +36,12 @@ def open_engine(conf: cfg.ConfigOpts, group: str,
 
 @contextlib.contextmanager
 def usable(conf: cfg.ConfigOpts, group: str = database_conf.GROUP) -> Iterator[None]:
-    """Report an error of the database in a line, without statements or URLs, with the place of its
-    option.
+    """Translate errors of the database into an error with the place of its option.
 
-    :param group: whose ``connection`` it is
-    :raises ConfigurationError: it cannot be reached, or used
+    The text has a single line, without statements and URLs.
+
+    :param group: option group with the ``connection`` of the database
+    :raises ConfigurationError: the database cannot be reached or used
     """
     try:
         yield

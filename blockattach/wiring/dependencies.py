@@ -1,4 +1,4 @@
-"""What every process depends on: settings, database, bus, clock."""
+"""Shared dependencies of the services of a process: settings, database, bus and clock."""
 import contextlib
 import dataclasses
 import functools
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Shared by all services of a process."""
+    """Dependencies that all services of a process share."""
 
     conf: cfg.ConfigOpts
     core: core_conf.CoreSettings
@@ -70,29 +70,30 @@ class Dependencies:
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
     backends: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """The `blockattach.storage.volume.backends.KeptBackend` that this process serves, by
-    ``host@backend``: volumes move between them.
+    """Backends that this process serves, by ``host@backend``. Volumes are migrated between them.
+
+    The values are instances of `blockattach.storage.volume.backends.KeptBackend`.
     """
     outgoing: 'requests.Session | None' = None
-    """What carries the requests to Glance; None: connections of its own."""
+    """Session for requests to Glance; None to create sessions."""
     site: rpc_site.OpenSite | None = None
-    """Where messages go without a broker; None: with one, or inside the process."""
+    """Site for RPC over HTTP; None if no messages are sent over HTTP."""
     abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
-    """Called right before the process is cut off, so that others can resume its work."""
+    """Functions to call right before the process is aborted, so that others resume its work."""
 
     @property
     def telemetry(self) -> acts.Telemetry:
-        """The telemetry of this process."""
+        """Telemetry of this process."""
         return self.observation.telemetry
 
     @property
     def settle_seconds(self) -> float:
-        """Seconds in which callers resend what was lost with an earlier process."""
+        """Seconds in which callers send calls again that were lost with an earlier process."""
         return (2 * rpc_conf.settings(self.conf).repeat_interval
                 if self.probe.needed or self.site is not None else 0)
 
     def close(self) -> None:
-        """Close connections; the services have stopped."""
+        """Close all connections. The services must be stopped before."""
         self.notifier.close()
         self.bus.close()
         if self.site is not None:
@@ -101,23 +102,23 @@ class Dependencies:
 
 
 def load(arguments: list[str]) -> None:
-    """Load the driver of the database that is configured, and open nothing.
+    """Import the driver of the configured database without opening anything.
 
-    :raises ConfigurationError: a value is wrong
+    :raises ConfigurationError: the value of an option is invalid
     :raises oslo_config.cfg.Error: a file cannot be read
     """
     conf = cfg.ConfigOpts()
     options.register(conf)
     locations.read(conf, arguments, project='blockattach')
-    # What is wrong is reported when the database is opened.
+    # These errors are reported when the database is opened.
     with contextlib.suppress(ImportError, sa.exc.ArgumentError):
         sa.make_url(_settings(conf).connection).get_dialect().import_dbapi()
 
 
 def open_engine(conf: cfg.ConfigOpts) -> sa.Engine:
-    """The database as configured, by default an embedded one under the state folder.
+    """Create the engine of the configured database, by default SQLite in the state folder.
 
-    :raises ConfigurationError: its driver cannot be loaded
+    :raises ConfigurationError: the driver of the database cannot be loaded
     """
     return databases.open_engine(conf, database_conf.GROUP, _settings(conf))
 
@@ -130,13 +131,15 @@ def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
 def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,
                   telemetry: acts.Telemetry | None = None,
                   check_sealed: bool = True) -> storage_db.Database:
-    """A database with our tables, and with credentials that we can open; first, a state folder.
+    """Open the database, after creating the state folder.
 
-    :param time: None: a clock of its own
-    :param upgrade: bring the schema up to date first; no other process is running
-    :param telemetry: where transactions are counted and timed
-    :param check_sealed: False: the caller handles credentials that cannot be opened
-    :raises ConfigurationError: it cannot be reached or used, or has tables of another release
+    :param time: None to create a clock
+    :param upgrade: True to upgrade the schema first; requires that no other process is running
+    :param telemetry: counts and times transactions; None to create one
+    :param check_sealed: True to check that all sealed credentials can be decrypted; False if the
+        caller handles those that cannot
+    :raises ConfigurationError: the database cannot be reached or used, has tables of another
+        release, or contains credentials that cannot be decrypted
     """
     core = core_conf.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):
@@ -161,10 +164,13 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
 
 def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa.Engine,
                 needed: bool = True) -> secrets.Sealer:
-    """By the key manager where keys of it are named, else by a file, made where nothing is sealed.
+    """Open the sealer, with the keys of the key manager if their ids are configured.
 
-    :param needed: False: a lost key file is none, which opens nothing
-    :raises ConfigurationError: the keys are not there, or Castellan is not installed
+    Otherwise the sealer uses the key file. A missing key file is created if the database contains
+    no sealed credentials.
+
+    :param needed: False to return a sealer without keys if the key file is lost
+    :raises ConfigurationError: the keys are missing, or Castellan is not installed
     """
     with locations.named(conf, 'DEFAULT', _key_option(core)):
         path = core.seal_key_file
@@ -177,7 +183,7 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
                 reason=f'cannot decrypt sealed credentials: the key file is missing. Restore '
                        f'{path}, or run blockattach-manage secrets check')
         try:
-            # An extra that few need, and long to load.
+            # Castellan is an optional dependency that takes long to import.
             from blockattach.platform.secrets import key_manager
         except ImportError as exc:
             raise errors.ConfigurationError(
@@ -187,9 +193,9 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
 
 def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
                   database: storage_db.Database) -> None:
-    """Make sure that what is stored can be opened.
+    """Check that the sealed credentials can be decrypted.
 
-    :raises ConfigurationError: it cannot
+    :raises ConfigurationError: a credential cannot be decrypted
     """
     place = 'the key' if core.seal_key_ids else core.seal_key_file
     with locations.named(conf, 'DEFAULT', _key_option(core)):
@@ -202,9 +208,9 @@ def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
 
 
 def make_key(core: core_conf.CoreSettings) -> None:
-    """A fresh key instead of one that is lost; nothing where there is one.
+    """Create the key file if it is missing. Keys in a key manager are not created.
 
-    :raises ConfigurationError: it cannot be made
+    :raises ConfigurationError: the file cannot be created
     """
     if not core.seal_key_ids:
         key_file.KeyFile(core.seal_key_file)
@@ -215,14 +221,17 @@ def _key_option(core: core_conf.CoreSettings) -> str:
 
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
-    """What stands against a contraction of the schema now, a sentence each."""
+    """Return the reasons why the schema cannot be contracted now, a sentence each."""
     return online_migrations.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
-    """After an expansion, what is done step by step where an older release is at work.
+    """Run the online data migrations and contract the schema, after an expansion.
 
-    :returns: what stands against it, a sentence each; then nothing was done
+    These steps are run separately if processes of an older release are still running.
+
+    :returns: reasons why a step cannot be done, a sentence each; that step and later steps were
+        not done
     """
     behind = online_migrations.behind(database, *older(conf))
     if behind:
@@ -235,19 +244,22 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[
 
 
 def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
-    """How long a service counts as up without a heartbeat, and the releases before this one."""
+    """Return the down time of services in seconds, and the names of all older releases.
+
+    A service without a heartbeat for the down time counts as down.
+    """
     return (service_conf.settings(conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])
 
 
 def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
                        upgrade: bool = False, need_broker: bool = True) -> Dependencies:
-    """Open the database and the bus as configured.
+    """Open the configured database and bus.
 
-    :param process: what the process is called
-    :param upgrade: bring the schema up to date first (the embedded database does that itself)
-    :param need_broker: refuse if the message broker is down now
-    :raises ConfigurationError: something must be configured differently, or is not there
+    :param process: name of the process
+    :param upgrade: True to upgrade the schema first
+    :param need_broker: True to fail if the message broker is down
+    :raises ConfigurationError: an option is invalid, or a dependency is not available
     """
     time = clock.Clock()
     observed = observation.Observation(process, conf, time)
@@ -283,11 +295,11 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: storage_db.Database, 
              notifier: notifications.Notifications | None = None,
              outgoing: 'requests.Session | None' = None,
              site: rpc_site.OpenSite | None = None) -> Dependencies:
-    """Dependencies from parts that are open already: the seams for tests.
+    """Build the dependencies from open parts, which tests can replace.
 
-    :param threads: how the process begins threads and waits; None: the standard library's
-    :param service: None: as configured
-    :param notifier: None: as configured
+    :param threads: factory of threads and locks; None for the standard library
+    :param service: None for the configured settings
+    :param notifier: None for the configured notifications
     :param outgoing: see `Dependencies`
     """
     service = service or service_conf.settings(conf)

@@ -1,4 +1,4 @@
-"""The API on the built-in server."""
+"""Builder of the Block Storage API on the built-in server."""
 from oslo_config import cfg
 
 from blockattach.platform.conf import api as api_conf
@@ -15,18 +15,18 @@ from blockattach.wiring import dependencies
 
 
 def build_services(base: dependencies.Dependencies) -> list[server.Server]:
-    """What a process of its own consists of."""
+    """Build the services of an API process."""
     listening = listen(base.conf)
     try:
         return [build_http(base, listening)]
     except BaseException:
-        # It has threads, which would keep the process.
+        # The server has threads, which would keep the process running.
         listening.stop()
         raise
 
 
 def build_http(base: dependencies.Dependencies, listening: server.Server) -> server.Server:
-    """The API on an address that is taken already; connections have waited."""
+    """Build the API on a server that already listens. Connections wait until it is started."""
     if listening.secured is not None:
         base.reloads.add(listening.secured.reload, listening.secured.wrong)
     base.telemetry.readings.add_threads('http', listening.use)
@@ -39,9 +39,10 @@ def build_http(base: dependencies.Dependencies, listening: server.Server) -> ser
 
 
 def listen(conf: cfg.ConfigOpts) -> server.Server:
-    """Take the address, before there is an application to answer.
+    """Listen on the address of the API before its application is built.
 
-    :raises ConfigurationError: it is taken, or not ours, or must not be served so
+    :raises ConfigurationError: the address is in use, does not belong to this host, or must not
+        be served without authentication
     """
     settings, watch = api_conf.settings(conf), watch_conf.settings(conf)
     authentication.check_address(conf, settings)

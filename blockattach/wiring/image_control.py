@@ -1,4 +1,4 @@
-"""What the API asks Glance by; nothing where there is no Glance."""
+"""Builder of the API operations that need Glance."""
 from typing import TYPE_CHECKING
 
 from blockattach.storage.conf import glance as glance_conf
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 def build(base: dependencies.Dependencies,
           parts: volume_parts.VolumeParts) -> images.ImageControl:
-    """Return the operations on volumes that concern images."""
+    """Build the operations on volumes that concern images."""
     return images.ImageControl(parts, _user_images(base), images_conf.settings(base.conf))
 
 
 def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
-    """Images as callers see them. Loaded only where there is a Glance: keystoneauth is large."""
+    """Return a client of Glance with the token of the caller, or None without Glance."""
     settings = glance_conf.settings(base.conf)
     if not settings.configured:
         return None
+    # Imported only if needed, because keystoneauth is large.
     from blockattach.platform import identity
     from blockattach.storage.images import client
 

@@ -1,4 +1,4 @@
-"""What moves the bytes of images; nothing where there is no Glance."""
+"""Builders of the objects of a backend that transfer, cache and verify images."""
 import functools
 import os
 import shutil
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 
 def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMover | None':
-    """What fills volumes from images, and uploads them.
+    """Build the object that downloads images to volumes and uploads volumes as images.
 
-    :param owner: its folder is below the name of this process on its backend
+    :param owner: owner of leases (`leases.owner_of`). The part before the first slash, the name of
+        this process at its backend, is also the name of the temporary folder
+    :returns: None if Glance is not configured
     """
     glance = glance_conf.settings(base.conf)
     if not glance.configured:
@@ -41,9 +43,10 @@ def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMov
 
 def cache_settings(base: dependencies.Dependencies,
                    loaded: loading.Backend) -> image_cache.Settings | None:
-    """How a backend keeps images as volumes; None: it does not.
+    """Return the settings of the image cache of a backend, or None if the cache is disabled.
 
-    :raises ConfigurationError: it cannot
+    :raises ConfigurationError: the store cannot clone volumes, or the project or user for cached
+        images is not configured
     """
     chosen, whose = loaded.settings, images_conf.settings(base.conf)
     if not chosen.image_volume_cache_enabled:
@@ -64,9 +67,9 @@ def cache_settings(base: dependencies.Dependencies,
 
 
 def sweep(base: dependencies.Dependencies, name: str) -> None:
-    """Remove what an earlier process has left of images.
+    """Delete the temporary image files of an earlier process.
 
-    :param name: of this process on its backend
+    :param name: name of this process at its backend
     """
     if glance_conf.settings(base.conf).configured:
         shutil.rmtree(_folder(images_conf.settings(base.conf), name), ignore_errors=True)
@@ -77,7 +80,10 @@ def _folder(settings: images_conf.ImageSettings, name: str) -> str:
 
 
 def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
-    """What lets the server of a volume know that it has the bytes of another image."""
+    """Build a function that notifies Nova that a volume was reimaged.
+
+    The function does nothing if Nova is not configured.
+    """
     settings = nova_conf.settings(base.conf)
     if not settings.knows_hosts:
         return lambda volume_id, done: None
@@ -94,7 +100,7 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
 
 def _certificate(base: dependencies.Dependencies, certificate_id: str) -> bytes:
     try:
-        # An extra that few need, and long to load.
+        # Castellan is an optional dependency that takes long to import.
         from blockattach.platform.secrets import key_manager
     except ImportError as exc:
         raise errors.ConfigurationError(

@@ -1,4 +1,4 @@
-"""Where the limits of projects are read from, if that is not the database."""
+"""Source of the quota limits of projects, if they are not in the database."""
 from collections.abc import Callable
 from collections.abc import Mapping
 
@@ -10,24 +10,25 @@ from blockattach.platform.conf import locations
 from blockattach.storage.conf import quota as quota_conf
 
 GROUP = 'oslo_limit'
-"""Of oslo.limit; every service calls it so."""
+"""Option group of oslo.limit, which has the same name in every service."""
 _SECONDS = 15
 
 Source = Callable[[str], Mapping[str, int]]
 
 
 def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
-    """What a project may have, by name; None: the database says it.
+    """Return a function that reads the limits of a project by name.
 
-    :raises ConfigurationError: [oslo_limit] does not say how Keystone is asked, or oslo.limit is
-        not installed
+    :returns: None if the limits are in the database
+    :raises ConfigurationError: [oslo_limit] lacks options for Keystone, or oslo.limit is not
+        installed
     """
     settings = quota_conf.settings(conf)
     if settings.quota_driver == quota_conf.DATABASE:
         return None
     with locations.named(conf, quota_conf.GROUP, 'quota_driver'):
         try:
-            # An extra that few need, and long to load.
+            # oslo.limit is an optional dependency that takes long to import.
             from blockattach.platform import unified_limits
         except ImportError as exc:
             raise errors.ConfigurationError(
@@ -38,10 +39,12 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
 
 
 def _configure(conf: cfg.ConfigOpts) -> None:
-    """Read [oslo_limit], and hand it to oslo.limit, which looks at oslo.config's global object
-    only. We do not use that elsewhere, so it has nothing but what is said here.
+    """Read [oslo_limit], and copy its options to the global configuration.
 
-    :raises ConfigurationError: something is missing
+    oslo.limit reads only the global object of oslo.config. This service does not use that object
+    elsewhere, so it contains nothing else.
+
+    :raises ConfigurationError: a required option is missing
     """
     from keystoneauth1 import exceptions
     from keystoneauth1 import loading

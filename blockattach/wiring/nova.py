@@ -1,4 +1,4 @@
-"""Notifications to Nova, and expiry of attachments whose servers Nova does not have."""
+"""Builders of notifications to Nova, and of the expiry of abandoned attachments."""
 from typing import TYPE_CHECKING
 
 from oslo_log import log as oslo_log
@@ -20,7 +20,7 @@ LOG = oslo_log.getLogger(__name__)
 
 _NO_NOVA = 'access to Nova is not configured'
 _NO_ACCOUNT = 'no Nova user is configured'
-# One that has waited for long enough waits for at most a tenth more, and for at most a minute.
+# The interval of the task is a tenth of the shortest limit, between one second and one minute.
 _PART = 10
 _SHORTEST, _LONGEST = 1.0, 60.0
 _State = attachment_lifecycle.State
@@ -28,7 +28,7 @@ _State = attachment_lifecycle.State
 
 def build_expiry(base: dependencies.Dependencies,
                  manager: managers.VolumeManager) -> list[periodic.Periodic]:
-    """Expiry of reservations, where the operator has set limits."""
+    """Build the task that expires attachments. It is left out if no limits are configured."""
     settings = attachments_conf.settings(base.conf)
     limits = {state: float(seconds) for state, seconds in (
         (_State.RESERVED, settings.reserve_timeout),
@@ -50,7 +50,12 @@ def build_expiry(base: dependencies.Dependencies,
 
 
 def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None:
-    """How servers are notified; None where the operator says that there are none."""
+    """Build the function that notifies servers of extended volumes.
+
+    If Nova is not configured, the function returns the reason for each server.
+
+    :returns: None if the configuration says that there are no servers
+    """
     if not settings.configured:
         if settings.detach_rule == 'off':
             return None
@@ -63,13 +68,14 @@ def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None
 
 
 def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
-    """Loaded only where there is one to ask: keystoneauth is large."""
+    """Return a client for the servers in Nova, or None if Nova is not configured."""
     if not settings.configured:
         return None
     if not settings.knows_hosts:
         LOG.warning('Cannot ask Nova about servers, reservations with a server do not expire: '
                     '[nova] username is not set')
         return None
+    # Imported only if needed, because keystoneauth is large.
     from blockattach.storage.nova import client as nova_client
 
     return nova_client.Servers(settings)

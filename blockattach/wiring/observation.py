@@ -1,4 +1,4 @@
-"""Telemetry of a process as configured: metrics, traces and state reports."""
+"""Configured telemetry of a process: metrics, traces and state reports."""
 import contextlib
 from collections.abc import Callable
 
@@ -17,9 +17,9 @@ from blockattach.platform.telemetry import state_report
 
 
 class Observation:
-    """The telemetry of one process, from its start on.
+    """Telemetry of a process.
 
-    :ivar endings: called once nothing is observed any more
+    :ivar endings: functions to call when the telemetry has stopped
     """
 
     def __init__(self, process: str, conf: cfg.ConfigOpts, time: clock.Clock) -> None:
@@ -44,10 +44,10 @@ class Observation:
             'broker': broker.broker, 'reconnects': broker.reconnects})
 
     def start(self) -> None:
-        """Begin to count and trace as configured, and serve the results.
+        """Start metrics and tracing as configured.
 
         :raises ConfigurationError: no port is free, an optional extra is missing, or the file
-            that asks for reports is not there
+            that requests reports does not exist
         """
         with contextlib.ExitStack() as starting:
             for end in self.endings:
@@ -59,14 +59,14 @@ class Observation:
             self._running = starting.pop_all()
 
     def stop(self) -> None:
-        """End it. A repeat does nothing."""
+        """Stop the telemetry. A repeated call does nothing."""
         self._running.close()
 
     def _start_counting(self, starting: contextlib.ExitStack) -> None:
         settings = telemetry_conf.metrics_settings(self._conf, self._process)
         if not settings.ports:
             return
-        # Imported only where metrics are on.
+        # Imported only if metrics are enabled.
         from blockattach.platform.telemetry import counting
 
         counts = counting.Counts(self.telemetry.readings)

@@ -1,4 +1,4 @@
-"""What a command needs that runs beside the services: one-shot reconciliation, and a checker."""
+"""Builders for commands that run beside the services: one-shot reconciliation and the checker."""
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -22,8 +22,10 @@ _IN_MEMORY = 'fake'
 
 
 class OneShots(NamedTuple):
-    """``unseen`` are backends whose targets are in the memory of their services: no other process
-    can read them.
+    """One-shot reconcilers of backends.
+
+    :ivar unseen: backends whose targets are in the memory of their services, so that no other
+        process can read them
     """
 
     backends: dict[str, repair.OneShot]
@@ -31,7 +33,11 @@ class OneShots(NamedTuple):
 
 
 class Checking(NamedTuple):
-    """``seen`` are backends whose targets it reads; ``unseen`` as above."""
+    """Checker of the invariants.
+
+    :ivar seen: backends whose targets the checker reads
+    :ivar unseen: see `OneShots`
+    """
 
     checker: checker.Checker
     seen: list[str]
@@ -41,8 +47,10 @@ class Checking(NamedTuple):
 @contextlib.contextmanager
 def open_one_shots(conf: cfg.ConfigOpts, command: str,
                    only: str | None = None) -> Iterator[OneShots]:
-    """A one-shot reconciler of each backend that is configured here, or of one, by its name.
+    """Build a one-shot reconciler for each backend that is configured on this host.
 
+    :param command: name of the command
+    :param only: name of a single backend; None for all backends
     :raises ConfigurationError: a backend is misconfigured, or does not exist
     """
     base = dependencies.build_dependencies(conf, command, need_broker=False)
@@ -55,7 +63,8 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
         found, unseen = _load(conf, names if only is None else (only,))
         backends = {}
         for host, loaded in found.items():
-            # A unique service name, so that no lease counts as one of an earlier instance.
+            # The service name is unique, so that no lease is taken for that of an earlier
+            # instance.
             instance = base.database.new_id()
             name = f'{command}.{instance[:8]}@{loaded.name}'
             built = backend.build_backend(
@@ -67,9 +76,9 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
 
 
 def build_checker(conf: cfg.ConfigOpts, database: storage_db.Database) -> Checking:
-    """Over the database, and the targets of the backends configured here.
+    """Build the checker of the database and of the targets of the configured backends.
 
-    :raises ConfigurationError: a backend is not configured rightly
+    :raises ConfigurationError: a backend is misconfigured
     """
     found, unseen = _load(conf, volume_conf.settings(conf).enabled_backends)
     targets = {host: loaded.target for host, loaded in found.items()}
@@ -78,7 +87,10 @@ def build_checker(conf: cfg.ConfigOpts, database: storage_db.Database) -> Checki
 
 def _load(conf: cfg.ConfigOpts,
           names: Iterable[str]) -> tuple[dict[str, loading.Backend], list[str]]:
-    """The backends by host whose targets can be read from here, and the hosts of the others."""
+    """Return the backends whose targets this process can read, and the hosts of the others.
+
+    :returns: backends by host, and hosts
+    """
     core, service = core_conf.settings(conf), service_conf.settings(conf)
     found = {service.address(name): backend.load_backend(conf, core, service, name)
              for name in names}

@@ -1,7 +1,8 @@
-"""All options of the service: registered for a process, listed for oslo.config's generator, and
-those that files set and no process reads, among them what was carried over from a cinder.conf.
+"""All options of the service, for processes and for oslo.config's generator.
 
-The libraries list theirs themselves: ``etc/blockattach/config-generator.conf`` names them.
+The module also finds options that files set and no process reads, such as those that were copied
+from a cinder.conf. Libraries list their own options:
+``etc/blockattach/config-generator.conf`` names the libraries.
 """
 import difflib
 import importlib.metadata
@@ -54,7 +55,7 @@ ACCOUNTS = (nova.GROUP, glance.GROUP, compute_conf.STORAGE_GROUP, service_user.G
 """Groups with a Keystone account."""
 _DEFAULT = 'DEFAULT'
 _OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
-"""Whose options in [DEFAULT] have former names, or are registered late."""
+"""Libraries whose options in [DEFAULT] have former names or are registered late."""
 _LIBRARY_GROUPS = (
     'barbican', 'barbican_service_user', 'cors', 'healthcheck', 'key_manager',
     'keystone_authtoken', 'os_brick', 'oslo_concurrency', 'oslo_limit', 'oslo_middleware',
@@ -63,18 +64,21 @@ _LIBRARY_GROUPS = (
 """Groups of libraries that this process may not have registered."""
 _ACCOUNT = 'auth_section'
 _ALIKE, _SIMILAR = 0.8, 0.6
-"""Least similarity to suggest an option of any group, and one of the same group."""
+"""Minimum similarity to suggest an option of any group, and of the same group."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make every group known; the group of a backend is, when the backend is enabled."""
+    """Register the options of all groups except those of backends.
+
+    The group of a backend is registered when the backend is loaded.
+    """
     for group, opts in OPTIONS:
         conf.register_opts(opts, group=group)
     database.set_defaults(conf)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Groups with their options; the group of a backend stands for any such group."""
+    """Return the options by group. The group ``file`` is an example of the group of a backend."""
     return [(group or 'DEFAULT', list(opts))
             for group, opts in (*OPTIONS, ('file', backend.OPTS))]
 
@@ -235,13 +239,13 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
         # Includes the options of the configured plugin.
         known[group].update(conf[group])
     of_backends = set(_names(backend.OPTS))
-    # The sample's, unless a backend is called so.
+    # The group is only an example in the sample file, unless a backend has this name.
     known.pop('file')
-    # The only one of blockattach-all is named on its command line.
+    # The backend of blockattach-all is an option of its command line.
     embedded = [conf.backend] if 'backend' in conf else []
     for name in (*conf.volume.enabled_backends, *embedded):
         known.setdefault(_group(name), set()).update(of_backends)
-    # A group of oslo.service, of which this service uses nothing.
+    # A group of oslo.service whose options this service does not use.
     known['ssl'] = set()
     return known
 
@@ -279,33 +283,37 @@ def _is_unneeded(group: str, name: str) -> bool:
     return rows is not None and _plain(name) in rows.unneeded.split()
 
 
-def _is_read(one: Unknown, known: Mapping[str, set[str]]) -> bool:
-    return one.group in known and (not one.name or _plain(one.name) in known[one.group])
+def _is_read(unknown: Unknown, read: Mapping[str, set[str]]) -> bool:
+    return unknown.group in read and (
+        not unknown.name or _plain(unknown.name) in read[unknown.group])
 
 
-def _nearest(one: Unknown, known: Mapping[str, set[str]]) -> str:
-    """Return the most similar known option or group, or an empty text."""
-    if not one.name:
+def _nearest(unknown: Unknown, read: Mapping[str, set[str]]) -> str:
+    """Return the most similar option or group, or an empty text.
+
+    :param read: names of the options that are read, by group
+    """
+    if not unknown.name:
         return next(iter(difflib.get_close_matches(
-            one.group, sorted(known), 1, _ALIKE)), '')
-    name, own = _plain(one.name), known[one.group]
-    if one.group in cinder_options.GROUPS:
-        carried_over = cinder_options.GROUPS[one.group]
+            unknown.group, sorted(read), 1, _ALIKE)), '')
+    name, own = _plain(unknown.name), read[unknown.group]
+    if unknown.group in cinder_options.GROUPS:
+        carried_over = cinder_options.GROUPS[unknown.group]
         if name in carried_over.renamed:
             return carried_over.renamed[name]
         if name in carried_over.stops:
             return carried_over.stops[name].now
-    others = {other: f'[{group}] {other}' for group in sorted(known, reverse=True)
-              for other in known[group] if group != one.group}
+    others = {other: f'[{group}] {other}' for group in sorted(read, reverse=True)
+              for other in read[group] if group != unknown.group}
     for names, cutoff in ((own, _ALIKE), (others, _ALIKE), (own, _SIMILAR)):
-        for found in difflib.get_close_matches(name, sorted(names), 1, cutoff):
-            return found if names is own else others[found]
+        for match in difflib.get_close_matches(name, sorted(names), 1, cutoff):
+            return match if names is own else others[match]
     return ''
 
 
-def _names(found: Iterable[cfg.Opt]) -> Iterator[str]:
+def _names(options: Iterable[cfg.Opt]) -> Iterator[str]:
     """Yield the names of options, including their deprecated names."""
-    for option in found:
+    for option in options:
         yield _plain(option.dest)
         for former in option.deprecated_opts:
             if former.name is not None:

@@ -1,6 +1,4 @@
-"""What a process stands on that is no part of block storage: settings, bus and clock, but not its
-database.
-"""
+"""Shared dependencies of processes that do not use the database of block storage."""
 import dataclasses
 from collections.abc import Callable
 
@@ -25,7 +23,7 @@ from blockattach.wiring import observation
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outside:
-    """Shared by all services of such a process."""
+    """Dependencies that all services of such a process share."""
 
     conf: cfg.ConfigOpts
     bus: transport.Bus
@@ -38,19 +36,19 @@ class Outside:
 
     @property
     def telemetry(self) -> acts.Telemetry:
-        """The telemetry of this process."""
+        """Telemetry of this process."""
         return self.observation.telemetry
 
     def close(self) -> None:
-        """Close connections; the services have stopped."""
+        """Close all connections. The services must be stopped before."""
         self.bus.close()
 
 
 def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
-    """Make the state folder, and open the bus as configured.
+    """Create the state folder, and open the configured bus.
 
-    :param process: what the process is called
-    :raises ConfigurationError: something must be configured differently, or is not there
+    :param process: name of the process
+    :raises ConfigurationError: an option is invalid, or a dependency is not available
     """
     with locations.named(conf, 'DEFAULT', 'state_path'):
         configuration.make_state_path(core_conf.settings(conf))
@@ -72,10 +70,13 @@ def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
 
 def open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
               url: str | None = None) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
-    """A transport, and a probe of its broker, which must answer if it is needed.
+    """Open a transport, and return the transport with the probe of its broker.
 
-    :param option: where its URL stands
-    :param url: None: that of oslo.messaging
+    :param need_broker: True to fail if the broker is down
+    :param group: group of the option
+    :param option: option with the URL, for errors
+    :param url: None for the option ``transport_url`` of oslo.messaging
+    :raises ConfigurationError: the URL is invalid, or the broker is down and needed
     """
     with locations.named(conf, group, option):
         opened = transport.build_transport(conf, url, option)

@@ -1,4 +1,4 @@
-"""What is observed of a process that stands on the database of block storage."""
+"""Metrics of the content of the block storage database and of its connections."""
 from concurrent import futures
 
 from blockattach.platform import errors
@@ -9,7 +9,7 @@ from blockattach.storage.db import work
 from blockattach.wiring import observation
 
 _OVERVIEW_SECONDS = 2.0
-"""A scrape gets the other metrics if the database takes longer."""
+"""Timeout of the query, after which a scrape gets only the other metrics."""
 
 
 def watch(database: storage_db.Database, observed: observation.Observation) -> None:
@@ -22,20 +22,23 @@ def watch(database: storage_db.Database, observed: observation.Observation) -> N
 
 
 class _Overview:
-    """What the rows say, if the database says it soon; one question at a time."""
+    """Reader of the overview of rows, with a timeout. At most a single query runs at a time."""
 
     def __init__(self, database: storage_db.Database) -> None:
         self._database = database
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix='overview')
-        self._asked: futures.Future[work.Overview] | None = None
+        self._query: futures.Future[work.Overview] | None = None
 
     def read(self) -> dict[metrics.Metric, readings.Reading]:
-        """The overview as readings; raises where there is none in time."""
-        asked = self._asked
-        if asked is None or asked.done():
-            self._asked = asked = self._thread.submit(work.overview, self._database)
+        """Return the overview as readings.
+
+        :raises DatabaseUnavailable: the query has not finished in time
+        """
+        query = self._query
+        if query is None or query.done():
+            self._query = query = self._thread.submit(work.overview, self._database)
         try:
-            found = asked.result(_OVERVIEW_SECONDS)
+            found = query.result(_OVERVIEW_SECONDS)
         except TimeoutError:
             raise errors.DatabaseUnavailable() from None
         return {metrics.ATTACHMENTS: {(state,): number
@@ -46,7 +49,7 @@ class _Overview:
                 metrics.OVERDUE: {(noun,): number for noun, number in found.overdue.items()}}
 
     def close(self) -> None:
-        """Ask no more; what was asked is not waited for."""
+        """Stop the queries without waiting for a running query."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

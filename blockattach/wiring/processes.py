@@ -1,4 +1,4 @@
-"""A process: services with shared dependencies, checked by one monitor."""
+"""Life cycle of a process: services with shared dependencies and a health monitor."""
 import contextlib
 import gc
 from collections.abc import Callable
@@ -20,53 +20,58 @@ from blockattach.wiring import observation
 LOG = oslo_log.getLogger(__name__)
 
 ALLOCATIONS = 25_000
-"""So many new objects, less those that were freed, until a collection. A list of a thousand
-volumes has about half as many, none of them garbage before it is sent; with Python's default of
-700 there would be a dozen collections meanwhile."""
+"""Threshold of the garbage collector: new objects less freed objects until a collection.
+
+A list of a thousand volumes has about half as many objects, which are not garbage before it is
+sent. With the default of Python, 700, the collector would run a dozen times meanwhile.
+"""
 
 
 class Service(Protocol):
-    """A part of a process that runs."""
+    """Part of a process that is started and stopped."""
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Start serving."""
 
     def stop(self) -> None:
-        """Take nothing new and finish what runs."""
+        """Stop accepting work, and finish running work."""
 
 
 class Base(Protocol):
-    """What a process stands on, as far as it is one: how it is observed, reloaded and left."""
+    """Part of the dependencies that any process has, whatever its services."""
 
     @property
     def monitor(self) -> monitor.Monitor:
-        """Its health."""
+        """Health monitor of the process."""
 
     @property
     def reloads(self) -> configuration.Reloads:
-        """What it reads anew."""
+        """Reloadable state of the process."""
 
     @property
     def observation(self) -> observation.Observation:
-        """Its telemetry."""
+        """Telemetry of the process."""
 
     @property
     def abandoned(self) -> list[Callable[[], None]]:
-        """What is called right before it is cut off."""
+        """Functions to call right before the process is aborted."""
 
     def close(self) -> None:
-        """Close connections; the services have stopped."""
+        """Close all connections. The services must be stopped before."""
 
 
 Open = Callable[[cfg.ConfigOpts, str], Any]
-"""Opens the `Base` of a process, by its name."""
+"""Callback that opens the `Base` of the process with a name."""
 
 Build = Callable[[Any], Iterable[Service]]
-"""Makes the services, on what `ServiceProcess` has opened."""
+"""Callback that builds the services on an open `Base`."""
 
 
 class ServiceProcess:
-    """Started in order, stopped in the other; `start` leaves nothing running when it fails."""
+    """Process whose services are started in order and stopped in reverse order.
+
+    If `start` fails, nothing is left running.
+    """
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, open_base: Open, build: Build) -> None:
         self._name = name
@@ -77,9 +82,9 @@ class ServiceProcess:
         self._base: Base | None = None
 
     def start(self) -> None:
-        """Serve.
+        """Open the dependencies, and start the services.
 
-        :raises ConfigurationError: with one line that says what to change
+        :raises ConfigurationError: an option is invalid, or a dependency is not available
         """
         with contextlib.ExitStack() as starting:
             base: Base = self._open(starting)
@@ -92,19 +97,19 @@ class ServiceProcess:
                     starting.callback(service.stop)
                     service.start()
             except oslo_messaging.MessagingException as exc:
-                # The broker was there a moment ago: what it refuses now is a queue of ours.
+                # The broker was reachable a moment ago, so it has probably rejected a queue.
                 raise locations.refusal(self._conf, 'DEFAULT', 'transport_url',
                                         f'cannot listen on the message bus: {exc}') from exc
-            # The first step of the end: health checks report it.
+            # The callbacks run in reverse order, so health checks report the stop first.
             starting.callback(base.monitor.stopping)
             self._base = base
             self._running = starting.pop_all()
         settle()
 
     def announce(self) -> None:
-        """Report that the process serves.
+        """Start the health monitor, and log that the process has started.
 
-        :raises ConfigurationError: its health cannot be written
+        :raises ConfigurationError: the health report cannot be written
         """
         if self._base is not None:
             with locations.named(self._conf, health_conf.GROUP, 'file'):
@@ -112,41 +117,44 @@ class ServiceProcess:
             LOG.info('Process started%s', log.fields(process=self._name))
 
     def stop(self) -> None:
-        """Let what runs end."""
+        """Stop the services, and wait until running work is finished."""
         self._running.close()
         if self._base is not None:
             LOG.info('Process stopped%s', log.fields(process=self._name))
 
     def abandon(self) -> None:
-        """Leave to others what still runs; the process ends right afterwards."""
+        """Hand running work over to other processes. The process must end right afterwards."""
         if self._base is not None:
             for leave in self._base.abandoned:
                 leave()
 
     def reload(self) -> bool:
-        """Take over what may change while it runs; whether it could be read."""
+        """Reload the configuration. Return False if it cannot be reloaded."""
         return self._base is not None and self._base.reloads()
 
     def report(self) -> None:
-        """Make a state report."""
+        """Write a state report."""
         if self._base is not None:
             self._base.observation.report.ask()
 
     def _open(self, starting: contextlib.ExitStack) -> Any:
-        """What the services stand on; ``starting`` closes it at the end."""
+        """Open the dependencies of the services.
+
+        :param starting: closes the dependencies when the process stops or fails to start
+        """
         base = self._open_base(self._conf, self._name)
         starting.callback(base.close)
         return base
 
 
 def settle(forked: bool = False) -> None:
-    """Freeze all existing objects: they are not collected any more.
+    """Exclude all existing objects from garbage collection, and enable the collector.
 
-    While a process loads there is hardly any garbage, and collecting takes a fifth of the time, so
-    its start may have disabled the collector.
+    The start of a process produces hardly any garbage, but collections take a fifth of its time.
+    The start may therefore have disabled the collector.
 
-    :param forked: memory is shared with other processes until it is written to, and a collection
-        writes to each object
+    :param forked: True if the process shares memory with other processes until the memory is
+        written to. No collection is run then, because it writes to each object
     """
     if not forked:
         gc.collect()

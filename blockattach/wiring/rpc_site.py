@@ -1,5 +1,4 @@
-"""What a transport without a broker needs of its process: where to listen, where to look, whom to
-trust."""
+"""Site of RPC over HTTP: addresses, the directory in the database, and keys."""
 import os
 import threading
 import uuid
@@ -30,7 +29,10 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ServiceEndpoints:
-    """The directory in the database. What this process has registered sends heartbeats."""
+    """Directory of RPC endpoints in the database.
+
+    This process sends heartbeats for the endpoints that it has registered.
+    """
 
     def __init__(self, database: storage_db.Database, settings: service_conf.ServiceSettings,
                  clock: clocks.Clock) -> None:
@@ -43,7 +45,7 @@ class ServiceEndpoints:
         self._begun = False
 
     def register(self, topic: str, server: str, endpoint: endpoints.Endpoint) -> None:
-        """See `endpoints.EndpointStore`."""
+        """Add an endpoint, and start its heartbeats (see `endpoints.EndpointStore`)."""
         with self._lock:
             self._registered[endpoint] = topic, server
             begins, self._begun = not self._begun, True
@@ -52,8 +54,11 @@ class ServiceEndpoints:
             self._beats.start()
 
     def withdraw(self, topic: str, server: str, endpoint: endpoints.Endpoint) -> None:
-        """See `endpoints.EndpointStore`. A database that is away is not waited for: nobody reaches
-        what has ended, and the row goes with its heartbeats."""
+        """Remove an endpoint (see `endpoints.EndpointStore`).
+
+        An unreachable database is only logged. Nothing listens at the endpoint any more, and its
+        row expires without heartbeats.
+        """
         with self._lock:
             self._registered.pop(endpoint, None)
         try:
@@ -63,12 +68,12 @@ class ServiceEndpoints:
                         log.fields(topic=topic, host=server, reason=error))
 
     def find(self, topic: str, server: str | None = None) -> Sequence[endpoints.Endpoint]:
-        """See `endpoints.EndpointStore`."""
+        """Return the endpoints with heartbeats (see `endpoints.EndpointStore`)."""
         return [endpoints.Endpoint(*found) for found in rpc_endpoints.find(
             self._database, topic, server, self._down_after)]
 
     def beat(self) -> None:
-        """Send a heartbeat; what was forgotten meanwhile is registered again."""
+        """Send the heartbeats. If rows have expired meanwhile, register all endpoints again."""
         with self._lock:
             registered = dict(self._registered)
         if not registered or rpc_endpoints.heartbeat(
@@ -82,7 +87,7 @@ class ServiceEndpoints:
                 self.withdraw(topic, server, endpoint)
 
     def close(self) -> None:
-        """Send no more heartbeats; the servers have stopped."""
+        """Stop the heartbeats. The servers must be stopped before."""
         self._beats.stop()
 
     def _write(self, topic: str, server: str, endpoint: endpoints.Endpoint) -> None:
@@ -91,7 +96,7 @@ class ServiceEndpoints:
 
 
 class OpenSite:
-    """A site of this process alone has, under an URL of its own, until it is closed."""
+    """Site that is registered under a unique URL in this process until it is closed."""
 
     def __init__(self, conf: cfg.ConfigOpts, database: storage_db.Database,
                  clock: clocks.Clock) -> None:
@@ -114,14 +119,17 @@ class OpenSite:
         return self._keys.wrong()
 
     def close(self) -> None:
-        """The transports of its URL are closed."""
+        """Remove the site. The transports with its URL must be closed before."""
         self._endpoints.close()
         sites.REGISTRY.leave(self.url)
 
 
 def _addresses(conf: cfg.ConfigOpts, settings: rpc_conf.RpcSettings,
                ) -> tuple[tuple[str, int], tuple[str, int] | None]:
-    """Where to listen, and what to advertise."""
+    """Return the address to listen on, and the address to advertise or None.
+
+    :raises ConfigurationError: an address is invalid, or cannot be advertised
+    """
     with locations.named(conf, rpc_conf.GROUP, 'listen'):
         listen = embedded.split_address(settings.listen)
         if settings.advertise is None and listen[0] in ('0.0.0.0', '::'):
@@ -135,20 +143,27 @@ def _addresses(conf: cfg.ConfigOpts, settings: rpc_conf.RpcSettings,
 
 
 class Ways(NamedTuple):
-    """Which messages go over HTTP."""
+    """Messages that are sent over HTTP.
+
+    :ivar calls: True if calls are sent over HTTP
+    :ivar others: True if all messages are sent over HTTP
+    """
 
     calls: bool
     others: bool
 
 
 def ways(conf: cfg.ConfigOpts) -> Ways:
-    """As configured; what is wrong with ``transport_url`` shows where that is opened."""
+    """Return the messages that are sent over HTTP according to the configuration.
+
+    An invalid ``transport_url`` is reported when the transport is opened.
+    """
     transport.register_options(conf)
     try:
         kind = oslo_messaging.TransportURL.parse(conf).transport
     except (oslo_messaging.InvalidTransportURL, ValueError):
         kind = None
-    # Within a process nothing has to be reached.
+    # Calls within a process need no HTTP.
     return Ways(kind == rpc_conf.HTTP or (
         kind != 'inproc' and rpc_conf.settings(conf).calls == rpc_conf.HTTP),
         kind == rpc_conf.HTTP)

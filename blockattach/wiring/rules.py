@@ -1,4 +1,4 @@
-"""The policy rules of all services, for the enforcers and the generators of oslo.policy."""
+"""Policy rules of all services, for the enforcers and the generators of oslo.policy."""
 from oslo_policy import policy
 
 from blockattach.compute import policy as compute_policy

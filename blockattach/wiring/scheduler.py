@@ -1,4 +1,4 @@
-"""A scheduler."""
+"""Builder of the scheduler."""
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,17 +27,17 @@ from blockattach.wiring import dependencies
 
 def build_services(base: dependencies.Dependencies,
                    ) -> list[service.SchedulerService | serving.Server]:
-    """What a process of its own consists of."""
+    """Build the services of a scheduler process."""
     return [build_scheduler(base), build_own(base)]
 
 
 def build_own(base: dependencies.Dependencies) -> serving.Server:
-    """What the process is asked of itself."""
+    """Build the RPC server for requests about the process itself."""
     return processes.server(base.bus, binaries.SCHEDULER, base.service.host)
 
 
 def build_scheduler(base: dependencies.Dependencies) -> service.SchedulerService:
-    """Put a scheduler together; `start` begins.
+    """Build the scheduler service.
 
     :raises ConfigurationError: see `build_placing`
     """
@@ -46,16 +46,16 @@ def build_scheduler(base: dependencies.Dependencies) -> service.SchedulerService
                                  base.control.availability_zone, history.RELEASES[-1].name)
     placing = build_placing(base, presence.process_instance)
     server = base.bus.server(placing.endpoint, base.service.host)
-    made = service.SchedulerService(
+    built = service.SchedulerService(
         server, placing.waiting, base.database, presence,
         base.service, settings, base.clock, base.threads)
-    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf),
-                                         scheduler_conf.settings(base.conf)))
-    return made
+    base.reloads.add(lambda: built.adjust(service_conf.settings(base.conf),
+                                          scheduler_conf.settings(base.conf)))
+    return built
 
 
 class Placing(NamedTuple):
-    """What places volumes: on request, and those that wait for too long."""
+    """Objects that place volumes: on request, and volumes that have waited for too long."""
 
     endpoint: endpoint.SchedulerEndpoint
     waiting: waiting.WaitingVolumes
@@ -63,9 +63,10 @@ class Placing(NamedTuple):
 
 def build_placing(base: dependencies.Dependencies,
                   process_instance: str | None = None) -> Placing:
-    """Put together what a scheduler does.
+    """Build the objects that place volumes.
 
-    :raises ConfigurationError: a filter or weigher is unknown, or lacks what it needs
+    :param process_instance: id of the process instance; None to generate one
+    :raises ConfigurationError: a filter or weigher is unknown, or lacks required options
     """
     settings = scheduler_conf.settings(base.conf)
     with locations.named(base.conf, 'scheduler', 'scheduler_default_filters'):
@@ -79,8 +80,8 @@ def build_placing(base: dependencies.Dependencies,
     managers = volume_rpc.VolumeClients(base.bus)
 
     def run(caller: context.RequestContext, request: pools.VolumeRequest) -> None:
-        # Loaded for the first volume: TaskFlow and the graphs behind it are a fifth of a
-        # scheduler, and a scheduler that has nothing to place needs none of it.
+        # Imported for the first volume. TaskFlow and its graph library are a fifth of the code of
+        # a scheduler, and are not needed while there is nothing to place.
         from blockattach.storage.scheduler import flows
 
         flows.PlacingFlow(base.database, chooser, managers, settings, caller, request).run()
@@ -93,7 +94,10 @@ def build_placing(base: dependencies.Dependencies,
 
 
 def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:
-    """On which host a server runs, for the filter on locality."""
+    """Return a function that finds the host of a server, for the locality filter.
+
+    :raises ConfigurationError: access to Nova is not configured
+    """
     nova = nova_conf.settings(base.conf)
     if not nova.knows_hosts:
         raise errors.ConfigurationError(

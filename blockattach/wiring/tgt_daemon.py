@@ -15,10 +15,11 @@ LOG = oslo_log.getLogger(__name__)
 
 
 def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
-    """The backends of the tgtd under the state directory must have the same portals: each closes
-    other ones.
+    """Check that the backends of the tgtd under the state directory have the same portals.
 
-    :raises ConfigurationError: two of them differ
+    Each backend closes portals of tgtd that it does not have.
+
+    :raises ConfigurationError: the portals of two backends differ
     """
     first, *others = _users(conf, backends) or ['']
     for name in others:
@@ -30,8 +31,9 @@ def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
 
 
 def warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
-    """Log that a tgtd still runs that none of these backends uses: its exports stay until it is
-    ended, and nobody revokes them.
+    """Log a warning if the tgtd under the state directory runs but no backend uses it.
+
+    The exports of this tgtd remain until it is stopped, and no service revokes access to them.
     """
     if _users(base.conf, backends):
         return
@@ -42,24 +44,25 @@ def warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> 
 
 
 def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
-    """End the tgtd under the state directory; which process it was, None: there was none.
+    """Stop the tgtd under the state directory.
 
-    :param force: also while hosts are logged in, or if it does not answer
-    :raises ConfigurationError: it is left running
+    :param force: True to stop tgtd even if hosts are logged in, or if it does not respond
+    :returns: process id of the stopped tgtd; None if it was not running
+    :raises ConfigurationError: tgtd was not stopped
     """
     with locations.named(conf, 'DEFAULT', 'state_path'):
-        found = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
+        daemon = tgtd.Tgtd(core_conf.settings(conf).state_path, (), 0)
         try:
-            pid = found.pid()
+            pid = daemon.pid()
         except OSError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot find tgtd: {exc.strerror}: {exc.filename}') from exc
         if pid is None:
             return None
         if not force:
-            _refuse_in_use(found, pid)
-        found.stop()
-        if found.pid() == pid:
+            _refuse_in_use(daemon, pid)
+        daemon.stop()
+        if daemon.pid() == pid:
             raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
     return pid
 
@@ -69,8 +72,8 @@ def _users(conf: cfg.ConfigOpts, backends: Iterable[str]) -> list[str]:
             if conf[name].target == 'tgt' and not conf[name].tgt_socket]
 
 
-def _refuse_in_use(found: tgtd.Tgtd, pid: int) -> None:
-    sessions = found.sessions()
+def _refuse_in_use(daemon: tgtd.Tgtd, pid: int) -> None:
+    sessions = daemon.sessions()
     if sessions is None:
         raise errors.ConfigurationError(
             reason=f'cannot list the sessions of tgtd (process {pid}): no response. To stop tgtd '

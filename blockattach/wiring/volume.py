@@ -1,4 +1,4 @@
-"""The volume service of one backend."""
+"""Builder of the volume services, one for each backend."""
 import functools
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -41,18 +41,18 @@ LOG = oslo_log.getLogger(__name__)
 
 def build_services(base: dependencies.Dependencies,
                    ) -> list[service.VolumeService | serving.Server]:
-    """What a process of its own consists of: a service for each backend.
+    """Build the services of a volume process, with a service for each backend.
 
-    :raises ConfigurationError: none is enabled, or the group of one is missing
+    :raises ConfigurationError: no backend is enabled, or the group of a backend is missing
     """
     with locations.named(base.conf, 'volume', 'enabled_backends'):
         backends = volume_conf.settings(base.conf).enabled_backends
         if not backends:
             raise errors.ConfigurationError(
                 reason='cannot start: [volume] enabled_backends is empty')
-        known = base.conf.list_all_sections()
+        groups = base.conf.list_all_sections()
         for name in backends:
-            if name not in known:
+            if name not in groups:
                 raise errors.ConfigurationError(
                     reason=f'cannot start backend {name}: missing group [{name}]')
     services = build_volumes(base, backends)
@@ -61,12 +61,12 @@ def build_services(base: dependencies.Dependencies,
 
 
 def build_own(base: dependencies.Dependencies) -> serving.Server:
-    """What the process is asked of itself."""
+    """Build the RPC server for requests about the process itself."""
     return processes.server(base.bus, binaries.VOLUME, base.service.host)
 
 
 class Manager(NamedTuple):
-    """What serves one backend."""
+    """Volume service of a backend, and the objects that manage the backend."""
 
     service: service.VolumeService
     kept: backend.Backend
@@ -74,9 +74,10 @@ class Manager(NamedTuple):
 
 def build_volumes(base: dependencies.Dependencies, backends: Iterable[str],
                   ends_target: bool = False) -> list[service.VolumeService]:
-    """The services of these backends; for ``ends_target`` see `build_manager`.
+    """Build the volume services of backends.
 
-    :raises ConfigurationError: one is not configured rightly, or two do not go together
+    :param ends_target: see `build_manager`
+    :raises ConfigurationError: a backend is misconfigured, or two backends are incompatible
     """
     services = [build_manager(base, name, ends_target=ends_target).service for name in backends]
     tgt_daemon.check_portals(base.conf, backends)
@@ -85,15 +86,15 @@ def build_volumes(base: dependencies.Dependencies, backends: Iterable[str],
 
 def build_manager(base: dependencies.Dependencies, backend_name: str,
                   loaded: loading.Backend | None = None, ends_target: bool = False) -> Manager:
-    """Put together everything that serves ``<host>@<backend_name>``; its service begins.
+    """Build the volume service of a backend, and the objects that manage the backend.
 
-    :param loaded: its store and target; None: as configured
-    :param ends_target: a tgtd of its own ends with it; False: hosts keep their disks meanwhile
-    :raises ConfigurationError: the backend is not configured rightly
-
-    In a cluster ``host`` below is the cluster's, and ``name`` is this process's own.
+    :param loaded: store and target of the backend; None for the configured ones
+    :param ends_target: True to stop a tgtd of the service with the service. If False, hosts keep
+        their disks while the service is stopped
+    :raises ConfigurationError: the backend is misconfigured
     """
     settings = volume_conf.settings(base.conf)
+    # In a cluster, the host is that of the cluster, and the name is that of this process.
     name, host = f'{base.service.host}@{backend_name}', base.service.address(backend_name)
     repairer = backend.build_repairer(base)
     presence = _presence(base, name, host, repairer)
@@ -120,14 +121,14 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
         host, kept.manager.backend, kept.runner, base.bus.server(kept.manager, host), reporter,
         repairer, prepare, kept.recovery.look, _comparing(kept, reporter), taking.leave, beat,
         base.clock, base.threads, nova.build_expiry(base, kept.manager))
-    made = service.VolumeService(parts, settings, base.service.report_interval, ends_target)
+    built = service.VolumeService(parts, settings, base.service.report_interval, ends_target)
     _show(base, loaded, reporter, kept.manager, kept.runner)
     base.monitor.add(f'backend {backend_name}', reporter.wrong)
     base.monitor.add(f'name {name}', presence.wrong)
-    base.reloads.add(lambda: made.adjust(service_conf.settings(base.conf).report_interval,
-                                         volume_conf.settings(base.conf)))
+    base.reloads.add(lambda: built.adjust(service_conf.settings(base.conf).report_interval,
+                                          volume_conf.settings(base.conf)))
     base.abandoned.extend([kept.runner.leave, taking.leave])
-    return Manager(made, kept)
+    return Manager(built, kept)
 
 
 def _workers(base: dependencies.Dependencies, backend_name: str,
@@ -139,7 +140,9 @@ def _workers(base: dependencies.Dependencies, backend_name: str,
 
 
 def _comparing(kept: backend.Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
-    """The comparison of target and rows; it also checks targets without a supervisor.
+    """Return the function that compares the target with the database.
+
+    The function also checks whether a target without a supervised daemon responds.
     """
     manager = kept.manager
     if isinstance(manager.backend.target, driver_base.Daemon):
@@ -171,6 +174,6 @@ def _presence(base: dependencies.Dependencies, name: str, host: str,
 
 
 def _others_live(base: dependencies.Dependencies, name: str, host: str) -> bool:
-    """Whether other members of the cluster send heartbeats."""
+    """Return True if other members of the cluster send heartbeats."""
     return any(service.up and service.host != name for service in services.keeping(
         base.database, binaries.VOLUME, host, base.service.service_down_time))
