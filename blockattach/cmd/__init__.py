@@ -1,1 +1,1 @@
-"""Entry points: read the configuration, ask the wiring for one object, run it."""
+"""Entry points of the commands, which read the configuration and run objects of the wiring."""

@@ -1,4 +1,4 @@
-"""``blockattach-all``: the whole service in one process, for a laptop, a lab or a single host."""
+"""``blockattach-all``: all services in a single process, for a laptop, a lab or a single host."""
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,15 @@ TEXT = 'Run all services in one process, for a laptop, a lab or a single host.'
 
 
 def main() -> int:
-    """Run until stopped; 1 and one line on standard error if it cannot start."""
+    """Run the services until the process is stopped.
+
+    If the process cannot start, it prints a line on standard error and exits with status 1.
+    """
     return process.run(NAME, load, TEXT)
 
 
 def load(conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """What the command runs, with its own options."""
+    """Register the options of the command, and return the process that it runs."""
     from blockattach.storage.conf import embedded
     from blockattach.wiring import allinone
 

@@ -1,4 +1,4 @@
-"""``blockattach-api``: the HTTP API on the built-in server, where no other is chosen."""
+"""``blockattach-api``: the Block Storage API on the built-in server."""
 import functools
 import sys
 
@@ -10,7 +10,7 @@ load = functools.partial(process.load_services, NAME, 'http_service')
 
 
 def main() -> int:
-    """Run until stopped."""
+    """Run the API until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

@@ -1,4 +1,4 @@
-"""``blockattach-compute``: the agent of a host, which runs servers and reaches their volumes."""
+"""``blockattach-compute``: the agent of a host, which runs servers and connects their volumes."""
 import functools
 import sys
 
@@ -10,7 +10,7 @@ load = functools.partial(process.load_outside, NAME, 'compute_agent')
 
 
 def main() -> int:
-    """Run until stopped."""
+    """Run the agent until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

@@ -1,4 +1,4 @@
-"""``blockattach-compute-api``: the compute API: servers that use volumes."""
+"""``blockattach-compute-api``: the compute API for servers that use volumes."""
 import functools
 import sys
 
@@ -10,7 +10,7 @@ load = functools.partial(process.load_outside, NAME, 'compute_api')
 
 
 def main() -> int:
-    """Run until stopped."""
+    """Run the compute API until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

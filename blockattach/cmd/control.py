@@ -1,4 +1,4 @@
-"""``blockattach-control``: serves consumers of attachments on the bus."""
+"""``blockattach-control``: the attachment operations for consumers on the message bus."""
 import functools
 import sys
 
@@ -10,7 +10,7 @@ load = functools.partial(process.load_services, NAME, 'control')
 
 
 def main() -> int:
-    """Run until stopped."""
+    """Run the control service until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

@@ -1,4 +1,4 @@
-"""``blockattach-manage``: what an operator does by hand."""
+"""``blockattach-manage``: administrative commands for operators."""
 import argparse
 import sys
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ _FORMAT = {'choices': ('text', 'json'), 'default': 'text'}
 
 
 class Argument(NamedTuple):
-    """As argparse takes it; ``--max-rows`` is an option, ``host`` a positional argument."""
+    """Argument of argparse: an option such as ``--max-rows``, or a positional argument.
+
+    :ivar more: further arguments of `argparse.ArgumentParser.add_argument`
+    """
 
     name: str
     text: str
@@ -24,10 +27,11 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One thing to do.
+    """Command with its arguments.
 
-    ``act`` is a function of a module beside this one, which takes the configuration and returns
-    the exit status, or nothing. Of ``one_of`` at most one is given.
+    :ivar act: ``module.function`` in this package. The function takes the configuration and
+        returns the exit status, or None for 0
+    :ivar one_of: arguments of which at most a single one may be given
     """
 
     text: str
@@ -37,7 +41,10 @@ class Command(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """The noun of commands; ``alone``: its command has no verb."""
+    """Noun of commands.
+
+    :ivar alone: command of a noun without verbs; else None
+    """
 
     text: str
     commands: dict[str, Command]
@@ -45,7 +52,7 @@ class Noun(NamedTuple):
 
 
 def main() -> int:
-    """Run one command."""
+    """Run a command."""
     with process.command(NAME) as signals:
         import importlib
 

@@ -1,4 +1,4 @@
-"""``blockattach-manage attachments``: what is wrong with them, and what repairs it."""
+"""``blockattach-manage attachments``: check of the invariants of attachments, and their repair."""
 import dataclasses
 import json
 
@@ -15,28 +15,32 @@ SOME_VIOLATED = 3
 
 
 def check(conf: cfg.ConfigOpts) -> int:
-    """Compare the rows with each other and with the targets that answer; print what is wrong."""
+    """Compare the rows with each other and with the responding targets, and print violations.
+
+    :returns: exit status
+    """
     noun = conf.noun
     built = one_shot.build_checker(conf, dependencies.open_database(conf))
-    found = built.checker.lasting()
+    violations = built.checker.lasting()
     silent = built.checker.silent
     if noun.volume_id is not None:
-        found = [one for one in found if one.volume_id == noun.volume_id]
+        violations = [each for each in violations if each.volume_id == noun.volume_id]
     if noun.format == 'json':
         print(json.dumps({'targets': [host for host in built.seen if host not in silent],
                           'targets_not_asked': built.unseen, 'targets_silent': silent,
-                          'violations': [dataclasses.asdict(one) for one in found]}, indent=2))
+                          'violations': [dataclasses.asdict(each) for each in violations]},
+                         indent=2))
     else:
-        _print(built, found)
-    if found:
+        _print(built, violations)
+    if violations:
         return SOME_VIOLATED
     return NOT_ALL_ASKED if silent else 0
 
 
 def derive(conf: cfg.ConfigOpts) -> None:
-    """Write anew what follows from the rows of a volume, or the counts.
+    """Recompute the values that are derived from the attachments of a volume, or the counts.
 
-    :raises ConfigurationError: neither is named, or there is no such volume
+    :raises ConfigurationError: neither or both are requested, or the volume does not exist
     """
     noun = conf.noun
     if (noun.volume_id is None) != noun.counts:
@@ -51,7 +55,7 @@ def derive(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigurationError(reason=str(exc)) from exc
 
 
-def _print(built: one_shot.Checking, found: list[observed.Violation]) -> None:
+def _print(built: one_shot.Checking, violations: list[observed.Violation]) -> None:
     for host in built.unseen:
         print(f'Skipping the target of {host}, which is in the memory of its service.')
     for host, reason in built.checker.silent.items():
@@ -59,9 +63,9 @@ def _print(built: one_shot.Checking, found: list[observed.Violation]) -> None:
               f'{reason}')
     if not built.seen and not built.unseen:
         print('No backend is configured. The rows are compared with each other only.')
-    for one in found:
-        of = one.attachment_id or one.volume_id
-        print(f'{one.promise} {one.invariant} ({one.severity}): '
-              f'{f"{of} " if of else ""}{one.said}')
-        print(f'    repair with: {one.repair}')
-    print(f'{len(found)} violations' if found else 'No violations.')
+    for each in violations:
+        of = each.attachment_id or each.volume_id
+        print(f'{each.promise} {each.invariant} ({each.severity}): '
+              f'{f"{of} " if of else ""}{each.said}')
+        print(f'    repair with: {each.repair}')
+    print(f'{len(violations)} violations' if violations else 'No violations.')

@@ -1,4 +1,4 @@
-"""``blockattach-manage compute_db``."""
+"""``blockattach-manage compute_db``: the schema of the compute API's database."""
 from oslo_config import cfg
 
 from blockattach.compute.store import schema
@@ -6,12 +6,12 @@ from blockattach.wiring import compute_store
 
 
 def sync(conf: cfg.ConfigOpts) -> None:
-    """Bring it to this release."""
+    """Upgrade the schema to this release."""
     with compute_store.opened(conf) as engine:
         schema.MIGRATIONS.upgrade(engine)
 
 
 def version(conf: cfg.ConfigOpts) -> None:
-    """Print it."""
+    """Print the current revision of the schema."""
     with compute_store.opened(conf) as engine:
         print(schema.MIGRATIONS.version(engine))

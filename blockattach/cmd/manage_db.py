@@ -1,4 +1,4 @@
-"""``blockattach-manage db``."""
+"""``blockattach-manage db``: schema, online data migrations and purging of the database."""
 import datetime
 import sys
 from typing import Any
@@ -20,9 +20,11 @@ WRONG_NUMBER = 127
 
 
 def sync(conf: cfg.ConfigOpts) -> None:
-    """Expand, and contract unless an older release is at work; or one of both.
+    """Upgrade the schema: expand it, and contract it unless an older release is running.
 
-    :raises ConfigurationError: a contraction was asked for and is not possible yet
+    The options ``--expand`` and ``--contract`` limit the upgrade to a single step.
+
+    :raises ConfigurationError: a contraction was requested and is not possible yet
     """
     with locations.named(conf, 'database', 'connection'):
         if conf.noun.contract:
@@ -48,12 +50,15 @@ def _contract(conf: cfg.ConfigOpts) -> None:
 
 
 def version(conf: cfg.ConfigOpts) -> None:
-    """Print it."""
+    """Print the current revisions of the schema."""
     print(migrate.version(_open_engine(conf)))
 
 
 def online_data_migrations(conf: cfg.ConfigOpts) -> int:
-    """Do them, and print what was done; an exit status as Nova and Cinder have it."""
+    """Run the online data migrations, and print their results.
+
+    :returns: exit status, with the meanings of Nova and Cinder
+    """
     try:
         most = _positive(conf, 'max_count')
     except errors.ConfigurationError as exc:
@@ -61,7 +66,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     try:
         results = online_migrations.run(dependencies.open_database(conf), most)
     except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
-        # Status 1 would mean that it continues by itself.
+        # With status 1, callers would repeat the command.
         return _failed(exc, FAILED)
     print_table(('MIGRATION', 'FOUND', 'DONE', 'LEFT'),
                 [(one.name, one.found, one.done, one.remaining) for one in results])
@@ -71,13 +76,17 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     done = sum(one.done for one in results)
     if any(one.failure for one in results) and (most is None or not done):
         return FAILED
-    # Also while another process does them: only 0 says that nothing remains.
+    # Status 0 promises that no rows remain, so it is not returned while another process migrates
+    # rows.
     more = any(one.remaining for one in results) or most is not None and done
     return MAY_BE_MORE if more else 0
 
 
 def purge(conf: cfg.ConfigOpts) -> None:
-    """Remove history, and print what was removed."""
+    """Purge the rows of deleted resources and expired rows, and print the number of rows.
+
+    :raises ConfigurationError: an argument is invalid
+    """
     most = _positive(conf, 'max_rows')
     batch = _positive(conf, 'batch') or purging.BATCH
     database = dependencies.open_database(conf)
@@ -91,7 +100,7 @@ def purge(conf: cfg.ConfigOpts) -> None:
 
 
 def print_table(head: tuple[str, ...], rows: list[Any]) -> None:
-    """Columns of text, aligned."""
+    """Print a table with aligned columns."""
     lines = [head, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -106,7 +115,10 @@ def _open_engine(conf: cfg.ConfigOpts) -> Any:
 
 
 def _positive(conf: cfg.ConfigOpts, name: str) -> int | None:
-    """:raises ConfigurationError: it is no number, or zero or less"""
+    """Return the value of an argument, or None if it is not given.
+
+    :raises ConfigurationError: the value is not a positive number
+    """
     text = getattr(conf.noun, name)
     if text is None:
         return None

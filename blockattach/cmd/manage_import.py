@@ -1,4 +1,4 @@
-"""``blockattach-manage import``: move in from another service."""
+"""``blockattach-manage import``: import of the resources of another block storage service."""
 import json
 import sys
 from collections.abc import Iterable
@@ -20,8 +20,9 @@ STANDARD_INPUT = '-'
 
 
 def cinder(conf: cfg.ConfigOpts) -> int:
-    """Import, and print what was taken, changed and refused.
+    """Import a Cinder database, and print the imported, changed and refused resources.
 
+    :returns: exit status
     :raises ConfigurationError: the database of Cinder cannot be read, or is in use
     """
     noun = conf.noun
@@ -45,33 +46,39 @@ def cinder(conf: cfg.ConfigOpts) -> int:
 
 
 def _url(given: str) -> str:
-    """What other users of the machine must not see among the arguments comes by standard input."""
+    """Return the URL of the database, read from standard input if the argument is ``-``.
+
+    Other users of the machine can see the arguments, and therefore the password of the URL.
+    """
     return sys.stdin.readline().strip() if given == STANDARD_INPUT else given
 
 
 def _by_name(given: Iterable[str], option: str) -> dict[str, str]:
-    """:raises ConfigurationError: one is not NAME=VALUE"""
-    made = dict(one.partition('=')[::2] for one in given)
-    if not all(made.values()):
+    """Return values by host from arguments of the form HOST=VALUE.
+
+    :raises ConfigurationError: an argument has another form
+    """
+    by_host = dict(argument.partition('=')[::2] for argument in given)
+    if not all(by_host.values()):
         raise errors.ConfigurationError(reason=f'{option} must be HOST=VALUE')
-    return made
+    return by_host
 
 
-def _print(found: report.Report, form: str, wrote: bool) -> None:
+def _print(result: report.Report, form: str, wrote: bool) -> None:
     if form == 'json':
         print(json.dumps({
-            'written': wrote, 'found': found.found, 'there': found.there, 'taken': found.taken,
-            'left': found.left,
-            'changed': [one._asdict() for one in found.changed],
-            'refused': [one._asdict() for one in found.refused]}, indent=2))
+            'written': wrote, 'found': result.found, 'there': result.there,
+            'taken': result.taken, 'left': result.left,
+            'changed': [each._asdict() for each in result.changed],
+            'refused': [each._asdict() for each in result.refused]}, indent=2))
         return
     manage_db.print_table(('TABLE', 'FOUND', 'EXISTING', 'IMPORTED'), [
-        (name, count, found.there[name], found.taken[name])
-        for name, count in found.found.items()])
-    for head, table, findings in (('changed', importing.CHANGED, found.changed),
-                                  ('refused', importing.REFUSED, found.refused)):
+        (name, count, result.there[name], result.taken[name])
+        for name, count in result.found.items()])
+    for head, table, findings in (('changed', importing.CHANGED, result.changed),
+                                  ('refused', importing.REFUSED, result.refused)):
         _print_findings(head, table, findings)
-    for code, count in sorted(found.left.items()):
+    for code, count in sorted(result.left.items()):
         if count:
             print(f'not imported ({count}): {importing.LEFT[code].text}')
     if not wrote:

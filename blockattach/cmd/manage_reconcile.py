@@ -1,5 +1,4 @@
-"""``blockattach-manage reconcile``, ``target``: finish what was interrupted, hold targets to the
-rows; end the target of this host."""
+"""``blockattach-manage reconcile`` and ``target``: repair of backends, and the stop of tgtd."""
 import dataclasses
 import json
 
@@ -15,9 +14,10 @@ SOME_REMAIN = 3
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Repair differences, or print what would be done.
+    """Repair differences between targets and database, or print the planned actions.
 
-    :raises ConfigurationError: a backend is misconfigured, or a target does not answer
+    :returns: exit status
+    :raises ConfigurationError: a backend is misconfigured, or a target does not respond
     """
     noun = conf.noun
     found: list[repair.Finding] = []
@@ -38,22 +38,23 @@ def run(conf: cfg.ConfigOpts) -> int:
     return SOME_REMAIN if any(one.remains for one in found) else 0
 
 
-def _print(opened: wiring.OneShots, found: list[repair.Finding]) -> None:
+def _print(opened: wiring.OneShots, findings: list[repair.Finding]) -> None:
     for host in opened.unseen:
         print(f'Skipping the target of {host}, which is in the memory of its service.')
     if not opened.backends and not opened.unseen:
         print('No backend is configured.')
-    for one in found:
-        of = ' '.join(filter(None, (one.volume_id, one.attachment_id, one.initiator)))
-        print(f'{one.host} {one.drift} {of}: {one.said}')
-        print(f'    {one.remedy}: {one.outcome}')
-    print(f'{len(found)} differences' if found else 'No differences.')
+    for each in findings:
+        of = ' '.join(filter(None, (each.volume_id, each.attachment_id, each.initiator)))
+        print(f'{each.host} {each.drift} {of}: {each.said}')
+        print(f'    {each.remedy}: {each.outcome}')
+    print(f'{len(findings)} differences' if findings else 'No differences.')
 
 
 def stop_target(conf: cfg.ConfigOpts) -> None:
-    """End the tgtd that the volume manager of this configuration has started.
+    """Stop the tgtd that the volume manager of this configuration has started.
 
-    :raises ConfigurationError: hosts use it, or it does not answer, and force was not asked for
+    :raises ConfigurationError: hosts are logged in or tgtd does not respond, and ``--force`` is
+        not given
     """
     pid = tgt_daemon.stop(conf, conf.noun.force)
     print('No tgtd is running.' if pid is None else f'tgtd (process {pid}) stopped.')

@@ -1,5 +1,4 @@
-"""``blockattach-manage secrets``: replace the keys that seal credentials, and repair what a lost
-key has left."""
+"""``blockattach-manage secrets``: rotation of sealing keys, and repair after the loss of a key."""
 from oslo_config import cfg
 
 from blockattach.cmd import manage_db
@@ -15,7 +14,12 @@ SOME_LOST = 3
 
 
 def check(conf: cfg.ConfigOpts) -> int:
-    """Print how many credentials each key has sealed, and those that cannot be opened."""
+    """Print the number of credentials by key, and the credentials that cannot be decrypted.
+
+    With ``--forget`` these credentials are replaced with new ones.
+
+    :returns: exit status
+    """
     if conf.noun.forget:
         dependencies.make_key(core.settings(conf))
     database = dependencies.open_database(conf, check_sealed=False)
@@ -34,9 +38,9 @@ def check(conf: cfg.ConfigOpts) -> int:
 
 
 def rotate(conf: cfg.ConfigOpts) -> None:
-    """One step, or all of them where no other host takes part.
+    """Run a step of the key rotation, or all steps if no services of other hosts are up.
 
-    :raises ConfigurationError: not before the other steps
+    :raises ConfigurationError: a previous step is missing, or services of other hosts are up
     """
     database = dependencies.open_database(conf)
     noun = conf.noun
@@ -52,7 +56,10 @@ def rotate(conf: cfg.ConfigOpts) -> None:
 
 
 def _refuse_other_hosts(conf: cfg.ConfigOpts, database: storage_db.Database) -> None:
-    """They may have key files of their own, and would not find the new key there."""
+    """Raise ConfigurationError if services of other hosts are up.
+
+    Other hosts may have their own key files, which would not contain the new key.
+    """
     settings = service.settings(conf)
     others = {one.host.partition('@')[0]
               for one in services.list_all(database, settings.service_down_time) if one.up}

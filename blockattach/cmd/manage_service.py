@@ -1,4 +1,4 @@
-"""``blockattach-manage service``."""
+"""``blockattach-manage service``: the list of services, and removal of services."""
 from oslo_config import cfg
 
 from blockattach.cmd import manage_db
@@ -13,7 +13,7 @@ _WORD = {True: 'up', False: 'down'}
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
-    """Print every service that has reported itself."""
+    """Print all services that have sent a heartbeat."""
     database = dependencies.open_database(conf)
     down_after = service.settings(conf).service_down_time
     found, living = services.list_all(database, down_after), pools.living(database, down_after)
@@ -27,15 +27,18 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 
 def remove(conf: cfg.ConfigOpts) -> None:
-    """Forget the service that was named."""
+    """Remove the service in the arguments."""
     forget(dependencies.open_database(conf), conf.noun.binary, conf.noun.host,
            service.settings(conf).service_down_time)
 
 
 def forget(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
-    """Forget a service, and its pools unless others keep them too.
+    """Remove a service, and its pools unless other services manage the same pools.
 
-    The pools first: if it is cut off, a repeat finds the service and removes the rest.
+    The pools are removed first. If the command is interrupted, it still finds the service when it
+    is repeated, and removes the rest.
+
+    :param down_after: seconds without a heartbeat after which a service is down
     """
     known = services.get_by_host(database, binary, host, down_after)
     keeping = services.keeping(database, binary, known.backend, down_after)

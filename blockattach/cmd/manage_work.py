@@ -1,4 +1,4 @@
-"""``blockattach-manage work``."""
+"""``blockattach-manage work``: the list of unfinished work items, and their cancellation."""
 import dataclasses
 import json
 
@@ -14,7 +14,7 @@ from blockattach.wiring import dependencies
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
-    """Print all that is under way."""
+    """Print all unfinished work items."""
     found = work.list_all(dependencies.open_database(conf), conf.noun.host)
     if conf.noun.format == 'json':
         print(json.dumps([{**dataclasses.asdict(one), 'state': one.state} for one in found],
@@ -28,9 +28,9 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 
 def cancel(conf: cfg.ConfigOpts) -> None:
-    """End what was named.
+    """Cancel the work item in the arguments.
 
-    :raises ConfigurationError: there is none, or it cannot be cancelled
+    :raises ConfigurationError: the work item does not exist, or cannot be cancelled
     """
     known = {name: verb for handler in handlers.HANDLERS
              for name, verb in verbs.declared(handler).items()}

@@ -1,7 +1,7 @@
-"""Every command: handle signals, print in a line why it cannot start, run until it is stopped.
+"""Life cycle of commands: signals, errors at the start, and running until the process is stopped.
 
-Signal handlers are set first, and only then come the imports, which take a second: nothing of ours
-may be imported above, nor above in the commands.
+Signal handlers are set before most imports, which take a second. Neither this module nor the
+modules of the commands may therefore import other packages of this project at the top.
 """
 import contextlib
 import enum
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _OWNER_ONLY = 0o077
 _BY_SIGNAL = 128
-"""What a shell adds to the number of the signal that ended a process."""
+"""Number that shells add to the number of the signal that ended a process."""
 _STOP = (signal.SIGTERM, signal.SIGINT)
 _STANDARD_ERROR = 2
 _LEAVING_SECONDS = 5.0
 
 
 class Phase(enum.Enum):
-    """How far a command is, by which a signal to stop means something else."""
+    """Phase of a command, which determines the reaction to a stop signal."""
 
     LOADING = 'loading: exits immediately'
     BEGINNING = 'starting: rolls back the start'
@@ -42,7 +42,10 @@ class Phase(enum.Enum):
 
 
 class Interrupted(BaseException):
-    """A signal to stop while the process starts. Passes through everything."""
+    """Stop signal during the start of the process.
+
+    This is a BaseException, so that no handler of errors catches it.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -50,16 +53,15 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """The signals of the process, from now on.
+    """Signal handlers of the process, which are installed when an instance is created.
 
-    A second signal to stop (SIGTERM, Ctrl-C) ends the process at once, for instance if it waits
-    for a broker. SIGHUP waits until the process serves; SIGUSR2 requests a state report at any
-    time.
+    A second stop signal (SIGTERM, Ctrl-C) ends the process at once, for instance if it waits for a
+    broker. SIGHUP is handled when the process serves. SIGUSR2 requests a state report at any time.
 
-    :ivar phase: how far the command is
-    :ivar shutdown_timeout: how many seconds the process may take to end; 0: no limit
-    :ivar report: called on SIGUSR2
-    :ivar abandon: called when that time is over; waited for a moment only
+    :ivar phase: current phase of the command
+    :ivar shutdown_timeout: maximum seconds until the process has stopped; 0 for no limit
+    :ivar report: function that is called on SIGUSR2
+    :ivar abandon: function that is called when the timeout has passed, for a short time only
     """
 
     def __init__(self, name: str) -> None:
@@ -69,8 +71,8 @@ class Signals:
         self.shutdown_timeout = 0
         self.report: Callable[[], None] = _nothing
         self.abandon: Callable[[], None] = _nothing
-        # The kernel may deliver a signal to any thread; Python handles it in this one, and writes
-        # its number here at once.
+        # The kernel may deliver a signal to any thread. Python runs the handler in this thread,
+        # and writes the number of the signal to this pipe immediately, which wakes the thread.
         self._woken, self._waking = os.pipe()
         os.set_blocking(self._waking, False)
         signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
@@ -82,9 +84,9 @@ class Signals:
         sys.unraisablehook = _say_unraisable
 
     def wait(self, reload: Callable[[], None]) -> None:
-        """Return when the process shall stop.
+        """Wait for a stop signal.
 
-        :param reload: called on SIGHUP, to read files again
+        :param reload: called on SIGHUP to reload files
         """
         while True:
             number = os.read(self._woken, 1)[0]
@@ -94,9 +96,9 @@ class Signals:
                 reload()
 
     def end(self, stop: Callable[[], None]) -> None:
-        """Return when the process has stopped, and handle signals meanwhile.
+        """Stop the process, and handle signals meanwhile.
 
-        In a thread: while this one waits for something that hangs, no signal handler would run,
+        ``stop`` runs in another thread. If it hung in this thread, no signal handler would run,
         not even that of the shutdown timeout.
         """
         ended = threading.Event()
@@ -116,7 +118,7 @@ class Signals:
         try:
             self._wait_for(ended)
         except Interrupted:
-            # Not twice. What was begun is still taken back.
+            # The stop is not repeated, but it must be completed.
             self._wait_for(ended)
             raise
         if failures:
@@ -137,11 +139,12 @@ class Signals:
             raise Interrupted(number)
 
     def _cut_off(self, _number: int, _frame: FrameType | None) -> None:
-        # What is interrupted may be a line on its way to the log.
+        # Written directly, because the signal may have interrupted the output of a log line.
         os.write(_STANDARD_ERROR, f'{self._name}: shutdown timed out after '
                  f'{self.shutdown_timeout} seconds, unfinished work is left to other processes or '
                  'expires\n'.encode())
-        # In a thread: what this one holds it may wait for, as for a database that hangs.
+        # Called in another thread, because this thread may hold a lock that is needed, and because
+        # the call may hang, for instance if the database does not respond.
         leaving = threading.Thread(target=self.abandon, daemon=True)
         leaving.start()
         leaving.join(_LEAVING_SECONDS)
@@ -150,11 +153,11 @@ class Signals:
 
 @contextlib.contextmanager
 def command(name: str) -> Iterator[Signals]:
-    """Surround all that a command does.
+    """Handle the signals and the errors of a command.
 
-    Files of the process and its children are private to its user, wherever they are.
-    A known error is one line and exit status 1. A command that is interrupted ends by that signal,
-    as the process that started it expects.
+    All files that the process and its children create are private to the user. A known error is
+    printed in a line, and the exit status is 1. An interrupted command ends by the signal, as its
+    parent process expects.
     """
     os.umask(_OWNER_ONLY)
     try:
@@ -167,22 +170,27 @@ def command(name: str) -> Iterator[Signals]:
         print(f'{name}: {" ".join(str(exc).split())}', file=sys.stderr)
         raise SystemExit(1) from None
     finally:
-        # Nobody is there any more to be interrupted.
+        # From here on a stop signal ends the process, because nothing is left to be stopped.
         for number in _STOP:
             signal.signal(number, signal.SIG_DFL)
 
 
 def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
-    """Have argparse say which commands there are where none is given, not what it calls them.
+    """Make argparse list the commands in its error if none is given.
 
-    :param subparsers: what it has returned for them
+    :param subparsers: result of `argparse.ArgumentParser.add_subparsers`
+    :param choices: names of the commands
     """
     subparsers.metavar = f'{{{",".join(choices)}}}'
 
 
 def load_services(name: str, module: str,
                   conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """A process of the services that a module of the wiring builds."""
+    """Return a process with the services that a module of the wiring builds.
+
+    :param name: name of the process
+    :param module: name of the module in `blockattach.wiring`
+    """
     from blockattach.wiring import dependencies
 
     return _load(name, module, conf, dependencies.build_dependencies)
@@ -190,7 +198,10 @@ def load_services(name: str, module: str,
 
 def load_outside(name: str, module: str,
                  conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """The same of services that do not stand on the database of block storage, and load none."""
+    """Return a process with services that do not use the database of block storage.
+
+    The database modules are not imported. For the parameters see `load_services`.
+    """
     from blockattach.wiring import outside
 
     return _load(name, module, conf, outside.open_outside)
@@ -205,13 +216,15 @@ def _load(name: str, module: str, conf: 'cfg.ConfigOpts',
 
 
 def run(name: str, load: 'Load', text: str = '') -> int:
-    """Run a process until it is stopped; returns the exit status.
+    """Run a process until it is stopped.
 
-    :param load: imports what the process consists of, and puts it together unconfigured
-    :param text: what it does, for its help
+    :param load: imports the modules of the process, and returns the process before it is
+        configured
+    :param text: description of the process for its help
+    :returns: exit status
     """
     with command(name) as signals:
-        # What is loaded from here on stays: garbage is collected once the process serves.
+        # Imports produce hardly any garbage. The collector is enabled when the process serves.
         gc.disable()
         from oslo_config import cfg
 
@@ -239,20 +252,23 @@ def run(name: str, load: 'Load', text: str = '') -> int:
 
 
 def _nothing() -> None:
-    """Before there is a process, there is no report."""
+    """Do nothing, before there is a process to report on or to abandon."""
 
 
 def say(text: str) -> None:
-    """Write to the terminal, if it is still there: a closed one must not block us."""
+    """Print a line. A closed terminal is ignored."""
     try:
         print(text, flush=True)
     except OSError:
-        # What is left in the buffer would fail once more at the end of the process.
+        # The rest of the buffer would fail again at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_known(exc: Exception) -> bool:
-    """Whether its text says everything; any other error is a bug, and has a traceback."""
+    """Return True if the text of an error is enough for an operator.
+
+    Any other error is a bug, and is printed with a traceback.
+    """
     from oslo_config import cfg
 
     from blockattach.platform import errors
@@ -261,8 +277,11 @@ def _is_known(exc: Exception) -> bool:
 
 
 def _say_unraisable(unraisable: 'sys.UnraisableHookArgs') -> None:
-    """Python cannot interrupt what it does between two statements of ours; the signal is not lost:
-    the process ends in order once it has begun."""
+    """Report an exception that Python cannot raise, except for `Interrupted`.
+
+    Python cannot raise the exception of a signal handler in some places, such as a finalizer. The
+    signal is not lost, and the process stops in order when it has started.
+    """
     if unraisable.exc_type is not Interrupted:
         sys.__unraisablehook__(unraisable)
 
@@ -270,5 +289,5 @@ def _say_unraisable(unraisable: 'sys.UnraisableHookArgs') -> None:
 def _end_by(number: int) -> None:
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    # The first process of a container is not killed so.
+    # The first process of a container (PID 1) is not killed by its own signal.
     os._exit(_BY_SIGNAL + number)

@@ -1,4 +1,4 @@
-"""``blockattach-scheduler``: chooses pools."""
+"""``blockattach-scheduler``: the scheduler, which chooses the pools of new volumes."""
 import functools
 import sys
 
@@ -10,7 +10,7 @@ load = functools.partial(process.load_services, NAME, 'scheduler')
 
 
 def main() -> int:
-    """Run until stopped."""
+    """Run the scheduler until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

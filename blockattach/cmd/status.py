@@ -1,7 +1,7 @@
-"""``blockattach-status``: what a supervisor or an operator asks a process, or an installation.
+"""``blockattach-status``: the health of a process, and the state of an upgrade.
 
-``health`` reads the file that ``[health] file`` names. It runs every few seconds, so it imports
-hardly anything, and reads no configuration. ``upgrade check`` checks all of it.
+``health`` reads the file that ``[health] file`` names. Supervisors run it every few seconds, so it
+imports hardly anything and reads no configuration. ``upgrade check`` checks the installation.
 """
 import argparse
 import sys
@@ -20,7 +20,7 @@ _HEALTH_TEXT = ('Report the health of a process from its health file. Exit statu
 
 
 def main() -> int:
-    """Ask one question; 0 if all is well."""
+    """Run a subcommand, and return its exit status."""
     with process.command(NAME):
         if sys.argv[1:2] == [HEALTH]:
             parser = argparse.ArgumentParser(prog=f'{NAME} {HEALTH}', description=_HEALTH_TEXT)
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def add_health(subparsers: Any) -> None:
-    """Make ``health`` known to argparse."""
+    """Add the subcommand ``health`` to argparse."""
     _health_arguments(subparsers.add_parser(HEALTH, help=_HEALTH_TEXT,
                                             description=_HEALTH_TEXT))
 

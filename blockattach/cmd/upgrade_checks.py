@@ -1,7 +1,7 @@
-"""``blockattach-status upgrade check``: what is left to do of an upgrade, or stands in its way.
+"""``blockattach-status upgrade check``: checks before, during and after an upgrade.
 
-`CHECKS` lists what is checked. Exit statuses as with every ``*-status`` of OpenStack: 0 nothing, 1
-a warning, 2 a failure, 255 it could not be found out.
+`CHECKS` lists the checks. The exit status is that of every ``*-status`` command of OpenStack: 0 if
+all checks succeed, 1 for a warning, 2 for a failure, 255 if the checks cannot run.
 """
 import sys
 import textwrap
@@ -43,7 +43,10 @@ _IN_PROCESS = ('inproc', 'fake')
 
 
 class Replaced(NamedTuple):
-    """An option that has another name by now; the old one still counts, for a release."""
+    """Renamed option, whose old name is still read for a release.
+
+    :ivar now: new name
+    """
 
     group: str
     name: str
@@ -54,7 +57,7 @@ REPLACED: tuple[Replaced, ...] = ()
 
 
 def pin(at: database_checks.Installation) -> Result:
-    """Whether ``[rpc] release`` goes with the releases that run."""
+    """Check that ``[rpc] release`` matches the releases of the running services."""
     named = rpc_conf.settings(at.conf).release
     try:
         spoken = pinning.find_release(named, history.RELEASES)
@@ -74,7 +77,7 @@ def pin(at: database_checks.Installation) -> Result:
 
 
 def bus(at: database_checks.Installation) -> Result:
-    """Whether the processes can communicate, by queues that survive a node of the broker."""
+    """Check that processes can communicate, and that queues survive the loss of a broker node."""
     settings = rpc_conf.settings(at.conf)
     url = oslo_messaging.TransportURL.parse(at.conf)
     if url.transport in _IN_PROCESS:
@@ -113,7 +116,7 @@ def options(at: database_checks.Installation) -> Result:
 
 
 def policy(at: database_checks.Installation) -> Result:
-    """Whether the policy files are YAML, and every rule in them is asked for."""
+    """Check that the policy files are YAML, and contain only rules that are used."""
     result = common_checks.check_policy_json(upgradecheck.UpgradeCommands(), at.conf)
     if result.code is not Code.SUCCESS:
         return result
@@ -126,7 +129,7 @@ def policy(at: database_checks.Installation) -> Result:
 
 Check = Callable[[database_checks.Installation], Result]
 
-# In the order in which an upgrade goes.
+# Ordered like the steps of an upgrade.
 CHECKS: tuple[tuple[str, Check], ...] = (
     ('Schema', database_checks.schema),
     ('Compute schema', database_checks.schema_of_servers),
@@ -143,7 +146,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 
 
 class UpgradeChecks(database_checks.Installation):
-    """All of them, as oslo.upgradecheck runs them."""
+    """All checks in the form that oslo.upgradecheck runs."""
 
     _upgrade_checks = CHECKS
 
@@ -158,8 +161,10 @@ class UpgradeChecks(database_checks.Installation):
 def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
     """Run the command.
 
-    :param text: what it does, for its help
-    :param add_others: adds the subcommands that are shown in the help and asked in other ways
+    :param name: name of the command
+    :param text: description of the command for its help
+    :param add_others: adds further subcommands to argparse
+    :returns: exit status
     """
     conf = cfg.ConfigOpts()
 
@@ -181,7 +186,7 @@ def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
 
 
 def add_upgrade(subparsers: Any) -> None:
-    """Make ``upgrade`` and its verbs known to argparse."""
+    """Add the subcommand ``upgrade`` and its verbs to argparse."""
     upgrade = subparsers.add_parser('upgrade', help=_TEXT, description=_TEXT)
     verbs = upgrade.add_subparsers(dest='verb', required=True)
     check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)
@@ -191,7 +196,7 @@ def add_upgrade(subparsers: Any) -> None:
 
 
 def _check(conf: cfg.ConfigOpts) -> int:
-    # Where oslo.upgradecheck expects --json.
+    # oslo.upgradecheck reads --json from this global.
     upgradecheck.CONF = conf
     with databases.usable(conf):
         checks = UpgradeChecks(conf)

@@ -1,5 +1,4 @@
-"""The installation that ``blockattach-status upgrade check`` checks, and the checks of its
-database."""
+"""Database checks of ``blockattach-status upgrade check``, and the installation to check."""
 import os
 
 import sqlalchemy as sa
@@ -25,12 +24,14 @@ _TEXT = 'utf8mb4'
 
 
 class Installation(upgradecheck.UpgradeCommands):
-    """A configuration, and the database that it names; oslo.upgradecheck hands it to each check.
+    """Installation to check: its configuration and its database.
+
+    oslo.upgradecheck passes the installation to each check.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """
-        :raises ConfigurationError: there is no such database
+        :raises ConfigurationError: the database cannot be opened
         """
         self.conf = conf
         self.core = core_conf.settings(conf)
@@ -41,16 +42,16 @@ class Installation(upgradecheck.UpgradeCommands):
 
     @property
     def expanded(self) -> bool:
-        """Whether the tables are those of this release."""
+        """True if the tables are expanded to this release."""
         return self.found.expand == self.expected.expand
 
     def behind(self) -> list[str]:
-        """Services of older releases that are up."""
+        """Return the services of older releases that are up."""
         return db_services.of_releases(self.database, *dependencies.older(self.conf))
 
 
 def ok() -> Result:
-    """There is nothing to do."""
+    """Return the result of a successful check."""
     return Result(Code.SUCCESS)
 
 
@@ -59,7 +60,7 @@ def _later() -> Result:
 
 
 def schema(at: Installation) -> Result:
-    """Whether processes of this release can work with the tables."""
+    """Check that processes of this release can work with the tables."""
     if at.expanded:
         return ok()
     if at.found.expand is not None and at.found.expand > (at.expected.expand or ''):
@@ -72,7 +73,7 @@ def schema(at: Installation) -> Result:
 
 
 def schema_of_servers(at: Installation) -> Result:
-    """Whether compute APIs of this release can work with their tables."""
+    """Check that compute APIs of this release can work with their tables."""
     try:
         compute_store.check(at.conf)
     except errors.ConfigurationError as exc:
@@ -81,7 +82,7 @@ def schema_of_servers(at: Installation) -> Result:
 
 
 def text(at: Installation) -> Result:
-    """Whether the database keeps every character that names may have."""
+    """Check that the database stores every character that names may contain."""
     kind = at.engine.dialect.name
     with at.engine.connect() as connection:
         if kind == 'postgresql':
@@ -100,7 +101,7 @@ def text(at: Installation) -> Result:
 
 
 def rows(at: Installation) -> Result:
-    """Whether every row is as this release writes it."""
+    """Check that all rows are in the format of this release."""
     if not at.expanded:
         return _later()
     left = online_migrations.remaining(at.database)
@@ -110,7 +111,7 @@ def rows(at: Installation) -> Result:
 
 
 def services(at: Installation) -> Result:
-    """Whether the last process of an older release has ended."""
+    """Check that no services of an older release are running."""
     behind = at.behind() if at.expanded else []
     return Result(Code.WARNING, f'Services of an older release: {", ".join(behind)}. Upgrade '
                                 'them, and the API processes, which are not in the list of '
@@ -119,7 +120,7 @@ def services(at: Installation) -> Result:
 
 
 def contraction(at: Installation) -> Result:
-    """Whether what only older releases need has gone."""
+    """Check that the schema is contracted, without parts that only older releases need."""
     if not at.expanded or at.found.contract == at.expected.contract:
         return ok() if at.expanded else _later()
     return Result(Code.WARNING, 'The schema is not contracted. Run blockattach-manage db sync '
@@ -128,7 +129,7 @@ def contraction(at: Installation) -> Result:
 
 
 def keys(at: Installation) -> Result:
-    """Whether every sealed credential can be opened."""
+    """Check that all sealed credentials can be decrypted."""
     if not at.expanded:
         return _later()
     if not at.core.seal_key_ids and not os.path.exists(at.core.seal_key_file):

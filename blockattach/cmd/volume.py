@@ -1,4 +1,4 @@
-"""``blockattach-volume``: keeps the backends named in ``[volume] enabled_backends``."""
+"""``blockattach-volume``: the volume manager of the backends in ``[volume] enabled_backends``."""
 import functools
 import sys
 
@@ -10,7 +10,7 @@ load = functools.partial(process.load_services, NAME, 'volume')
 
 
 def main() -> int:
-    """Run until stopped."""
+    """Run the volume manager until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 
