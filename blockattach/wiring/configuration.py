@@ -52,7 +52,7 @@ class Reloads:
             self.watch(wrong)
 
     def watch(self, wrong: Wrong) -> None:
-        """Let `wrong` report on an object that detects changes of its files itself."""
+        """Add an object that detects changes of its files itself to the report of `wrong`."""
         self._watched.append(wrong)
 
     def wrong(self) -> str | None:

@@ -22,7 +22,7 @@ _IN_MEMORY = 'fake'
 
 
 class OneShots(NamedTuple):
-    """One-shot reconcilers of backends.
+    """Reconcilers of backends for a single pass.
 
     :ivar unseen: backends whose targets are in the memory of their services, so that no other
         process can read them

@@ -148,7 +148,7 @@ class Dispatcher:
         """Compile the routing table and all schemas, so that no request waits for them.
 
         :param services: passed to handlers unchanged; targets are loaded from its ``database``
-        :param max_body_size: in bytes
+        :param max_body_size: maximum size of a request body in bytes
         :param public_endpoint: URL that links in responses start with; None uses the URL of the
             request
         :param watch_endpoint: URL that requests for streams are redirected to if this server
@@ -348,7 +348,13 @@ class Dispatcher:
         return raw
 
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
-        """Load the target of an operation, and check the policy for the project of the target."""
+        """Load the target of an operation, and check the policy.
+
+        The policy is checked for the project of the target, or else for that of the caller.
+
+        :raises NotFound: the target does not exist
+        :raises NotAuthorized: the policy denies the operation
+        """
         if row.target is not None:
             call.target = row.target(call.context, self._services.database, call.path['id'])
         if row.policy is None:

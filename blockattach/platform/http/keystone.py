@@ -113,7 +113,7 @@ class _TokenMiddleware(auth_token.AuthProtocol):
         """Return the data of a token from the cache or from Keystone.
 
         :raises InvalidToken: the token is not valid
-        :raises IdentityUnavailable: Keystone did not validate the token in time
+        :raises IdentityUnavailable: Keystone cannot validate the token now
         """
         try:
             answer: dict[str, Any] = super().fetch_token(token, **options)

@@ -57,10 +57,9 @@ def stands_for_loopback(host: str) -> bool:
 
 @functools.lru_cache
 def is_local_name(host: str) -> bool:
-    """Return True if a header Host is ``localhost`` or a loopback address.
+    """Return True if a header Host is ``localhost``, a name below it, or a loopback address.
 
-    DNS is not queried, because its answer may be forged. RFC 6761 reserves ``localhost`` and the
-    names below it.
+    DNS is not queried, because its answer may be forged. RFC 6761 reserves these names.
     """
     try:
         name = parse.urlsplit(f'//{host}').hostname or ''

@@ -20,7 +20,7 @@ def obj(properties: Schema | None = None, required: Iterable[str] = (), *,
     """Return the schema of an object.
 
     :param required: names of required properties
-    :param additional: True to allow other properties than these
+    :param additional: True to allow further properties
     :param more: further keywords, such as ``minProperties=1``, ``patternProperties={...}``
     """
     schema: dict[str, Any] = {'type': 'object', 'properties': dict(properties or {}),
@@ -79,9 +79,10 @@ def extending(properties: Schema, at: str) -> Callable[[Schema], Schema]:
 class View:
     """JSON object in responses, declared as a table of keys with their schemas and sources.
 
-    ``'name': schema`` is read from the attribute of that name, or is null if the schema only
-    allows null. ``'name': (schema, source)`` is read from another attribute (a name), or by a
-    function of the record. With the source `GIVEN` the value is an argument of `show`.
+    The value of ``'name': schema`` is the attribute of that name, or null if the schema only
+    allows null. The value of ``'name': (schema, source)`` is another attribute (``source`` is its
+    name), or the result of a function of the record. With the source `GIVEN` the value is an
+    argument of `show`.
 
     :ivar keys: schemas by name
     :ivar whole: schema of an object with all these keys and no others

@@ -37,7 +37,8 @@ QUEUE_LIMIT = 10_000
 class Address(NamedTuple):
     """Address of messages: a topic or ``topic.server``.
 
-    :ivar pool: pool of listeners that share notifications; None for RPC and without a pool
+    :ivar pool: pool of listeners that share notifications; None for RPC, and for listeners without
+        a pool
     """
 
     exchange: str
@@ -138,9 +139,9 @@ class Broker:
             reader.take(Letter(address, body))
 
     def publish(self, address: Address, body: bytes) -> None:
-        """Give a copy of a notification to each pool of the topic, and one to readers without.
+        """Give a copy of a notification to each pool of the topic.
 
-        Readers that belong to no pool share the last copy. Copies without a reader are queued.
+        Readers that belong to no pool share another copy. Copies without a reader are queued.
         """
         with self._lock:
             known = {address, *(other for other in (*self._readers, *self._waiting)

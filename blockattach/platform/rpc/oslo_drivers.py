@@ -45,7 +45,9 @@ class Message(base.RpcIncomingMessage, abc.ABC):
         """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the reply if the caller waits. A reply that cannot be serialized becomes an error.
+        """Send the reply if the caller waits for a reply.
+
+        A reply that cannot be serialized is replaced with an error.
         """
         if not self.waits():
             return

@@ -5,8 +5,7 @@ These rules apply to deadlines:
 ====================================  ========================================================
 call                                  waits for the timeout of its method, but not longer than
                                       the remaining time of the call that it is part of
-call after the deadline of its        is not sent
-outer call
+call within an expired call           is not sent
 cast                                  does not expire, unless its interface sets a timeout
 expired message                       is not started; a caller gets ``DeadlinePassed``
 message without a timeout             is handled whenever it arrives

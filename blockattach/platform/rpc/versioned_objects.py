@@ -64,8 +64,7 @@ class UnprintedField(fields.Field[dict[str, Any]]):
 
 
 class ObjectSerializer(ovo_base.VersionedObjectSerializer):
-    """Serializer of versioned objects. It rejects objects of newer versions than this process has.
-    """
+    """Serializer of versioned objects. Objects of an unknown newer version are rejected."""
 
     OBJ_BASE_CLASS = BlockattachObject
 

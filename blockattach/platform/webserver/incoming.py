@@ -50,7 +50,7 @@ class Refusal(Exception):
 class Request:
     """Parsed request.
 
-    :ivar headers: values by their names in an environ
+    :ivar headers: values by the names of the headers in an environ
     :ivar body: the body, cut to one byte more than the application accepts
     :ivar length: size of the whole body in bytes
     :ivar closes: True if the connection is closed after the response
@@ -231,7 +231,7 @@ class Incoming:
                 raise Refusal('501 Not Implemented', 'Protocol upgrades are not supported.')
             request.missing = length
         # Programs disagree about the end of bodies in chunks, so no further request is read after
-        # one.
+        # such a body.
         request.leaves = upgrade or coding is not None
         request.closes = request.leaves or not parser.should_keep_alive()
         request.expects = version == '1.1' and headers.get(_EXPECT, '').lower() == '100-continue'

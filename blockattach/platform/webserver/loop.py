@@ -293,7 +293,7 @@ class Loop:
         return len(events)
 
     def _guard(self, connection: Connection, act: Callable[[Connection], None]) -> None:
-        """Do something with a connection. An error closes this connection only."""
+        """Call a function with a connection. An error closes this connection only."""
         try:
             act(connection)
         except OSError as exc:

@@ -127,7 +127,9 @@ class Lookup:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True for a loopback IP address. A name never counts, because it may resolve to any.
+    """Return True for a loopback IP address.
+
+    A name does not count, because it may resolve to any address.
     """
     try:
         return ipaddress.ip_address(host).is_loopback
