@@ -1,7 +1,8 @@
 """Life cycle of commands: signals, errors at the start, and running until the process is stopped.
 
-Signal handlers are set before most imports, which take a second. Neither this module nor the
-modules of the commands may therefore import other packages of this project at the top.
+Signal handlers are set before most imports, which take a second. Neither this module nor the entry
+modules of the commands may therefore import other modules of this project at the top, unless those
+modules import little.
 """
 import contextlib
 import enum
