@@ -1,1 +1,1 @@
-"""Kits that prove a driver keeps its contract: subclass, return a fresh driver, run."""
+"""Conformance kits: unittest classes that drivers subclass to prove their contracts."""

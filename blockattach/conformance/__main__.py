@@ -1,10 +1,10 @@
-"""Prints what the kits found of a driver: every behaviour, and whether it keeps what it declares.
+"""Command that runs the conformance kits against a driver and prints the results.
 
     blockattach-conformance my_driver.tests.test_conformance
 
-Each module holds classes made from the kits, as unittest runs them. All of them that concern one
-driver make one table. Ends with 1 if a behaviour failed, or if the capabilities that the driver
-declares are not those that were proved.
+Each module holds test classes derived from the kits, as unittest runs them. The results of all
+classes that test the same driver are printed as one table. The exit status is 1 if a behaviour
+failed, or if the declared capabilities of a driver differ from the proved ones.
 """
 import argparse
 import importlib
@@ -29,15 +29,17 @@ KITS: dict[str, tuple[type[report.Reported], ...]] = {
     'target': (target.TargetContract, target.AccessContract, target.ResizeContract,
                target.DaemonContract, target.ReservationContract, scsi.ScsiContract),
 }
-"""The parts of each kit."""
+"""Contracts of each kit."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the kits of some modules, which may be in the current directory.
+    """Run the kits of some modules.
 
-    :returns: the exit status
+    :param arguments: arguments of the command line; None for those of this process
+    :returns: exit status
     """
-    # ``python -m`` does so; the console script has the directory of scripts there.
+    # Find modules in the current directory, as ``python -m`` does. The console script has its own
+    # directory as the first entry instead.
     sys.path.insert(0, os.getcwd())
     parser = argparse.ArgumentParser(
         prog='blockattach-conformance',
@@ -46,34 +48,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help='module with test classes derived from the kits')
     parser.add_argument('--list', action='store_true', help='list the behaviours and exit')
     parser.add_argument('--version', action='version', version=version.version_string())
-    asked = parser.parse_args(arguments)
-    if asked.list:
+    options = parser.parse_args(arguments)
+    if options.list:
         _list()
         return 0
-    if not asked.modules:
+    if not options.modules:
         parser.error('specify at least one MODULE or --list')
-    found = examine(importlib.import_module(name) for name in asked.modules)
-    for one in found:
-        print('\n'.join(one.table()))
-    return 0 if found and all(map(_is_sound, found)) else 1
+    reports = examine(importlib.import_module(name) for name in options.modules)
+    for driver_report in reports:
+        print('\n'.join(driver_report.table()))
+    return 0 if reports and all(map(_is_sound, reports)) else 1
 
 
 def examine(modules: Iterable[types.ModuleType]) -> list[report.Report]:
-    """Run every class of these modules that is made from a kit; a report for each driver."""
-    output, found = io.StringIO(), []
+    """Run all test classes in the modules that are derived from a kit.
+
+    Errors and failures are printed to standard error.
+
+    :returns: one report for each driver
+    """
+    output, reports = io.StringIO(), []
     report.Reported.prints_report = False
     try:
         for module in modules:
             kinds = _kinds(module)
             suite = unittest.TestSuite(
                 unittest.defaultTestLoader.loadTestsFromTestCase(kind) for kind in kinds)
-            done = unittest.TextTestRunner(output, verbosity=0).run(suite)
-            found += [kind.report for kind in kinds if 'report' in vars(kind)]
-            if not done.wasSuccessful():
+            result = unittest.TextTestRunner(output, verbosity=0).run(suite)
+            # A class that unittest skipped as a whole has no report.
+            reports += [kind.report for kind in kinds if 'report' in vars(kind)]
+            if not result.wasSuccessful():
                 print(output.getvalue(), file=sys.stderr)
     finally:
         report.Reported.prints_report = True
-    return _joined(found)
+    return _joined(reports)
 
 
 def _kinds(module: types.ModuleType) -> list[type[report.Reported]]:
@@ -83,25 +91,26 @@ def _kinds(module: types.ModuleType) -> list[type[report.Reported]]:
             and unittest.defaultTestLoader.getTestCaseNames(kind)]
 
 
-def _joined(found: Iterable[report.Report]) -> list[report.Report]:
-    """One report for each driver, in the order of their first parts."""
+def _joined(reports: Iterable[report.Report]) -> list[report.Report]:
+    """Join reports to one report for each driver, in the order of the first reports."""
     by_driver: dict[str, report.Report] = {}
-    for one in found:
-        name = one.subject or one.driver
+    for part in reports:
+        name = part.subject or part.driver
         by_driver.setdefault(name, report.Report(
-            name, frozenset(base.CAPABILITIES))).join(one)
+            name, frozenset(base.CAPABILITIES))).join(part)
     return list(by_driver.values())
 
 
-def _is_sound(found: report.Report) -> bool:
-    return not (found.count(report.Outcome.FAILED) or found.unproved() or found.undeclared())
+def _is_sound(driver_report: report.Report) -> bool:
+    return not (driver_report.count(report.Outcome.FAILED) or driver_report.unproved()
+                or driver_report.undeclared())
 
 
 def _list() -> None:
     for noun, parts in KITS.items():
-        known = list(dict.fromkeys(report.behaviours(*parts)))
-        print(f'{noun}: {len(known)} behaviours')
-        for contract, name in known:
+        behaviours = list(dict.fromkeys(report.behaviours(*parts)))
+        print(f'{noun}: {len(behaviours)} behaviours')
+        for contract, name in behaviours:
             print(f'  {contract}: {name}')
 
 

@@ -1,4 +1,4 @@
-"""The part of the kit for stores that give back the room that users of a volume discard."""
+"""Part of the conformance kit on stores that free the space that users of a volume discard."""
 import os
 import stat
 import subprocess
@@ -13,12 +13,12 @@ _MUCH = 16 * units.MIB
 
 
 class DiscardContract(store_base.StoreBase):
-    """What `base.Discard` promises."""
+    """Behaviours of a store that implements `base.Discard`."""
 
     provable = frozenset({'discard'})
 
     def discard(self, volume: base.StoredVolume, length: int) -> None:
-        """Discard the first bytes of a volume, as a user on this host would."""
+        """Discard the first ``length`` bytes of a volume, as a user on this host would."""
         path = self.store.device(volume)
         if stat.S_ISBLK(os.stat(path).st_mode):
             subprocess.run(['blkdiscard', '--offset', '0', '--length', str(length), path],

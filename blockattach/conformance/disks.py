@@ -1,4 +1,4 @@
-"""The part of the kit for stores that give the bytes of their volumes by themselves."""
+"""Part of the conformance kit on stores that read and write the data of volumes themselves."""
 from blockattach.conformance import store_base
 from blockattach.platform import disks
 from blockattach.platform import errors
@@ -6,7 +6,7 @@ from blockattach.storage.drivers import base
 
 
 class DiskContract(store_base.StoreBase):
-    """What `base.Disks` promises."""
+    """Behaviours of a store that implements `base.Disks`."""
 
     provable = frozenset({'disks'})
 

@@ -1,7 +1,7 @@
-"""What every kind of host must do: the kit of `blockattach.compute.hosts.base.Host`.
+"""Conformance kit for implementations of `blockattach.compute.hosts.base.Host`.
 
-A subclass gives two hosts that reach the same volumes, and volumes with their connections. Where
-guests have bytes, they are looked at from within.
+A subclass provides two hosts that reach the same volumes, and disks of these volumes. If guests
+have data, the tests read and write disks from within the guests.
 """
 import abc
 import unittest
@@ -17,10 +17,10 @@ _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 
 
 class HostContract(unittest.TestCase):
-    """Tests of the contract, for `unittest` and what runs it.
+    """Behaviours of a host.
 
-    :ivar moves: servers move between hosts of this kind
-    :ivar has_bytes: guests read and write; `read` and `write` are given
+    :cvar moves: True if servers can move between hosts of this kind
+    :cvar has_bytes: True if guests have data; `read` and `write` must then be implemented
     """
 
     moves = True
@@ -35,27 +35,40 @@ class HostContract(unittest.TestCase):
 
     @abc.abstractmethod
     def make(self, name: str) -> base.Host:
-        """A host; made again under the same name it finds what it has."""
+        """Return a driver for a host.
+
+        Called again with that name, return another driver, which finds the servers of the host.
+        """
 
     @abc.abstractmethod
     def disk(self, host: base.Host, server_id: str, device: str = '/dev/vdb',
              volume_id: str | None = None, mode: connection.AccessMode = _RW) -> base.Disk:
-        """A volume, a new one unless it is named, that lets the server on this host in."""
+        """Return a disk of a volume that the server may access from the host.
+
+        :param volume_id: None for a new volume
+        """
 
     def read(self, host: base.Host, server_id: str, volume_id: str) -> bytes:
-        """What a guest reads at the beginning of a disk, without the zeros at its end."""
+        """Return the data that a guest reads from the beginning of a disk, without trailing zeros.
+        """
         raise NotImplementedError
 
     def write(self, host: base.Host, server_id: str, volume_id: str, data: bytes) -> bool:
-        """Whether a guest's write there goes through."""
+        """Write data from within a guest to the beginning of a disk.
+
+        :returns: True if the write succeeded
+        """
         raise NotImplementedError
 
     def guest(self, disks: Iterable[base.Disk] = (), server_id: str | None = None) -> base.Guest:
-        """A new server, unless it is named."""
+        """Return the description of a server.
+
+        :param server_id: None for a new server
+        """
         return base.Guest(server_id or str(uuid.uuid4()), 'server', 1, 256, tuple(disks))
 
     def spawned(self, *devices: str) -> base.Guest:
-        """A server that runs with new disks."""
+        """Spawn a new server with a new disk for each device name, and return its description."""
         server_id = str(uuid.uuid4())
         guest = self.guest([self.disk(self.host, server_id, one) for one in devices], server_id)
         self.host.spawn(guest)
@@ -63,7 +76,7 @@ class HostContract(unittest.TestCase):
         return guest
 
     def assert_has(self, host: base.Host, server_id: str, *disks: base.Disk) -> None:
-        """The guest has these disks and no others, each in its mode."""
+        """Assert that the guest has exactly these disks, each in its access mode."""
         self.assertEqual({one.volume_id: one.mode for one in disks}, host.disks(server_id))
 
     def test_a_connector_names_the_host_and_an_initiator(self) -> None:
@@ -104,7 +117,7 @@ class HostContract(unittest.TestCase):
         self.assertEqual({guest.server_id: _RUNNING}, self.host.servers())
 
     def unreachable(self, disk: base.Disk) -> base.Disk | None:
-        """The same with a password that is wrong; None: nothing here would notice."""
+        """Return the disk with a wrong password; None if this kind of host does not check it."""
         return None
 
     def test_it_is_stopped_and_started_with_its_disks(self) -> None:

@@ -138,10 +138,10 @@ class KillContract(store_base.StoreBase):
         scene = build()
         begun = len(self.stored_names())
         points = self._points(scene)
-        made = len(self.stored_names()) - begun
+        created = len(self.stored_names()) - begun
         for point in points:
             with self.subTest(point=point, then='repeat'):
-                self._kill_and_repeat(self._anew(build), point, made)
+                self._kill_and_repeat(self._anew(build), point, created)
             if scene.undo is not None:
                 with self.subTest(point=point, then='undo'):
                     self._kill_and_undo(self._anew(build), point)
@@ -152,17 +152,17 @@ class KillContract(store_base.StoreBase):
         self.store.check()
         return build()
 
-    def _kill_and_repeat(self, scene: _Scene, point: int, made: int) -> None:
+    def _kill_and_repeat(self, scene: _Scene, point: int, created: int) -> None:
         begun = len(self.stored_names())
         self._kill(scene, point)
         self.store = self.remake()
         self.store.check()
         if not (self.goes_on or scene.two_names):
-            self.assertIn(len(self.stored_names()), (begun, begun + made), self.stored_names())
+            self.assertIn(len(self.stored_names()), (begun, begun + created), self.stored_names())
         self._kill(scene, point)
         # The repeat runs in another process of the cluster, which was never restarted.
         scene.act(self.store)
-        self.assertEqual(begun + made, len(self.stored_names()), self.stored_names())
+        self.assertEqual(begun + created, len(self.stored_names()), self.stored_names())
         if scene.has_mark is not None and self.has_bytes:
             self.assertEqual(store_base.MARK, self._read(scene.has_mark, 0))
             self.assertEqual(store_base.MARK, self._read(scene.has_mark, 64 * units.MIB))

@@ -1,4 +1,4 @@
-"""The part of the kit for stores that take over what lies in their pool already."""
+"""Part of the conformance kit on stores that manage existing volumes of their pool."""
 from blockattach.conformance import store_base
 from blockattach.platform import errors
 from blockattach.platform import units
@@ -6,7 +6,7 @@ from blockattach.storage.drivers import base
 
 
 class ManageContract(store_base.StoreBase):
-    """What `base.Manage` promises."""
+    """Behaviours of a store that implements `base.Manage`."""
 
     provable = frozenset({'manage'})
 

@@ -1,4 +1,4 @@
-"""The part of the kit for targets on where hosts find a volume: one portal, or several paths."""
+"""Part of the conformance kit on the portals of a target: one portal, or several paths."""
 import dataclasses
 from typing import Any
 
@@ -9,7 +9,7 @@ _SIZE = 4096
 
 
 class PortalContract(target_base.TargetBase):
-    """What a connection says of its portals."""
+    """Behaviours of a target regarding the portals in a connection."""
 
     def test_each_portal_is_listed_once(self) -> None:
         export = self.an_export()
@@ -37,13 +37,13 @@ class PortalContract(target_base.TargetBase):
         self._need_paths(made)
         return made, made.to_dict()
 
-    def _need_paths(self, made: connection.Connection) -> None:
-        if len(made.portals) < 2:
+    def _need_paths(self, connected: connection.Connection) -> None:
+        if len(connected.portals) < 2:
             self.leaves_out('multipath', 'the target has only one portal')
 
 
 class PathContract(PortalContract):
-    """What a real host finds on each of the paths."""
+    """Behaviours of a target that a real host sees on each path. The tests need `host`."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -54,7 +54,7 @@ class PathContract(PortalContract):
 
     def held(self, export: connection.Export, grant: connection.Grant,
              read_only: bool = False) -> target_base.Held:
-        """Grant access and log in."""
+        """Grant access, log in, and return the session."""
         made = self.target.grant(export, grant)
         session = self.real.hold(made, grant.initiator, grant.credential, read_only)
         self.addCleanup(session.close)
@@ -62,7 +62,10 @@ class PathContract(PortalContract):
 
     def on_paths(self, export: connection.Export,
                  grant: connection.Grant) -> list[target_base.Held]:
-        """Grant access, and log in at every portal."""
+        """Grant access, log in at every portal, and return the sessions.
+
+        The behaviour is skipped if the target has only one portal.
+        """
         made = self.target.grant(export, grant)
         self._need_paths(made)
         sessions = []

@@ -1,6 +1,7 @@
-"""The report of a kit, where people see it: a skipped behaviour must not look like a proved one.
+"""Reports of the conformance kits: proved, skipped and failed behaviours of a driver.
 
-Printed once a class, when it has run::
+Each test class prints a short report after its tests. The report names skipped behaviours, so that
+nobody takes them for proved ones::
 
     conformance: FileStoreTest: 56 behaviours: 51 proved, 4 not declared, 1 skipped, 0 failed
     conformance: FileStoreTest: declared: clone; proved: clone
@@ -25,7 +26,7 @@ _UNDECLARED = 'the driver does not declare '
 
 
 class Outcome(enum.StrEnum):
-    """How one behaviour came out."""
+    """Outcome of a behaviour."""
 
     PROVED = 'proved'
     NOT_DECLARED = 'not declared'
@@ -35,7 +36,11 @@ class Outcome(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Behaviour:
-    """One named sentence of a contract, tried on a driver. ``why``: of what was left out."""
+    """Result of testing one named behaviour of a contract on a driver.
+
+    :ivar contract: name of the class that defines the test
+    :ivar why: reason of a skipped or failed behaviour
+    """
 
     contract: str
     name: str
@@ -45,11 +50,13 @@ class Behaviour:
 
 @dataclasses.dataclass(slots=True)
 class Report:
-    """One driver's run of a kit, or of a part of it.
+    """Result of running a kit, or a part of it, on one driver.
 
-    :ivar subject: the class of the driver, once one was made
-    :ivar provable: the capabilities that this part can prove
-    :ivar whole: every behaviour of the part was run, not a chosen few
+    :ivar driver: name of the test class
+    :ivar provable: capabilities that this part of the kit can prove
+    :ivar declared: capabilities that the driver declares
+    :ivar whole: True if all behaviours of the part were run, not a selection
+    :ivar subject: name of the driver class; empty until a test has created a driver
     """
 
     driver: str
@@ -61,19 +68,19 @@ class Report:
     subject: str = ''
 
     def unproved(self) -> frozenset[str]:
-        """What is declared, could be proved here, and was not."""
+        """Return the declared capabilities that this part could have proved but did not."""
         return (self.declared & self.provable) - self.proved
 
     def undeclared(self) -> frozenset[str]:
-        """Capabilities that work, and are not declared."""
+        """Return the capabilities that were proved but are not declared."""
         return frozenset(self.proved) - self.declared
 
     def count(self, outcome: Outcome) -> int:
-        """How many behaviours came out so."""
-        return sum(one.outcome is outcome for one in self.behaviours)
+        """Return the number of behaviours with an outcome."""
+        return sum(behaviour.outcome is outcome for behaviour in self.behaviours)
 
     def join(self, other: 'Report') -> None:
-        """Add what another part of the kit found of the driver."""
+        """Add the report of another part of the kit on the same driver."""
         self.provable |= other.provable
         self.declared |= other.declared
         self.proved |= other.proved
@@ -81,7 +88,7 @@ class Report:
         self.whole = self.whole and other.whole
 
     def head(self) -> list[str]:
-        """How many behaviours came out how, and the capabilities."""
+        """Return lines with the number of behaviours by outcome, and the capabilities."""
         counts = ', '.join(f'{self.count(outcome)} {outcome}' for outcome in Outcome)
         return [f'{len(self.behaviours)} behaviours: {counts}',
                 f'declared: {_words(self.declared)}; proved: {_words(self.proved)}',
@@ -89,13 +96,14 @@ class Report:
                 *(f'proved and not declared: {name}' for name in sorted(self.undeclared()))]
 
     def lines(self) -> list[str]:
-        """The report in short: what was not proved only."""
-        left = [f'{one.outcome} {one.name}: {one.why}' for one in self.behaviours
-                if one.outcome in (Outcome.SKIPPED, Outcome.FAILED)]
-        return [f'conformance: {self.driver}: {line}' for line in (*self.head(), *left)]
+        """Return the short report, which lists skipped and failed behaviours only."""
+        unproved = [f'{behaviour.outcome} {behaviour.name}: {behaviour.why}'
+                    for behaviour in self.behaviours
+                    if behaviour.outcome in (Outcome.SKIPPED, Outcome.FAILED)]
+        return [f'conformance: {self.driver}: {line}' for line in (*self.head(), *unproved)]
 
     def table(self) -> list[str]:
-        """The report in full: every behaviour, by contract."""
+        """Return the full report, which lists every behaviour by contract."""
         by_contract: dict[str, list[Behaviour]] = collections.defaultdict(list)
         for one in self.behaviours:
             by_contract[one.contract].append(one)
@@ -107,16 +115,19 @@ class Report:
         return found
 
     def print(self, stream: TextIO | None = None) -> None:
-        """Print it in short, by default to standard error."""
+        """Print the short report.
+
+        :param stream: None for standard error
+        """
         for line in self.lines():
             print(line, file=stream or sys.stderr)
 
 
 class Reported(unittest.TestCase):
-    """Base of the kits: knows what was declared, and notes what was proved or left out.
+    """Base class of the kits, which records declared capabilities and outcomes.
 
-    :cvar provable: the capabilities that this part of a kit can prove
-    :cvar prints_report: whether a class prints its report once it has run
+    :cvar provable: capabilities that this part of a kit can prove
+    :cvar prints_report: True if a class prints its report after its tests
     """
 
     prints_report: ClassVar[bool] = True
@@ -146,9 +157,9 @@ class Reported(unittest.TestCase):
                                  f'{_words(cls.report.unproved())}')
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
-        """As always, and note how the behaviour came out."""
+        """Run the test, and record the outcome of its behaviour."""
         noted = _Noted(self.defaultTestResult() if result is None else result)
-        # What is called like a result is one to unittest, of whatever runner.
+        # unittest accepts any object with the methods of a result.
         super().run(noted)  # type: ignore[arg-type]
         # unittest does not call setUpClass of a skipped class, so the class has no report.
         if hasattr(self, 'report'):
@@ -158,7 +169,10 @@ class Reported(unittest.TestCase):
         return noted.result
 
     def declares(self, driver: object) -> None:
-        """Note what a driver declares; one that has half of a capability is refused."""
+        """Record the capabilities that a driver declares.
+
+        The test fails if the driver has only some of the methods of a capability.
+        """
         self.report.subject = type(driver).__name__
         self.report.declared = base.declared(driver)
         for name, missing in _halves(driver).items():
@@ -166,21 +180,22 @@ class Reported(unittest.TestCase):
                       f'therefore not be used; missing: {_words(missing)}')
 
     def needs(self, capability: str) -> None:
-        """Skip unless declared; `proves` notes the proof."""
+        """Skip the test unless the driver declares the capability."""
         if capability not in self.report.declared:
             raise unittest.SkipTest(f'{_UNDECLARED}{capability}')
 
     def proves(self, capability: str) -> None:
-        """Note that a capability works."""
+        """Record that a capability works."""
         self.report.proved.add(capability)
 
     def leaves_out(self, behaviour: str, reason: str) -> NoReturn:
-        """Skip a behaviour that this set-up cannot show, and say so in the report."""
+        """Skip a behaviour that cannot be tested in this environment; the report shows the reason.
+        """
         raise unittest.SkipTest(f'{behaviour}: {reason}')
 
 
 def _halves(driver: object) -> dict[str, list[str]]:
-    """Capabilities of which a driver has some methods and not all, with those that it lacks."""
+    """Return the missing methods of each capability that a driver implements only in part."""
     found = {}
     for name, protocol in base.CAPABILITIES.items():
         verbs = [verb for verb in vars(protocol) if not verb.startswith('_')]
@@ -191,7 +206,7 @@ def _halves(driver: object) -> dict[str, list[str]]:
 
 
 class _Noted:
-    """A result of any runner, which remembers how the one test came out."""
+    """Proxy for the result of any test runner, which records the outcome of one test."""
 
     def __init__(self, result: unittest.TestResult) -> None:
         self.result = result
@@ -203,7 +218,7 @@ class _Noted:
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
         self.outcome, self.why = Outcome.SKIPPED, reason
         if reason.startswith(_UNDECLARED):
-            # The driver does not say that it can do this: nothing is missing.
+            # The capability is optional, so this is not a gap in the test.
             self.outcome = Outcome.NOT_DECLARED
         self.result.addSkip(test, reason)
 
@@ -226,13 +241,13 @@ class _Noted:
 
 
 def behaviours(*kits: type[Reported]) -> list[tuple[str, str]]:
-    """Each behaviour that kits try: the contract that names it, and its name."""
+    """Return the contract and the name of each behaviour that the kits test."""
     return [(_contract_of(kit, name), _sentence(name)) for kit in kits
             for name in unittest.TestLoader().getTestCaseNames(kit)]
 
 
 def _contract_of(kind: type[unittest.TestCase], method: str) -> str:
-    """The class that promises a behaviour: where its test is written."""
+    """Return the name of the class that defines the test of a behaviour."""
     return next(one.__name__ for one in kind.__mro__ if method in vars(one))
 
 

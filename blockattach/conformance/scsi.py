@@ -1,7 +1,7 @@
-"""The part of the kit for targets that sends SCSI commands: discard, block sizes, reservations.
+"""Part of the conformance kit on SCSI commands: unmap, block sizes and reservations.
 
-Each is tried on every target: one that can and does not say so fails like one that says so and
-cannot.
+Each behaviour is tested on every target. A target fails if it has a capability that it does not
+declare, or declares a capability that it does not have.
 """
 import dataclasses
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ _PIECES = 16
 _KEY = 0xa
 _ROUNDS = 12
 _LEAK = 64 * units.KIB
-"""Bytes that a host writes, and another one hopes for."""
+"""Length in bytes of the data that one host writes and another host tries to receive."""
 _MARKER = b'written by another host!'
 
 
 class ScsiContract(target_base.TargetBase):
-    """What hosts read by SCSI commands: needs a `commander`."""
+    """Behaviours of a target that hosts see through SCSI commands. The tests need `commander`."""
 
     provable = frozenset({'live_resize', 'native_blocks', 'unmap'})
 
@@ -38,11 +38,11 @@ class ScsiContract(target_base.TargetBase):
 
     def logged_in(self, export: connection.Export,
                   grant: connection.Grant) -> target_base.Commands:
-        """Grant access and log in."""
+        """Grant access, log in, and return the session."""
         session = self.real.log_in(self.target.grant(export, grant), grant.initiator,
                                    grant.credential)
         self.addCleanup(session.close)
-        # The first command of a session may be answered by the news that it is one.
+        # The target may answer the first command of a session with a unit attention.
         session.flush()
         return session
 
@@ -69,7 +69,7 @@ class ScsiContract(target_base.TargetBase):
         self.grow_device(export.device, 2)
         if isinstance(self.target, base.LiveResize):
             self.target.resize(dataclasses.replace(export, size_gb=2))
-        # The news may be the answer to the next command.
+        # The target may answer the next command with a unit attention about the new capacity.
         session.flush()
         seen = session.capacity()
         written = session.write(units.GIB // block, bytes(block)).status == _GOOD
@@ -105,7 +105,8 @@ class ScsiContract(target_base.TargetBase):
         block = max(host.capacity().block_size for host in (one, two))
         self.assertEqual(_GOOD, one.register(_KEY).status)
         self.assertEqual(_GOOD, one.reserve(_KEY).status)
-        # The first command after a change of reservations is answered by the news of it.
+        # The target answers the first command after a change of reservations with a unit
+        # attention.
         two.write(0, bytes(block))
         refused = two.write(0, bytes(block)).status != _GOOD
         self.assertEqual('host_reservations' in self.report.declared, refused)
@@ -124,7 +125,8 @@ class ScsiContract(target_base.TargetBase):
                 self.assertEqual(-1, reader.received(cdb, _LEAK, unit).find(_MARKER), name)
 
     def _filled(self) -> tuple[connection.Export, target_base.Commands]:
-        """A volume that takes room, and the host that has written to it."""
+        """Return the export of a volume with allocated data, and the session that wrote the data.
+        """
         export = self.an_export()
         session = self.logged_in(export, self.a_grant(export))
         block = session.capacity().block_size
@@ -136,7 +138,10 @@ class ScsiContract(target_base.TargetBase):
 
 
 def _curious(lun: int) -> Iterator[tuple[str, bytes, int]]:
-    """Commands to which a target has less to say than a host makes room for."""
+    """Yield commands whose response can be shorter than the buffer that the host offers.
+
+    :returns: the name, the CDB and the logical unit of each command
+    """
     absent = lun + 1
     yield 'READ of an absent unit', _read_10(0, _LEAK // _USUAL_BLOCK), absent
     yield 'READ of one block into a larger buffer', _read_10(0, 1), lun

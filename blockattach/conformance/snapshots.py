@@ -1,4 +1,4 @@
-"""The part of the kit for stores with snapshots, clones of them, and revert."""
+"""Part of the conformance kit on stores with snapshots, clones of snapshots, and revert."""
 from blockattach.conformance import store_base
 from blockattach.platform import errors
 from blockattach.platform import units
@@ -8,7 +8,7 @@ _NOTHING = b'\0' * 4096
 
 
 class SnapshotContract(store_base.StoreBase):
-    """What `base.Snapshots`, `CloneSnapshot` and `Revert` promise."""
+    """Behaviours of a store that implements `base.Snapshots`, `CloneSnapshot` or `Revert`."""
 
     provable = frozenset({'clone_snapshot', 'revert', 'snapshots'})
 
@@ -211,7 +211,10 @@ class SnapshotContract(store_base.StoreBase):
         self._assert_absent(missing)
 
     def _kept(self) -> tuple[base.StoredVolume, base.StoredSnapshot]:
-        """A marked volume and a snapshot of it."""
+        """Return a volume with the mark at its beginning, and a snapshot of the volume.
+
+        The behaviour is skipped unless the store can also clone snapshots.
+        """
         store = self._snapshots()
         self.needs('clone_snapshot')
         volume = self._created()
@@ -222,7 +225,7 @@ class SnapshotContract(store_base.StoreBase):
         return volume, snapshot
 
     def _from(self, snapshot: base.StoredSnapshot, size_gb: int = 1) -> base.StoredVolume:
-        """A volume made from it."""
+        """Return a new volume cloned from a snapshot."""
         volume = self.volume(size_gb)
         self._cloner_of_snapshots().clone_snapshot(snapshot, volume)
         return volume

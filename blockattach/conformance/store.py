@@ -1,6 +1,7 @@
-"""The kit for stores: subclass, give a fresh store from `make`, run.
+"""Conformance kit for stores: subclass `StoreContract`, and return a fresh store from `make`.
 
     class LvmTest(store.StoreContract):
+
         def make(self):
             return lvm.LvmStore(settings)
 """
@@ -31,11 +32,11 @@ _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
 class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
                     discarding.DiscardContract, managing.ManageContract, disks.DiskContract,
                     killing.KillContract):
-    """What `base.VolumeStore` promises, sentence by sentence, and what a store may do beyond."""
+    """Behaviours of `base.VolumeStore`, and of the optional capabilities of a store."""
 
     provable = frozenset({'clone'})
     rounds_at_once = 5
-    """How often each of some threads makes and deletes a volume while the others do."""
+    """Number of volumes that each of the concurrent threads creates and deletes, one by one."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
         self.assertLessEqual(self.report.declared, self.report.provable)
@@ -173,7 +174,7 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
         self._assert_changed(before, 1, 2)
 
     def test_volumes_come_and_go_beside_others_and_beside_reports(self) -> None:
-        # What is wiped first would take the room meanwhile.
+        # Deleted volumes that await their wipe keep their space, so more rounds would fill a pool.
         rounds = 1 if 'wipe' in self.report.declared else self.rounds_at_once
 
         def come_and_go(_number: int) -> None:
@@ -246,7 +247,7 @@ class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
         cloner.clone(source, volume, copied.append)
         if self.has_bytes:
             self.assertEqual(store_base.MARK, self._read(volume, 64 * units.MIB))
-        # A store that shares what it clones reports nothing.
+        # A store that clones without copying data reports no progress.
         self.assertTrue(all(0 < length <= units.GIB for length in copied))
 
     def test_clone_of_nothing_is_refused(self) -> None:

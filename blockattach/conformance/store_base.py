@@ -1,4 +1,4 @@
-"""What the parts of the kit for stores share: making volumes, and looking at them."""
+"""Base class of the parts of the conformance kit for stores, which creates and reads volumes."""
 import abc
 import os
 import uuid
@@ -9,54 +9,56 @@ from blockattach.platform import units
 from blockattach.storage.drivers import base
 
 MARK = b'\xa5' * 4096
-"""What the tests write."""
+"""Data that the tests write."""
 
 
 class StoreBase(report.Reported, abc.ABC):
-    """A fresh store for each test."""
+    """Base class of store tests. Each test has a fresh store.
 
-    # A store without real bytes (a fake) cannot show what they read as.
+    :cvar has_bytes: False for a store without real data (a fake), whose volumes cannot be read
+    """
+
     has_bytes = True
     _pool: str | None = None
 
     @abc.abstractmethod
     def make(self) -> base.VolumeStore:
-        """A store with room for some volumes of a few GiB, and none in it."""
+        """Return an empty store with space for some volumes of a few GiB."""
 
     def remake(self) -> base.VolumeStore:
-        """This store as a restarted process opens it."""
+        """Return the store of the test as a restarted process opens it."""
         self.leaves_out('a restart', 'remake is not implemented')
 
     def make_unusable(self) -> base.VolumeStore | None:
-        """A store that cannot be used, to see `check` say so; None if there is no such thing."""
+        """Return a store whose `check` fails; None if stores of this kind are always usable."""
         return None
 
     def too_large_gb(self, store: base.VolumeStore) -> int:
-        """A size that the pool cannot give."""
+        """Return a volume size, in GiB, that exceeds the capacity of the pool."""
         pool = store.pools()[0].capabilities
         ratio = float(pool['max_over_subscription_ratio'])
         return int(float(pool['total_capacity_gb']) * max(ratio, 1.0)) + 1
 
     @property
     def pool(self) -> str:
-        """The first pool's name, which each fresh store has."""
-        known = self._pool
-        if known is None:
-            known = type(self)._pool = self.store.pools()[0].name
-        return known
+        """Name of the first pool, which is the same in each fresh store."""
+        name = self._pool
+        if name is None:
+            name = type(self)._pool = self.store.pools()[0].name
+        return name
 
     def size_gb(self, volume: base.StoredVolume) -> float:
-        """How large the volume really is."""
+        """Return the actual size of the volume in GiB."""
         with open(self.store.device(volume), 'rb') as device:
             return device.seek(0, os.SEEK_END) / units.GIB
 
     def volume(self, size_gb: int = 1) -> base.StoredVolume:
-        """A volume that is not there yet."""
+        """Return the description of a volume that does not exist yet."""
         volume_id = str(uuid.uuid4())
         return base.StoredVolume(volume_id, f'volume-{volume_id}', size_gb, self.pool)
 
     def snapshot(self, volume: base.StoredVolume) -> base.StoredSnapshot:
-        """A snapshot that is not there yet."""
+        """Return the description of a snapshot that does not exist yet."""
         snapshot_id = str(uuid.uuid4())
         return base.StoredSnapshot(snapshot_id, f'snapshot-{snapshot_id}', volume)
 

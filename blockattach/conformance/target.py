@@ -1,7 +1,7 @@
-"""The kit for targets: subclass, give a fresh target from `make`, run.
+"""Conformance kit for targets: subclass `TargetContract`, and return a fresh target from `make`.
 
-With a `Host` that logs in for real, the kit also proves what initiators see: which ones have
-access, which may write, whose sessions end, and that no other is affected.
+`AccessContract` adds tests with a real initiator (`host`), which prove what initiators see: who
+has access, who may write, whose sessions end, and that no other initiator is affected.
 """
 import dataclasses
 import secrets
@@ -28,11 +28,11 @@ TargetBase = target_base.TargetBase
 
 CAPABILITIES = frozenset({'daemon', 'host_reservations', 'live_resize', 'native_blocks',
                           'unmap'})
-"""What the parts of this kit can prove of a target."""
+"""Capabilities of a target that the parts of this kit can prove."""
 
 
 class TargetContract(portals.PortalContract, initiators.InitiatorContract):
-    """What `base.ExportTarget` promises, sentence by sentence."""
+    """Behaviours of `base.ExportTarget`."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
         self.assertLessEqual(self.report.declared, CAPABILITIES)
@@ -207,7 +207,7 @@ class TargetContract(portals.PortalContract, initiators.InitiatorContract):
 
 
 class AccessContract(portals.PathContract):
-    """What initiators see: needs a `host`."""
+    """Behaviours of a target that initiators see. The tests need `host`."""
 
     def test_initiator_logs_in_by_each_form_that_was_sent(self) -> None:
         export = self.an_export()
@@ -335,14 +335,15 @@ class AccessContract(portals.PathContract):
 
 
 class ResizeContract(TargetBase):
-    """What `base.LiveResize` promises besides what hosts see, for a target that declares it."""
+    """Behaviours of a target that implements `base.LiveResize`, except those that hosts see."""
 
     def setUp(self) -> None:
         super().setUp()
         self.needs('live_resize')
 
     def resize(self, export: connection.Export) -> None:
-        """As a manager does once the store has made it larger."""
+        """Resize the export to 2 GiB, as the service does after the store has extended the volume.
+        """
         assert isinstance(self.target, base.LiveResize)
         self.target.resize(dataclasses.replace(export, size_gb=2))
 
@@ -362,12 +363,12 @@ class ResizeContract(TargetBase):
 
 
 class DaemonContract(TargetBase):
-    """What `base.Daemon` promises, for a target that declares it."""
+    """Behaviours of a target that implements `base.Daemon`."""
 
     provable = frozenset({'daemon'})
 
     def crash(self) -> None:
-        """Make the target's process die at once, whatever it serves."""
+        """Kill the process of the target, even while it has sessions."""
         self.leaves_out('a crash of the target', 'crash is not implemented')
 
     def setUp(self) -> None:
@@ -375,7 +376,7 @@ class DaemonContract(TargetBase):
         self.needs('daemon')
 
     def daemon(self) -> base.Daemon:
-        """The target as what it declares to be."""
+        """Return the target, typed as a `base.Daemon`."""
         assert isinstance(self.target, base.Daemon)
         return self.target
 
@@ -421,16 +422,16 @@ class DaemonContract(TargetBase):
 
 
 class ReservationContract(TargetBase):
-    """What `base.HostReservations` promises, for a target that declares it."""
+    """Behaviours of a target that implements `base.HostReservations`."""
 
     provable = frozenset({'host_reservations'})
 
     def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
-        """Register these hosts, which have access, and no others."""
+        """Register exactly these hosts, which have access, for persistent reservations."""
         self.leaves_out('registrations', 'registers is not implemented')
 
     def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
-        """Give the reservation to one of them alone."""
+        """Give the reservation to one of the registered hosts."""
         self.leaves_out('reservations', 'reserves is not implemented')
 
     def setUp(self) -> None:
@@ -442,7 +443,7 @@ class ReservationContract(TargetBase):
             self.target.grant(self.export, grant)
 
     def held(self) -> list[reservation.HostReservation | None]:
-        """What each host holds, by the target's report."""
+        """Return the state of each host in the reservations that the target reports."""
         assert isinstance(self.target, base.HostReservations)
         found = self.target.reservations(self.export.volume_id)
         assert found is not None

@@ -1,14 +1,14 @@
-"""The part of the kit for stores that clear what was deleted in the background."""
+"""Part of the conformance kit on stores that wipe deleted volumes in the background."""
 from blockattach.conformance import store_base
 from blockattach.platform import units
 from blockattach.storage.drivers import base
 
-# More seconds' shares than clearing a GiB may take.
 _ROUNDS = 4096
+"""Upper bound of the calls of `wipe`, about one second of work each, that wiping 1 GiB takes."""
 
 
 class WipeContract(store_base.StoreBase):
-    """What `base.Wipe` promises."""
+    """Behaviours of a store that implements `base.Wipe`."""
 
     provable = frozenset({'wipe'})
 
@@ -29,7 +29,7 @@ class WipeContract(store_base.StoreBase):
         self.store.delete(volume)
         self.assertLess(self._free(), before)
         self._wipe_until(store, before)
-        # All whole GiB that there are: what was cleared is among them.
+        # The volume takes all whole GiB of the pool, and so includes the wiped space.
         size_gb = int(before - 0.01)
         again = self._created(size_gb)
         if self.has_bytes:
