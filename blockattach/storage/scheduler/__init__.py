@@ -1,1 +1,1 @@
-"""Choice: which pool a new volume goes to, its room claimed there, its manager notified."""
+"""Scheduler, which selects a pool for a volume, claims its capacity and notifies its manager."""

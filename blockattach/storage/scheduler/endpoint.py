@@ -1,4 +1,4 @@
-"""What other processes may ask of a scheduler."""
+"""RPC endpoint of the scheduler."""
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from blockattach.storage.scheduler import waiting
 
 
 class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
-    """Answers for one scheduler; all of them are equal."""
+    """Handler of RPC requests to a scheduler. All schedulers are equivalent."""
 
     def __init__(self, placement: placement.Placement, waiting: waiting.WaitingVolumes,
                  chooser: pipeline.PoolChooser) -> None:
@@ -24,17 +24,17 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
 
     def place_volume(self, ctxt: context.RequestContext,
                      request: placement_objects.VolumeRequest) -> None:
-        """Find a pool for a volume and hand it over."""
+        """Place the work on a volume."""
         self._placement.place(ctxt, request.to_domain())
 
     def report_pools(self, ctxt: context.RequestContext,
                      report: placement_objects.PoolsReport) -> None:
-        """A backend has come: what waits for one is placed now."""
+        """Place postponed volumes, because a backend has reported its pools."""
         self._waiting.look()
 
     def judge_pools(self, ctxt: context.RequestContext, request: placement_objects.VolumeRequest,
                     volume_type_id: str) -> Sequence[Mapping[str, Any]]:
-        """What would be found on each pool."""
+        """Evaluate all pools for a volume without placing the volume."""
         choice = self._chooser.would_choose(request.to_domain(), volume_type_id,
                                             ctxt.project_id, ctxt.user_id)
         return [_shown(verdict) for verdict in choice.verdicts]

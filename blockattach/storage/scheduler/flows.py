@@ -1,9 +1,10 @@
-"""The flow that places work on a volume: choose a pool, claim its room, hand over to its manager.
+"""Flow that places work on a volume: choose a pool, claim its capacity, and notify its manager.
 
-What lasts is in the database: the claim, the pools tried, how many attempts were made, and a
-deadline at which another process goes on if this one does not. The generation goes along: each
-claim and each return raises it, so that a manager that hears of a claim late finds it stale.
-What differs between verbs is in `blockattach.storage.scheduler.placed`.
+The persistent state is in the database: the claim, the pools tried, the number of attempts, and a
+deadline after which another process resumes the placement. Each claim and each release of a claim
+raises the generation of the volume, which is sent along with the work. A manager that receives a
+claim late therefore finds that the claim is stale. The differences between verbs are in
+`blockattach.storage.scheduler.placed`.
 """
 import dataclasses
 import logging
@@ -34,12 +35,17 @@ LOG = logging.getLogger(__name__)
 
 
 class _NotTakenOn(Exception):
-    """The manager refused or was silent: it may have taken the volume on, or may do so yet."""
+    """The manager rejected the volume or did not answer. It may have accepted the volume, or may
+    still do so.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Claim:
-    """``stays``: the pool has it already, and nothing is left to do."""
+    """Claim of a volume on a pool.
+
+    :ivar stays: True if the pool already has the volume, and the work is finished
+    """
 
     pool: pools.Pool
     generation: int
@@ -47,21 +53,22 @@ class _Claim:
 
 
 class _AnotherPool(retry.Retry):
-    """Tries again after a manager that did not take the volume on, and after nothing else.
+    """Retry controller that tries another pool if the manager did not accept the volume.
 
-    The number of attempts is not counted here but in the volume's work, over its whole lifecycle.
+    The number of attempts is not counted here but in the work item of the volume, over the whole
+    lifecycle of the volume.
     """
 
     def execute(self, history: retry.History) -> None:
-        """Nothing is provided: each try asks for what its flow asks for by then."""
+        """Provide nothing. The steps read the current request from their flow."""
 
     def on_failure(self, history: retry.History) -> str:
-        """Whether there is another try."""
+        """Return RETRY if the manager did not accept the volume, otherwise REVERT."""
         return str(retry.RETRY if history.caused_by(_NotTakenOn, index=-1) else retry.REVERT)
 
 
 class PlacingFlow:
-    """Places the work that one request is about; its methods are the steps."""
+    """Flow that places the work of one request. Its methods are the steps."""
 
     def __init__(self, database: storage_db.Database, chooser: pipeline.PoolChooser,
                  managers: volume_rpc.VolumeClients,
@@ -76,11 +83,14 @@ class PlacingFlow:
         self._verb = placed.PLACED[request.verb]
 
     def run(self) -> None:
-        """Return when a manager has the volume.
+        """Place the work, and return when a manager has accepted the volume.
 
-        :raises NoValidPool: with the ``generation`` at which nothing was left
-        :raises StaleGeneration: another process has gone on, as after VolumeNotFound
-        :raises PoolsIncomplete: it goes on waiting (`blockattach.storage.scheduler.pipeline`)
+        :raises NoValidPool: no pool is suitable; its ``generation`` is that of the rejected
+            request
+        :raises StaleGeneration: the volume changed concurrently
+        :raises VolumeNotFound: the volume was deleted concurrently
+        :raises PoolsIncomplete: no pool is suitable yet; the volume keeps waiting
+            (`blockattach.storage.scheduler.pipeline`)
         """
         steps = linear_flow.Flow('place_volume', retry=_AnotherPool('waiting')).add(
             task.FunctorTask(self._choose, 'choose', provides='choice'),
@@ -93,11 +103,12 @@ class PlacingFlow:
             try:
                 placing.run()
             except exceptions.WrappedFailure as wrapped:
-                # Steps in their order: the earliest one's is of the last try, and ended it.
+                # The failures are in the order of the steps. The failure of the earliest step is
+                # that of the last attempt, which ended the flow.
                 raise next(iter(wrapped)).exception from wrapped
 
     def _choose(self) -> pipeline.Choice:
-        """Judge the pools as they are now."""
+        """Evaluate the pools in their current state."""
         request = self._chooser.with_facts(self._request)
         attempts = request.facts.attempts
         if attempts >= self._settings.max_attempts:
@@ -110,13 +121,14 @@ class PlacingFlow:
                 raise pipeline.PoolsIncomplete
             raise self._refusal(choice.reasons)
         if request.facts.refusal_reported:
-            # The API has answered too early that there is none.
+            # The API told the user too early that no pool is suitable.
             placing_facts.forget_refusal(self._database, request.volume_id)
         return choice
 
     def _take_room(self, choice: pipeline.Choice) -> _Claim:
-        """Claim room on the best pool that still has it: what others took since the choice is met
-        by the next best.
+        """Claim capacity on the best pool that still has it.
+
+        If another volume has taken the capacity since the choice, the next best pool is tried.
         """
         reasons = dict(choice.reasons)
         for pool in choice.accepted:
@@ -131,7 +143,7 @@ class PlacingFlow:
 
     def _stay(self, pool: pools.Pool,
               stay: Callable[[storage_db.Database, str, int], int]) -> _Claim:
-        """The pool that has the volume already will do."""
+        """Finish the work on the pool that already has the volume."""
         try:
             return _Claim(pool, stay(self._database, self._request.volume_id,
                                      self._request.generation), True)
@@ -139,8 +151,9 @@ class PlacingFlow:
             raise self._refusal({pool.name: str(exc)}) from exc
 
     def _give_back(self, **results: Any) -> None:
-        """Give the room back, unless another process has gone on with the volume: it waits for
-        another pool, under a new generation.
+        """Release the claim, and let the volume wait for another pool under a new generation.
+
+        If another process has changed the volume, the claim is left to that process.
         """
         claim = results['result']
         if not isinstance(claim, _Claim) or claim.stays or self._verb.give_back is None:
@@ -155,7 +168,7 @@ class PlacingFlow:
                                             tried=(*self._request.tried, claim.pool.name))
 
     def _hand_over(self, claim: _Claim) -> None:
-        """Returns when the manager has written itself down as the volume's owner."""
+        """Notify the manager, and return when it is stored as the owner of the work."""
         failpoints.point('scheduler.flows.after_claim')
         if claim.stays:
             return
@@ -168,7 +181,8 @@ class PlacingFlow:
                 volume_id=volume_id, pool=claim.pool.name, generation=claim.generation,
                 reason=error))
             if self._verb.give_back is None:
-                # It may have been taken on: what it is lies with that manager.
+                # No other pool is possible. The manager may have accepted the work; otherwise it
+                # is notified again after the deadline.
                 return
             raise _NotTakenOn from error
         if not taken_on:
@@ -177,7 +191,7 @@ class PlacingFlow:
                  pool=claim.pool.name, generation=claim.generation)
 
     def _refusal(self, reasons: dict[str, str], headline: str = '') -> errors.NoValidPool:
-        """Nothing will do: an error that carries why, for the user and for the log."""
+        """Return an error with the reason of each rejected pool, for the user and for the log."""
         return errors.NoValidPool(
             volume_id=self._request.volume_id, generation=self._request.generation,
             reasons=reasons, summary=headline + placement.summarise(reasons))

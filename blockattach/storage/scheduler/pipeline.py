@@ -1,7 +1,7 @@
-"""Choose a pool: every pool gets a reason against it or a score, and the answer keeps them all.
+"""Choice of a pool: every pool gets a score or a reason for its rejection.
 
-Every choice reads the stored reports: they hold what all schedulers have given away until now, so
-that there is nothing to keep fresh between processes. The claim in the database decides.
+Every choice reads the stored pool reports, which contain the claims of all schedulers so far. The
+processes therefore have no state to synchronize. The claim in the database is decisive.
 """
 import dataclasses
 import functools
@@ -30,18 +30,23 @@ from blockattach.storage.domain import pools
 LOG = oslo_log.getLogger(__name__)
 
 COUNTING = 'volume_number'
-"""The weigher that needs a count of volumes."""
+"""Name of the weigher that needs the number of volumes of each pool."""
 
 Weigher = Callable[[pools.VolumeRequest, pools.Pool], float]
-"""Measures a pool in any unit; ``inf`` where it cannot be measured: such a pool ranks last."""
+"""Function that measures a pool in any unit. ``inf`` means that the pool cannot be measured and
+ranks last.
+"""
 
 
 class PoolsIncomplete(Exception):
-    """No pool will do, but backends that may are still starting: the volume goes on waiting."""
+    """No pool is suitable, but backends that are still starting may be. The volume keeps waiting.
+    """
 
 
 class Weighing(NamedTuple):
-    """A weigher in use: what it measures, from 0 to 1 over all pools, counts so many times."""
+    """Weigher in use. Its measures are scaled to 0 to 1 over all pools, and multiplied by
+    ``multiplier``.
+    """
 
     name: str
     weigher: Weigher
@@ -50,27 +55,29 @@ class Weighing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Every pool: those that will do first, best before next best, then the others by name."""
+    """Verdicts on all pools: suitable pools first, the best pool first, then rejected pools by
+    name.
+    """
 
     verdicts: tuple[placement.Verdict, ...]
 
     @property
     def accepted(self) -> tuple[pools.Pool, ...]:
-        """The pools that will do, best first."""
+        """Suitable pools, the best pool first."""
         return tuple(verdict.pool for verdict in self.verdicts if verdict.reason is None)
 
     @functools.cached_property
     def reasons(self) -> dict[str, str]:
-        """Why not, by the names of the pools that were refused."""
+        """Reason of each rejected pool, by pool name."""
         return {verdict.pool.name: verdict.reason for verdict in self.verdicts
                 if verdict.reason is not None}
 
 
 def choose(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
            filters: Mapping[str, placement.Filter], weighers: Sequence[Weighing]) -> Choice:
-    """Judge every pool for a volume.
+    """Return a verdict on every pool for a volume.
 
-    :param filters: by name, in the order in which they are asked
+    :param filters: filters by name, in the order in which they run
     """
     judged = [placement.judge(request, pool, filters) for pool in candidates]
     fit = [verdict for verdict in judged if verdict.reason is None]
@@ -95,26 +102,30 @@ def _scores(request: pools.VolumeRequest, fit: Sequence[pools.Pool],
 
 
 def _normalised(measures: Sequence[float], multiplier: float) -> list[float]:
-    """From 0 for the least to 1 for the most; all alike: 0. The unmeasurable end up worst."""
+    """Scale measures to 0 (least) to 1 (most), or to 0 if all are equal.
+
+    Pools that cannot be measured become the worst ones for the sign of the multiplier.
+    """
     finite = [measure for measure in measures if math.isfinite(measure)]
     if not finite:
         return [0.0] * len(measures)
     worst = min(finite) - 1 if multiplier > 0 else max(finite) + 1
-    known = [measure if math.isfinite(measure) else worst for measure in measures]
-    least, span = min(known), max(known) - min(known)
-    return [(measure - least) / span if span else 0.0 for measure in known]
+    complete = [measure if math.isfinite(measure) else worst for measure in measures]
+    least, span = min(complete), max(complete) - min(complete)
+    return [(measure - least) / span if span else 0.0 for measure in complete]
 
 
 class PoolChooser:
-    """Chooses among the pools as the database knows them now."""
+    """Chooser among the pools that are currently in the database."""
 
     def __init__(self, database: storage_db.Database, filters: Mapping[str, placement.Filter],
                  weighers: Sequence[Weighing], down_after: float, clock: clock.Clock,
                  telemetry: acts.Telemetry | None = None,
                  host_of: Callable[[str, str], str] | None = None) -> None:
         """
-        :param host_of: the host of a server of a project, by their ids, or ServerHostUnknown;
-            given where the filter on locality is in use
+        :param down_after: seconds without a heartbeat after which a service is down
+        :param host_of: returns the host of a server, given the ids of the server and its project,
+            or raises ServerHostUnknown; None if the locality filter is not in use
         """
         self.telemetry = telemetry or acts.Telemetry(clock)
         self.down_after = down_after
@@ -127,29 +138,29 @@ class PoolChooser:
         self._counting = any(weighing.name == COUNTING for weighing in weighers)
 
     def with_facts(self, request: pools.VolumeRequest) -> pools.VolumeRequest:
-        """What is asked, with all that the filters and weighers in use look at, as it is now.
+        """Return the request with the current facts that the filters and weighers in use need.
 
-        Read and not carried: a volume that waits, or is placed anew after a crash, is judged by
-        what holds then.
+        The facts are read here and are not part of the message, so that a volume that waits, or is
+        placed again after a crash, is judged by the current state.
 
         :raises VolumeNotFound: the volume is gone
         """
-        found = placing_facts.read(self._database, request.volume_id, self._counting)
-        server_id = hint_filters.server_id(found.hints)
+        facts = placing_facts.read(self._database, request.volume_id, self._counting)
+        server_id = hint_filters.server_id(facts.hints)
         if self._host_of is not None and server_id is not None:
             try:
-                found = dataclasses.replace(
-                    found, server_host=self._host_of(server_id, found.volume['project_id']))
+                facts = dataclasses.replace(
+                    facts, server_host=self._host_of(server_id, facts.volume['project_id']))
             except errors.ServerHostUnknown as error:
                 LOG.warning('Failed to find host of server in scheduler hint%s', log.fields(
                     volume_id=request.volume_id, server_id=server_id, reason=error))
-                found = dataclasses.replace(found, server_lost=str(error))
-        return dataclasses.replace(request, facts=found)
+                facts = dataclasses.replace(facts, server_lost=str(error))
+        return dataclasses.replace(request, facts=facts)
 
     def choose(self, request: pools.VolumeRequest) -> Choice:
-        """Every pool that is in question, with its score or the reason against it.
+        """Return a verdict on every pool that the request allows.
 
-        :param request: as `with_facts` makes it
+        :param request: result of `with_facts`
         """
         choice = self._choice(request)
         for verdict in choice.verdicts:
@@ -159,9 +170,10 @@ class PoolChooser:
 
     def would_choose(self, request: pools.VolumeRequest, volume_type_id: str,
                      project_id: str | None, user_id: str | None) -> Choice:
-        """What would be chosen for a volume that is not there: it has no id, no name, no hints.
+        """Return a verdict on every pool for a hypothetical volume without id, name and scheduler
+        hints.
 
-        :raises VolumeTypeNotFound: there is no such type
+        :raises VolumeTypeNotFound: the volume type does not exist
         """
         facts = placing_facts.of_new(self._database, volume_type_id, project_id, user_id,
                                      self._counting)
@@ -173,10 +185,11 @@ class PoolChooser:
         return choose(request, candidates, self._filters, self._weighers)
 
     def heard_all(self) -> bool:
-        """Whether a refusal may be believed.
+        """Return True if the rejection of all pools is final.
 
-        After the whole installation was started, the backends come up one by one: until every
-        enabled one has sent a heartbeat, or has had its time to, another may still come.
+        After a start of the whole installation, the backends come up one by one. Until every
+        enabled backend has sent a heartbeat, or has had ``down_after`` seconds to send one,
+        further pools may appear.
         """
         if self._clock.monotonic() - self._began > self.down_after:
             return True

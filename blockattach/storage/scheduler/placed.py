@@ -1,8 +1,8 @@
-"""The verbs whose work is placed: what differs between them, as one table.
+"""Table of the verbs whose work the scheduler places on a pool.
 
-Whatever needs room on a pool is placed by the same flow (`blockattach.storage.scheduler.flows`); a
-further verb is a row here, and what `blockattach.storage.domain.pools.request_of` says that it
-asks for.
+All work that needs capacity on a pool is placed by the flow of
+`blockattach.storage.scheduler.flows`. A new verb needs a row in `PLACED`, and its request in
+`blockattach.storage.domain.pools.request_of`.
 """
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -20,14 +20,15 @@ from blockattach.storage.domain import pools
 class Placed(NamedTuple):
     """Verb whose work the scheduler places on a pool.
 
-    :ivar claim: takes the room of a request on a pool; the volume's generation from then on, or
-        None: there is none left
-    :ivar give_back: gives it back where a manager has not taken the volume on, for another pool;
-        given the volume, the generation and the seconds until it is looked at again. None: there
-        is no other pool; it is handed over once more at its deadline
-    :ivar message: to the user then
-    :ivar stay: ends the work on the pool that has the volume, in the place of ``claim``: no
-        manager is needed. None: it never stays there
+    :ivar claim: claims the capacity of a request on a pool. Returns the new generation of the
+        volume, or None if the capacity is no longer available
+    :ivar give_back: releases the claim for another pool if the manager did not accept the volume,
+        given the volume id, the generation, and the seconds until the volume is placed again at
+        the latest. Returns the new generation. None if no other pool is possible; the manager is
+        then notified again after the deadline
+    :ivar message: message to the user if no pool is suitable
+    :ivar stay: finishes the work on the pool that already has the volume, instead of ``claim`` and
+        without a manager. None if the work always needs a manager
     """
 
     claim: Callable[[storage_db.Database, pools.VolumeRequest, pools.Pool], int | None]

@@ -1,4 +1,4 @@
-"""Place work on volumes, and say so where that cannot be done."""
+"""Placement of work on volumes, and the reports of failed placements."""
 import logging
 import threading
 from collections.abc import Callable
@@ -19,12 +19,16 @@ LOG = logging.getLogger(__name__)
 
 
 class Placement:
-    """What a scheduler does with a request."""
+    """Handler of requests to place work.
+
+    Volumes that must wait for starting backends are kept in memory.
+    """
 
     def __init__(self, database: storage_db.Database,
                  run: Callable[[context.RequestContext, pools.VolumeRequest], None]) -> None:
         """
-        :param run: the flow of one volume, `blockattach.storage.scheduler.flows.PlacingFlow.run`
+        :param run: runs the flow of one request
+            (`blockattach.storage.scheduler.flows.PlacingFlow.run`)
         """
         self._database = database
         self._run = run
@@ -32,10 +36,10 @@ class Placement:
         self._postponed: dict[str, tuple[context.RequestContext, pools.VolumeRequest]] = {}
 
     def place(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
-        """Find a pool for a volume that waits, and hand it over; or end its work as its verb says.
+        """Place the work on a volume, or fail the work if no pool is suitable.
 
-        A request that is late changes nothing. Whatever else goes wrong leaves the volume with its
-        deadline, and it is placed anew when that has passed.
+        A stale request changes nothing. After any other error the volume keeps its deadline, and
+        is placed again when the deadline has passed.
         """
         log.about(volume_id=request.volume_id)
         try:
@@ -52,9 +56,10 @@ class Placement:
                      volume_id=request.volume_id, reason=error)
 
     def place_postponed(self) -> None:
-        """Try again what waits in this process for backends that were still starting.
+        """Place the volumes that wait in this process for backends that were still starting.
 
-        It spares these volumes their deadlines, which would bring them back to any scheduler.
+        Otherwise these volumes would wait for their deadlines, after which any scheduler places
+        them.
         """
         with self._lock:
             postponed, self._postponed = self._postponed, {}
@@ -63,15 +68,18 @@ class Placement:
 
     def _give_up(self, caller: context.RequestContext, name: str,
                  error: errors.NoValidPool) -> None:
-        """End the work; the user can read why as soon as the status shows it."""
-        found, verb = error.kwargs, placed.PLACED[name]
-        volume_id, generation = found['volume_id'], found['generation']
+        """Fail the work. The message is stored first, so that the user can read the reason as soon
+        as the status shows the failure.
+        """
+        refusal, verb = error.kwargs, placed.PLACED[name]
+        volume_id, generation = refusal['volume_id'], refusal['generation']
         try:
             volume = volume_queries.get_bare(self._database, volume_id)
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
             messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
-                                   volume_id, found['reasons'], found['summary'], verb.message)
+                                   volume_id, refusal['reasons'], refusal['summary'],
+                                   verb.message)
             work_ends.refuse(self._database, name, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
             log.step(LOG, 'Volume changed concurrently, skipping placement', volume_id=volume_id,
@@ -79,4 +87,4 @@ class Placement:
             return
         LOG.warning('Failed to place volume%s', log.fields(
             volume_id=volume_id, size_gb=volume.size_gb,
-            reason=domain_placement.summarise(found['reasons'], None)))
+            reason=domain_placement.summarise(refusal['reasons'], None)))

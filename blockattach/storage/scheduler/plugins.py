@@ -1,12 +1,13 @@
-"""Filters and weighers by name: our own, then what others have installed as entry points.
+"""Filters and weighers by name, built-in or installed as entry points.
 
-A filter says why a pool will not do, or nothing; they are asked in their order. A weigher is a
-function ``(request, pool)`` that gives a number; its multiplier is configured.
+A filter returns the reason why a pool is not suitable, or None. Filters run in their configured
+order. A weigher is a function ``(request, pool)`` that returns a number; its multiplier is
+configured.
 
-A backend itself is asked by its ``filter_function`` and its ``goodness_function``: expressions
-that its operator has configured, or that its driver reports
-(`blockattach.storage.domain.expressions`). What is wrong with one is the operator's matter: it is
-logged, and the user reads only that the pool will not do.
+A backend can have a ``filter_function`` and a ``goodness_function``: expressions that its operator
+configures or its driver reports (`blockattach.storage.domain.expressions`). An error in an
+expression concerns the operator. The error is logged, and the user only reads that the pool is not
+suitable.
 """
 import hashlib
 from collections.abc import Iterable
@@ -31,9 +32,9 @@ LOG = oslo_log.getLogger(__name__)
 FILTER_GROUP = 'blockattach.scheduler.filters'
 WEIGHER_GROUP = 'blockattach.scheduler.weighers'
 LOCALITY = 'instance_locality'
-"""The filter that needs to know where servers run."""
+"""Name of the filter that needs the hosts of servers."""
 BEST = 100
-"""The most that a ``goodness_function`` gives."""
+"""Maximum result of a ``goodness_function``."""
 
 Function = TypeVar('Function')
 
@@ -41,13 +42,17 @@ _CHANCE_BYTES = 8
 
 
 def allocated(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """GiB given away, claims included; with a negative multiplier, the pool with least first."""
+    """Return the allocated capacity in GiB, including claims.
+
+    A negative multiplier prefers the pool with the least allocated capacity.
+    """
     return float(pool.allocated_gb)
 
 
 def chance(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """From 0 to 1: drawn from the names of the volume and the pool, so that the same question has
-    the same answer, while ids of volumes are themselves drawn by chance.
+    """Return a random number from 0 to 1, which is the same for a repeated request.
+
+    The number is a hash of the volume, its generation and the pool. Volume ids are random.
     """
     drawn = hashlib.blake2b(f'{request.volume_id} {request.generation} {pool.name}'.encode(),
                             digest_size=_CHANCE_BYTES).digest()
@@ -55,23 +60,24 @@ def chance(request: pools.VolumeRequest, pool: pools.Pool) -> float:
 
 
 def free_space(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """GiB left to give, of a thin pool the over-subscribed ones.
+    """Return the GiB left to allocate, including the over-subscription of a thin pool.
 
-    A pool that calls its room infinite or unknown cannot be measured and ranks last, as in Cinder:
-    it is taken where no other will do.
+    A pool that reports infinite or unknown capacity cannot be measured and ranks last, as in
+    Cinder. It is chosen only if no other pool is suitable.
     """
     return placement.left_gb(pool)
 
 
 def volume_number(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """Volumes, those included that are being made there; with a negative multiplier, the pool
-    with fewest first.
+    """Return the number of volumes, including those being created.
+
+    A negative multiplier prefers the pool with the fewest volumes.
     """
     return float(request.facts.volumes.get(pool.name, 0))
 
 
 def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Refuse a pool whose ``filter_function`` is against the volume, or cannot be evaluated."""
+    """Reject a pool whose ``filter_function`` rejects the volume or cannot be evaluated."""
     allowed = _evaluated(request, pool, 'filter_function', True)
     if allowed is None:
         return 'the filter_function of the pool cannot be evaluated'
@@ -79,22 +85,27 @@ def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | Non
 
 
 def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """How well a pool says that it suits, from 0 to 100; 0 where it says nothing usable."""
-    found = _evaluated(request, pool, 'goodness_function', 0)
-    if found is None:
+    """Return the result of the ``goodness_function`` of a pool, from 0 to 100.
+
+    The result is 0 if the function is missing or its value cannot be used.
+    """
+    value = _evaluated(request, pool, 'goodness_function', 0)
+    if value is None:
         return 0.0
-    if isinstance(found, bool):
-        return float(BEST * found)
-    if isinstance(found, str) or not 0 <= found <= BEST:
-        _warn(request, pool, 'goodness_function', f'{found!r} is not between 0 and {BEST}')
+    if isinstance(value, bool):
+        return float(BEST * value)
+    if isinstance(value, str) or not 0 <= value <= BEST:
+        _warn(request, pool, 'goodness_function', f'{value!r} is not between 0 and {BEST}')
         return 0.0
-    return float(found)
+    return float(value)
 
 
 def _evaluated(request: pools.VolumeRequest, pool: pools.Pool, function: str,
                default: expressions.Value) -> expressions.Value | None:
-    """What an expression comes to that a pool reports; the default without one; None: it is
-    wrong.
+    """Evaluate an expression that a pool reports.
+
+    :param default: value if the pool reports no expression
+    :returns: None if the expression cannot be evaluated
     """
     expression = pool.capabilities.get(function)
     if expression is None:
@@ -122,8 +133,10 @@ FILTERS: Mapping[str, placement.Filter] = {
     **hint_filters.FILTERS,
     'driver': filter_function,
 }
-"""Those of `blockattach.storage.domain.placement` are asked by default, and by the API too; the
-others need facts on the volume, which only the scheduler reads
+"""Built-in filters.
+
+Those of `blockattach.storage.domain.placement` are used by default, and by the API too. The others
+need facts about the volume, which only the scheduler reads
 (`blockattach.storage.scheduler.pipeline`).
 """
 
@@ -137,27 +150,27 @@ WEIGHERS: Mapping[str, pipeline.Weigher] = {
 
 
 def load_filters(names: Iterable[str]) -> dict[str, placement.Filter]:
-    """The filters of these names, in their order, after those that are always asked.
+    """Return the named filters in their order, after the filters that are always used.
 
-    :raises ConfigurationError: one is neither ours nor installed
+    :raises ConfigurationError: a filter is neither built-in nor installed, or cannot be loaded
     """
     return {name: _find(FILTER_GROUP, FILTERS, name) for name in (*placement.ALWAYS, *names)}
 
 
 def load_weighers(multipliers: Iterable[tuple[str, float]]) -> list[pipeline.Weighing]:
-    """The weighers of these names with their multipliers.
+    """Return the named weighers with their multipliers.
 
-    :raises ConfigurationError: one is neither ours nor installed
+    :raises ConfigurationError: a weigher is neither built-in nor installed, or cannot be loaded
     """
     return [pipeline.Weighing(name, _find(WEIGHER_GROUP, WEIGHERS, name), multiplier)
             for name, multiplier in multipliers]
 
 
 def _find(group: str, own: Mapping[str, Function], name: str) -> Function | Any:
-    """The function of that name.
+    """Return the function of a name.
 
-    :param group: entry points where it is looked for if it is none of our own
-    :raises ConfigurationError: there is none, or it cannot be loaded
+    :param group: entry points to search if the name is not built-in
+    :raises ConfigurationError: the function is not installed, or cannot be loaded
     """
     if name in own:
         return own[name]
@@ -169,6 +182,6 @@ def _find(group: str, own: Mapping[str, Function], name: str) -> Function | Any:
             reason=f'cannot find {name} in entry point group {group}; built-in names: '
                    f'{known}') from error
     except Exception as error:
-        # A module from elsewhere: what goes wrong in it may be anything.
+        # The import of a plugin may raise any exception.
         raise errors.ConfigurationError(
             reason=f'cannot load {name} from entry point group {group}: {error}') from error

@@ -1,4 +1,4 @@
-"""A scheduler's service: start, send heartbeats, serve, look for what waits, stop."""
+"""Service of the scheduler: registration, heartbeats, RPC server and periodic tasks."""
 import functools
 
 from oslo_log import log as oslo_log
@@ -21,7 +21,7 @@ _HOUSEKEEPING_SECONDS = 600
 
 
 class SchedulerService:
-    """One scheduler process, or its part of a process that holds several services."""
+    """Scheduler process, or the scheduler in a process with several services."""
 
     def __init__(self, server: serving.Server, waiting: waiting.WaitingVolumes,
                  database: storage_db.Database, presence: services.Presence,
@@ -43,7 +43,10 @@ class SchedulerService:
             self._waiting)
 
     def start(self) -> None:
-        """Register, then serve. Not before a fork: threads and connections begin here."""
+        """Register the service, and start serving.
+
+        Threads and connections start here, so the method must not be called before a fork.
+        """
         self._presence.beat()
         self._server.start()
         for task in self._tasks:
@@ -52,12 +55,12 @@ class SchedulerService:
 
     def adjust(self, service_settings: service_conf.ServiceSettings,
                scheduler_settings: scheduler_conf.SchedulerSettings) -> None:
-        """Take over periods that have changed."""
+        """Apply changed intervals of the periodic tasks."""
         self._heartbeat.every(service_settings.report_interval)
         self._waiting.every(scheduler_settings.waiting_interval)
 
     def stop(self) -> None:
-        """Take nothing new; returns when what was begun has ended."""
+        """Accept no new requests, and return when the running ones have finished."""
         self._server.stop()
         for task in self._tasks:
             task.stop()

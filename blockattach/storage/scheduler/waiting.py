@@ -1,4 +1,4 @@
-"""Work on volumes whose placing was interrupted, or whose manager is dead: placed anew."""
+"""Repeated placement of volumes whose placement was interrupted or whose manager is down."""
 import functools
 
 from blockattach.platform import context
@@ -14,17 +14,23 @@ from blockattach.storage.work import recover
 from blockattach.storage.work import runner
 from blockattach.storage.work import verbs
 
-# What may have begun on a manager that is dead, and can be taken from it.
+# Verbs whose work may have started on a manager that is down, and can be taken from it.
 _PORTABLE = frozenset({'volume.create', 'volume.migrate', 'volume.retype'})
 
 
 class WaitingVolumes:
-    """What a scheduler looks for from time to time. Several may: one of them claims it."""
+    """Periodic search for volumes that wait for a placement.
+
+    Several schedulers may search at the same time, because each work item is claimed by only one
+    of them.
+    """
 
     def __init__(self, database: storage_db.Database, placement: placement.Placement,
                  down_after: float, placing_seconds: float, owner: str) -> None:
         """
-        :param owner: names the process instance
+        :param down_after: seconds without a heartbeat after which a manager is down
+        :param placing_seconds: seconds after which a placement is considered interrupted
+        :param owner: name of the process instance
         """
         self._database = database
         self._placement = placement
@@ -36,8 +42,10 @@ class WaitingVolumes:
 
     @verbs.work('volume.create', deadline='placing_seconds', ends=False)
     def create(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Place a volume. It is taken first from a pool whose manager is dead, or has not claimed
-        it.
+        """Place a new volume again.
+
+        The volume is first taken from its pool if the manager of the pool is down or has not
+        claimed the volume.
         """
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         generation = volume.generation
@@ -48,20 +56,22 @@ class WaitingVolumes:
 
     @verbs.work('volume.extend', deadline='placing_seconds', ends=False)
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Find the room for a volume that shall be larger, or hand it over once more."""
+        """Claim the capacity for an extension again, or notify the manager again."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
     @verbs.work('volume.manage', deadline='placing_seconds', ends=False)
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Let the pool of a volume that shall be managed be judged, or hand it over once more."""
+        """Check the pool of a volume to manage again, or notify the manager again."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
     @verbs.work('volume.migrate', deadline='placing_seconds', ends=False)
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Find a pool for a volume that shall go elsewhere; it is taken first from one whose
-        manager is dead, or has not claimed it.
+        """Find a pool for a volume to migrate again.
+
+        The volume is first taken from its destination if the manager of that pool is down or has
+        not claimed the volume.
         """
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         generation = moving.unclaim(self._database, volume.id, volume.generation,
@@ -70,23 +80,24 @@ class WaitingVolumes:
 
     @verbs.work('volume.retype', deadline='placing_seconds', ends=False)
     def retype(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """The same for one that shall have another type."""
+        """Find a pool for a volume to retype again, as `migrate` does."""
         self.migrate(caller, claim)
 
     def _place(self, caller: context.RequestContext, volume: records.Volume,
                generation: int) -> None:
         request = placing_facts.request(self._database, volume.id)
         if request.generation != generation:
-            # Another scheduler was faster: what it claimed is not waiting any more.
+            # Another scheduler has claimed capacity for the volume meanwhile.
             return
         caller.user_id = volume.user_id
         self._placement.place(caller, request)
 
     def look(self) -> None:
-        """Place every volume that waits for a pool, or for a manager that is dead, too long."""
+        """Place every volume that has waited too long for a pool or for a manager that is down."""
         self._placement.place_postponed()
         first, self._first = self._first, False
         if first:
-            # The schedulers that were asked before may be gone.
+            # Requests to earlier scheduler processes may be lost. Place their volumes without
+            # waiting for the deadlines.
             self._recovery.remember(shared=True)
         self._recovery.look()
