@@ -1,1 +1,1 @@
-"""Policy: documented rules by noun, and access to objects by them."""
+"""Policy rules of block storage by resource, and access of callers to resources."""

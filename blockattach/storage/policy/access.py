@@ -1,6 +1,7 @@
-"""The only way a caller gets an object: loaded and, where policy denies it, reported as absent.
+"""Access of callers to resources: a resource that the caller may not see is reported as not found.
 
-Nothing is disclosed: another project's object is as absent as one that was never made.
+Request handlers load resources only with these functions. Nothing is disclosed, because a resource of
+another project and a missing resource raise the same error.
 """
 import functools
 from collections.abc import Mapping
@@ -23,9 +24,9 @@ from blockattach.storage.policy import attachments as policies
 
 def volume(caller: context.RequestContext, database: storage_db.Database,
            volume_id: str) -> records.Volume:
-    """A volume of the caller's project, or of any for an administrator.
+    """Return a volume of the caller's project, or of any project for an administrator.
 
-    :raises VolumeNotFound: there is none that the caller may see
+    :raises VolumeNotFound: no such volume is visible to the caller
     """
     found = volume_queries.get(database, volume_id)
     if not is_visible(caller, found.project_id):
@@ -36,9 +37,9 @@ def volume(caller: context.RequestContext, database: storage_db.Database,
 def volume_to_attach(caller: context.RequestContext, database: storage_db.Database, volume_id: str,
                      instance_uuid: str | None,
                      connector: Mapping[str, Any] | None) -> pairs.Precondition:
-    """A volume with the precondition of a new attachment.
+    """Return a volume with the precondition of a new attachment.
 
-    :raises VolumeNotFound: there is none that the caller may see
+    :raises VolumeNotFound: no such volume is visible to the caller
     """
     found = pairs.precondition(database, volume_id, instance_uuid, connector)
     if not is_visible(caller, found.volume.project_id):
@@ -48,11 +49,13 @@ def volume_to_attach(caller: context.RequestContext, database: storage_db.Databa
 
 def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
                  volume: records.Volume | records.VolumeFacts) -> str | None:
-    """The rule that forbids the caller a further attachment of a bootable volume; None: allowed.
+    """Return the name of the rule that forbids a further attachment of a bootable volume.
 
-    Whether there are other attachments is decided with the volume's precondition
-    (`blockattach.storage.domain.multiattach.admit`). Cinder checks before, and only once the
-    volume is in use, so that concurrent requests pass.
+    Whether other attachments exist is checked together with the precondition of the volume
+    (`blockattach.storage.domain.multiattach.admit`). Cinder checks earlier, and only if the volume
+    is in use, so that concurrent requests pass.
+
+    :returns: None if the caller may create the attachment
     """
     if policy.allowed(caller, policies.MULTIATTACH_BOOTABLE, volume.project_id):
         return None
@@ -61,27 +64,27 @@ def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
 
 def attachment(caller: context.RequestContext, database: storage_db.Database,
                attachment_id: str) -> records.Attachment:
-    """An attachment of the caller's project, or of any for an administrator.
+    """Return an attachment of the caller's project, or of any project for an administrator.
 
-    :raises AttachmentNotFound: there is none that the caller may see
+    :raises AttachmentNotFound: no such attachment is visible to the caller
     """
     return _shown(caller, attachment_queries.get(database, attachment_id))
 
 
 def attachment_even_gone(caller: context.RequestContext, database: storage_db.Database,
                          attachment_id: str) -> records.Attachment:
-    """The same, live or gone, as long as its row is kept.
+    """Return an attachment, even if it was deleted, as long as its row is kept.
 
-    :raises AttachmentNotFound: there is none that the caller may see
+    :raises AttachmentNotFound: no such attachment is visible to the caller
     """
     return _shown(caller, attachment_queries.get_even_deleted(database, attachment_id))
 
 
 def message(caller: context.RequestContext, database: storage_db.Database,
             message_id: str) -> records.Message:
-    """A message of the caller's project, or of any for an administrator.
+    """Return a user message of the caller's project, or of any project for an administrator.
 
-    :raises MessageNotFound: there is none that the caller may see
+    :raises MessageNotFound: no such message is visible to the caller
     """
     found = messages.get(database, message_id)
     if not is_visible(caller, found.project_id):
@@ -91,9 +94,9 @@ def message(caller: context.RequestContext, database: storage_db.Database,
 
 def volume_type(caller: context.RequestContext, database: storage_db.Database,
                 type_id: str) -> records.VolumeType:
-    """A type by its id.
+    """Return a volume type by its id.
 
-    :raises VolumeTypeNotFound: there is none that the caller may see
+    :raises VolumeTypeNotFound: no such type is visible to the caller
     """
     found = volume_types.get(database, type_id)
     if not _type_visible(caller, database, found):
@@ -103,11 +106,12 @@ def volume_type(caller: context.RequestContext, database: storage_db.Database,
 
 def find_volume_type(caller: context.RequestContext, database: storage_db.Database,
                      id_or_name: str) -> records.VolumeType:
-    """A type by its id, else by its name.
+    """Return a volume type by its id, or else by its name.
 
-    :raises VolumeTypeNotFound: there is none that the caller may see, and it looks like an id
-    :raises VolumeTypeNameNotFound: there is none that the caller may see, and it can only be a
-        name
+    :raises VolumeTypeNotFound: no such type is visible to the caller, and the text looks like an
+        id
+    :raises VolumeTypeNameNotFound: no such type is visible to the caller, and the text can only be
+        a name
     """
     found = volume_types.find(database, id_or_name)
     if _type_visible(caller, database, found):
@@ -119,11 +123,14 @@ def find_volume_type(caller: context.RequestContext, database: storage_db.Databa
 
 def find_default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                              name: str) -> records.VolumeType:
-    """The type of a volume that names none: the default of the caller's project, else the one
-    that is configured, which every caller may use.
+    """Return the type of a volume that is created without a type.
 
-    :raises VolumeTypeNotFound: the caller may not see the default of its project
-    :raises VolumeTypeNameNotFound: the type that is configured does not exist
+    This is the default type of the caller's project, or else the configured type, which every
+    caller may use.
+
+    :param name: name of the configured type
+    :raises VolumeTypeNotFound: the default type of the project is not visible to the caller
+    :raises VolumeTypeNameNotFound: the configured type does not exist
     """
     found = volume_types.default(database, caller.project_id, name)
     if found.name != name and not _type_visible(caller, database, found):
@@ -133,10 +140,11 @@ def find_default_volume_type(caller: context.RequestContext, database: storage_d
 
 def default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                         name: str) -> records.VolumeType:
-    """The same for a volume that is going to be made.
+    """Return the type of a volume that is about to be created without a type.
 
-    :raises VolumeTypeNotFound: the caller may not see the default of its project
-    :raises ConfigurationError: the type that is configured does not exist
+    :param name: name of the configured type
+    :raises VolumeTypeNotFound: the default type of the project is not visible to the caller
+    :raises ConfigurationError: the configured type does not exist
     """
     try:
         return find_default_volume_type(caller, database, name)
@@ -149,43 +157,52 @@ def default_volume_type(caller: context.RequestContext, database: storage_db.Dat
 def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      database: storage_db.Database, attachments: Sequence[records.Attachment],
                      ) -> dict[str, dict[str, Any] | None]:
-    """How hosts reach their volumes, by the attachments' ids, with the credentials that the caller
-    may see; these were read with the rows, and each is opened once."""
+    """Return the connection info of attachments by attachment id.
+
+    Credentials are included where the caller may see them. They were read with the rows, and each
+    is decrypted only once.
+    """
     opened = functools.cache(functools.partial(grants.opened, database))
-    return {one.id: one.connection_info(
-        opened(one.sealed) if one.sealed and sees_credential(policy, caller, one) else None)
-        for one in attachments}
+    return {row.id: row.connection_info(
+        opened(row.sealed) if row.sealed and sees_credential(policy, caller, row) else None)
+        for row in attachments}
 
 
 def sees_credential(policy: enforcer.Enforcer, caller: context.RequestContext,
                     attachment: records.Attachment) -> bool:
-    """Whether the attachment has a credential that the caller may see."""
+    """Return True if the attachment has a credential and the caller may see it."""
     return (attachment.connection is not None and attachment.sealed is not None
             and policy.allowed(caller, policies.SECRETS, attachment.project_id))
 
 
 def connection_info(database: storage_db.Database, attachment: records.Attachment,
                     with_credential: bool) -> dict[str, Any] | None:
-    """How its host reaches the volume, where it is decided whether the caller sees how it proves
-    itself."""
+    """Return the connection info of an attachment.
+
+    :param with_credential: include the credential; the result of `sees_credential`
+    """
     return attachment.connection_info(
         grants.opened(database, attachment.sealed)
         if with_credential and attachment.sealed else None)
 
 
 def is_visible(caller: context.RequestContext, project_id: str) -> bool:
-    """Whether a caller may know of what belongs to a project."""
+    """Return True if the caller may see the resources of a project."""
     return bool(caller.is_admin) or caller.project_id == project_id
 
 
-def _shown(caller: context.RequestContext, found: records.Attachment) -> records.Attachment:
-    if found.legacy_reservation or not is_visible(caller, found.project_id):
-        raise errors.AttachmentNotFound(attachment_id=found.id)
-    return found
+def _shown(caller: context.RequestContext, row: records.Attachment) -> records.Attachment:
+    if row.legacy_reservation or not is_visible(caller, row.project_id):
+        raise errors.AttachmentNotFound(attachment_id=row.id)
+    return row
 
 
 def _type_visible(caller: context.RequestContext, database: storage_db.Database,
                   kind: records.VolumeType) -> bool:
-    """A private type is there for administrators, and for projects that have access to it."""
+    """Return True if the type is public, or private and the project of the caller has access to
+    it.
+
+    Administrators see all types.
+    """
     return (kind.is_public or bool(caller.is_admin)
             or volume_types.has_access(database, kind.id, caller.project_id))

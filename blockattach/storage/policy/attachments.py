@@ -1,4 +1,4 @@
-"""Rules for attachments."""
+"""Policy rules of attachments."""
 from blockattach.platform.policy import base
 
 _ONE = '/attachments/{attachment_id}'

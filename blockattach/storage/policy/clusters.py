@@ -1,4 +1,4 @@
-"""Rules for clusters of volume services."""
+"""Policy rules of clusters of volume services."""
 from blockattach.platform.policy import base
 
 GET_ALL = base.Rule('clusters:get_all', base.ADMIN, 'List clusters.', 'GET /clusters',

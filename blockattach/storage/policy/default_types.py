@@ -1,4 +1,4 @@
-"""Rules for the default volume types of projects."""
+"""Policy rules of the default volume types of projects."""
 from blockattach.platform.policy import base
 
 _ONE = '/default-types/{project_id}'

@@ -1,4 +1,4 @@
-"""Who may take over what lies on backends already, and leave it there. The names are Cinder's."""
+"""Policy rules of manageable volumes and snapshots, with Cinder's names."""
 from blockattach.platform.policy import base
 
 _VOLUMES, _SNAPSHOTS = '/manageable_volumes', '/manageable_snapshots'

@@ -1,4 +1,4 @@
-"""Rules for user messages."""
+"""Policy rules of user messages."""
 from blockattach.platform.policy import base
 
 GET_ALL = base.Rule('message:get_all', base.READER, 'List user messages.', 'GET /messages')

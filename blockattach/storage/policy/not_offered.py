@@ -1,4 +1,4 @@
-"""Rules for what there is none of: lists are empty, and nothing is made."""
+"""Policy rules of unsupported resources, whose lists are empty and which cannot be created."""
 from blockattach.platform.policy import base
 
 _GROUPS = ('/groups', '/consistencygroups')

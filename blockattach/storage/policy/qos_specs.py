@@ -1,4 +1,4 @@
-"""Rules for QoS specs and their association with volume types."""
+"""Policy rules of QoS specs and their association with volume types."""
 from blockattach.platform.policy import base
 
 GET_ALL = base.Rule('volume_extension:qos_specs_manage:get_all', base.ADMIN,

@@ -1,4 +1,4 @@
-"""Rules for quotas and their use."""
+"""Policy rules of quotas and their usage."""
 from blockattach.platform.policy import base
 
 USED_LIMITS = base.Rule('limits_extension:used_limits', base.READER, 'Show the usage of a project '

@@ -1,6 +1,4 @@
-"""The nouns of block storage that have rules, and the table of verbs that compare the authorized
-project again.
-"""
+"""Modules with policy rules, and the table of verbs that compare the authorized project again."""
 from collections.abc import Mapping
 
 from blockattach.storage.policy import attachments

@@ -1,4 +1,4 @@
-"""Rules for the processes of the service, and for its backends and their pools."""
+"""Policy rules of services, backends and pools."""
 from blockattach.platform.policy import base
 
 HOSTS = base.Rule('volume_extension:hosts', base.ADMIN,

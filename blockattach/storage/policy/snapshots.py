@@ -1,4 +1,4 @@
-"""Who may do what with snapshots. The names are Cinder's."""
+"""Policy rules of snapshots, with Cinder's names."""
 from blockattach.platform.policy import base
 
 _ONE = '/snapshots/{snapshot_id}'

@@ -1,4 +1,4 @@
-"""Who may do what with transfers of volumes. The names are Cinder's."""
+"""Policy rules of volume transfers, with Cinder's names."""
 from blockattach.platform.policy import base
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')

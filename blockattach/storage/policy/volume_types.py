@@ -1,4 +1,4 @@
-"""Rules for volume types, their extra specs, access and encryption."""
+"""Policy rules of volume types, their extra specs, access and encryption."""
 from blockattach.platform.policy import base
 
 _ONE = '/types/{type_id}'

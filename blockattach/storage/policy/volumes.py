@@ -1,4 +1,4 @@
-"""Rules for volumes."""
+"""Policy rules of volumes."""
 import functools
 
 from blockattach.platform.policy import base
