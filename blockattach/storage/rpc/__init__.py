@@ -1,1 +1,1 @@
-"""The interfaces of block storage on the bus, their clients, and the releases that know them."""
+"""RPC interfaces of block storage, their clients, and their versions by release."""

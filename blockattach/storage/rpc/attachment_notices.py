@@ -14,19 +14,20 @@ LOG = logging.getLogger(__name__)
 
 
 class AttachmentNotifications:
-    """Notifies that an attachment begins or ends, as Cinder does, for the volume's host.
+    """Sender of notifications about the beginning and the end of attachments, as in Cinder.
 
-    Called after the commit of each move, by the process that made it; so each event is sent once.
-    Never raises. Nothing is sent for a legacy reservation.
+    The process that moves an attachment calls these methods after the commit, so each event is
+    sent once. They never raise. Nothing is sent for a legacy reservation. The publisher is the
+    host of the volume.
     """
 
     def __init__(self, notifier: notifications.Notifications,
                  read_volume: Callable[[str], records.Volume],
                  read_rows: Callable[[str], Sequence[records.Attachment]]) -> None:
-        """Put it together.
-
-        :param read_volume: a volume by its id; only called when a notification is sent
-        :param read_rows: the live attachments of a volume by its id; only called when one is sent
+        """
+        :param read_volume: returns a volume by its id; only called to send a notification
+        :param read_rows: returns the live attachments of a volume by the id of the volume; only
+            called to send a notification
         """
         self._notifier = notifier
         self._read_volume = read_volume
@@ -34,20 +35,22 @@ class AttachmentNotifications:
 
     def moved(self, caller: context.RequestContext, old: records.Attachment | None,
               new: records.Attachment) -> None:
-        """What a move begins, and what it ends.
+        """Send the notifications that a move of an attachment causes.
 
-        :param old: the row before; None: the move made it
+        :param old: row before the move; None if the move created the row
         """
         before = None if old is None or old.legacy_reservation else old.state
         for event_type in attachment_lifecycle.notifications_of(before, new.state):
             self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """It is ended by force, whatever Nova and the backend say: for the audit."""
+        """Send the audit event that an attachment is deleted by force, regardless of Nova and the
+        backend.
+        """
         self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """The service ends it by itself, since its consumer never came back."""
+        """Send the event that the service deletes an attachment whose consumer never returned."""
         self._emit(caller, 'volume.detach.abandoned', attachment)
 
     def _emit(self, caller: context.RequestContext, event_type: str,

@@ -1,18 +1,17 @@
-"""What a consumer such as Nova can ask for over the bus: `AttachmentsInterface`, and its client.
+"""RPC interface for consumers of attachments, such as Nova, and its client.
 
-It is the API's ``/attachments``, with its policy, verbs and errors
-(`blockattach.platform.errors`); a consumer needs no more of this package than this module and
-`contract`::
+The interface has the operations of ``/attachments`` in the API, with the same policy and errors
+(`blockattach.platform.errors`). A consumer needs only this module and `contract`::
 
     bus = attachments.open_bus(conf)
     client = attachments.AttachmentsClient(bus)
     caller = attachments.caller(project_id, user_id, roles=['member'])
-    made = client.create(caller, volume_id, instance_uuid, connector)
+    attachment = client.create(caller, volume_id, instance_uuid, connector)
     ...
-    client.complete(caller, made.id)
+    client.complete(caller, attachment.id)
 
-The caller's context is trusted, as every client of the bus is. Each method may be repeated: a
-repeat finds what the first has done, and does the rest.
+The context of the caller is trusted, as for every client of the bus. Each method may be repeated.
+A repeat finds the completed part of the first request, and completes the rest.
 """
 import abc
 import uuid
@@ -31,7 +30,7 @@ from blockattach.storage.objects import attachment
 from blockattach.storage.rpc import history
 
 SERVICE_ROLE = 'service'
-"""The role by which policies know a service, by default."""
+"""Role by which policies identify a service by default."""
 
 
 class AttachmentsInterface(contract.Interface):
@@ -124,7 +123,7 @@ def open_bus(conf: cfg.ConfigOpts) -> transport.Bus:
 
 
 class AttachmentsClient(AttachmentsInterface):
-    """The client of consumers; it raises the errors of `contract.Invoke` too."""
+    """Client for consumers, which also raises the errors of `contract.Invoke`."""
 
     def __init__(self, bus: transport.Bus) -> None:
         self._stub = calling.stub(AttachmentsInterface, bus.client(AttachmentsInterface))
@@ -133,9 +132,11 @@ class AttachmentsClient(AttachmentsInterface):
                instance_uuid: str | None = None, connector: Mapping[str, Any] | None = None,
                mode: str | None = None,
                idempotency_key: str | None = None) -> attachment.Attachment:
-        """Hold a volume. With a key a repeat finds what the first has made.
+        """Reserve a volume, and connect the host if a connector is given.
 
-        Without one the message has a key of its own: delivered twice, it makes one attachment.
+        :param idempotency_key: a repeat with the same key returns the attachment of the first
+            request. None for a unique key, with which a message that is delivered twice creates
+            only one attachment
         """
         return self._stub.create(
             ctxt, volume_id, instance_uuid, connector, mode,
@@ -143,20 +144,23 @@ class AttachmentsClient(AttachmentsInterface):
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> attachment.Attachment:
-        """Connect a host."""
+        """Connect the host of a connector."""
         return self._stub.update(ctxt, attachment_id, connector)
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """Say that the volume is used."""
+        """Complete an attachment that the consumer uses."""
         self._stub.complete(ctxt, attachment_id)
 
     def complete_all(self, ctxt: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
-        """Say of several volumes that they are used; why that failed, by their ids."""
+        """Complete several attachments.
+
+        :returns: the reasons of failed attachments, by attachment id
+        """
         return self._stub.complete_all(ctxt, attachment_ids)
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
-        """Look at one."""
+        """Return an attachment."""
         return self._stub.get(ctxt, attachment_id)
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str] | None = None,
@@ -167,18 +171,19 @@ class AttachmentsClient(AttachmentsInterface):
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[attachment.Attachment]:
-        """Disconnect an attachment and remove it."""
+        """Disconnect and delete an attachment, and return the other attachments of its volume."""
         return self._stub.delete(ctxt, attachment_id)
 
 
 def caller(project_id: str, user_id: str, roles: Sequence[str] = (),
            service_roles: Sequence[str] = (SERVICE_ROLE,),
            request_id: str | None = None) -> context.RequestContext:
-    """The context of a request: of a user, sent by a service.
+    """Return the context of a request that a service sends for a user.
 
-    :param roles: the user's in the project, for policy
-    :param service_roles: the service's own
-    :param request_id: the one under which the consumer logs, to be found in our logs too
+    :param roles: roles of the user in the project, for policy
+    :param service_roles: roles of the service
+    :param request_id: request id in the logs of the consumer, which the logs of this service show
+        too. None for a new request id
     """
     return context.RequestContext(
         project_id=project_id, user_id=user_id, roles=list(roles),

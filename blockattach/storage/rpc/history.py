@@ -1,6 +1,7 @@
-"""The releases of this service. Tests compare the newest one with the code.
+"""Releases of the service with the versions of their RPC interfaces and objects.
 
-A release that changes an interface or an object gets a new row.
+A release that changes an interface or an object gets a new row. Tests compare the newest row with
+the code.
 """
 from blockattach.platform.rpc import pinning
 

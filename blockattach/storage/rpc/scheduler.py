@@ -1,4 +1,4 @@
-"""The RPC interface of the scheduler, and its client."""
+"""RPC interface of the scheduler, and its client."""
 import abc
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -42,5 +42,5 @@ class SchedulerInterface(contract.Interface):
 
 
 def client(bus: transport.Bus) -> SchedulerInterface:
-    """The client of schedulers."""
+    """Return a client of the schedulers."""
     return calling.stub(SchedulerInterface, bus.client(SchedulerInterface))

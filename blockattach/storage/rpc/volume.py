@@ -1,7 +1,7 @@
-"""What a volume manager can be asked: `VolumeInterface`, and its clients.
+"""RPC interface of the volume manager, and its clients.
 
-Every method may be repeated. A method that gets a generation changes nothing if the row has moved
-on since.
+Every method may be repeated. A method with a generation changes nothing if the row has a newer
+generation.
 """
 import abc
 from collections.abc import Mapping
@@ -111,14 +111,17 @@ class VolumeInterface(contract.Interface):
 
 
 class VolumeClients:
-    """The volume managers by name."""
+    """Clients of the volume managers by backend."""
 
     def __init__(self, bus: transport.Bus) -> None:
         self._bus = bus
         self._clients: dict[str, VolumeInterface] = {}
 
     def on(self, host: str) -> VolumeInterface:
-        """The manager of ``host@backend``; whether it is there shows when it is asked."""
+        """Return the client of the manager of ``host@backend``.
+
+        The client does not check that the manager exists; a call to a missing manager fails.
+        """
         client = self._clients.get(host)
         if client is None:
             client = calling.stub(VolumeInterface, self._bus.client(VolumeInterface, host))
