@@ -1,4 +1,4 @@
-"""Options by group: fields of a frozen dataclass of settings, ``OPTS`` for oslo.config.
+"""Options of block storage: a frozen dataclass of settings and ``OPTS`` for each group.
 
-No class keeps a ConfigOpts: the wiring reads settings once and hands them down.
+No class keeps a ConfigOpts. The wiring reads the settings once and passes them on.
 """

@@ -1,4 +1,4 @@
-"""[map]: the page that draws volumes with the hosts and servers that use them."""
+"""Options of [map], the page that draws volumes with the hosts and servers that use them."""
 import dataclasses
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ GROUP = 'map'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MapSettings:
-    """Whether it is served."""
+    """Settings of the attachment map."""
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Serve the attachment map at /map. The page draws volumes with the hosts and servers that '
@@ -23,5 +23,5 @@ OPTS = groups.options(MapSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> MapSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, MapSettings)

@@ -1,4 +1,4 @@
-"""[attachments]: how long an attachment waits for its consumer."""
+"""Options of [attachments], the timeouts of attachments that wait for their consumers."""
 import dataclasses
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ GROUP = 'attachments'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachmentSettings:
-    """Seconds of database time; 0: without end."""
+    """Timeouts in seconds of database time; 0 disables the expiry."""
 
     reserve_timeout: int = groups.option(cfg.IntOpt, default=86400, min=0, help=(
         'Time in seconds after which an attachment that never received a connector is deleted, '
@@ -30,5 +30,5 @@ OPTS = groups.options(AttachmentSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> AttachmentSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, AttachmentSettings)

@@ -1,4 +1,4 @@
-"""One group per enabled backend, named like the backend: which store, which target, and where."""
+"""Options of the group of a backend, which is named like the backend."""
 import dataclasses
 
 from oslo_config import cfg
@@ -15,7 +15,7 @@ def _without_brackets(address: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LvmSettings:
-    """The volume group of a backend with ``store = lvm``."""
+    """Settings of a backend with ``store = lvm``."""
 
     volume_group: str = groups.option(cfg.StrOpt, required=True, help=(
         'LVM volume group of the lvm store. The volume group must exist.'))
@@ -50,16 +50,18 @@ class LvmSettings:
 
     @property
     def clear_bandwidth(self) -> int:
-        """In bytes per second; 0: no clearing."""
+        """Rate of wiping deleted volumes in bytes per second; 0 if they are not wiped."""
         return 0 if self.volume_clear == 'none' else self.volume_clear_bandwidth * units.MIB
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSettings:
-    """One backend, as its drivers take it. ``state_dir`` is the process's own folder.
+    """Settings of a backend, as its drivers receive them.
 
-    ``lvm`` is there for the lvm store only. ``shared``: a cluster serves it, so nothing of it may
-    be this process's own.
+    :ivar state_dir: state directory of the process
+    :ivar lvm: None unless the store is lvm
+    :ivar shared: True if a cluster serves the backend, so that none of its data may be private to
+        this process
     """
 
     name: str
@@ -138,16 +140,16 @@ OPTS = groups.options(BackendSettings)
 
 
 def register(conf: cfg.ConfigOpts, name: str) -> None:
-    """Make the group of one backend known."""
+    """Register the options of the group of a backend."""
     conf.register_opts(OPTS, group=name)
 
 
 def settings(conf: cfg.ConfigOpts, name: str, state_dir: str,
              shared: bool = False) -> BackendSettings:
-    """Read the group of one backend.
+    """Return the settings of a backend.
 
-    :param shared: a cluster serves it
-    :raises ConfigurationError: a folder of this process's own shall hold what others keep too
+    :param shared: a cluster serves the backend
+    :raises ConfigurationError: the volumes of a shared backend would be in a private directory
     """
     group = conf[name]
     if shared and group.store == 'file' and not group.volumes_dir:

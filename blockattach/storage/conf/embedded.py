@@ -1,4 +1,5 @@
-"""What differs in the all-in-one: URLs and the backend, as defaults that a file may override."""
+"""Defaults of ``blockattach-all`` for URLs and the backend, which a configuration file overrides.
+"""
 import re
 
 from oslo_config import cfg
@@ -22,14 +23,15 @@ _PORT = re.compile(r'[0-9]{1,5}')
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the command line of ``blockattach-all`` known; before it is read."""
+    """Register the command-line options of ``blockattach-all``, before the command line is parsed.
+    """
     conf.register_cli_opts(CLI_OPTS)
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:
-    """Take the command line of ``blockattach-all`` as the defaults of the real options.
+    """Set the defaults of other options from the command line of ``blockattach-all``.
 
-    :raises ConfigurationError: the address cannot be understood
+    :raises ConfigurationError: the address is invalid
     """
     backend_name = conf.backend
     host, port = split_address(conf.listen)
@@ -37,7 +39,7 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
     conf.set_default('port', port, group='api')
     conf.set_default('enabled', True, group='watch')
     conf.set_default('transport_url', TRANSPORT_URL)
-    # Volumes remember the host; that of a laptop changes its name with the network.
+    # Volumes store the host, and the host name of a laptop changes with the network.
     conf.set_default('host', 'localhost', group='service')
     conf.set_default('enabled_backends', [backend_name], group='volume')
     if conf.state_dir:
@@ -50,9 +52,11 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` or ``[IPv6]:PORT`` or ``:PORT``.
+    """Return the host and the port of ``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT``.
 
-    :raises ConfigurationError: it is none of these
+    The host defaults to 127.0.0.1.
+
+    :raises ConfigurationError: the address has another form
     """
     host, separator, port = text.rpartition(':')
     if not separator or not _PORT.fullmatch(port) or int(port) > 65535:

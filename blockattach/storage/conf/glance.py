@@ -1,4 +1,4 @@
-"""[glance]: how to ask Glance, from which volumes are filled and to which they are uploaded."""
+"""Options of [glance], the access to the image service."""
 import dataclasses
 
 from oslo_config import cfg
@@ -11,8 +11,8 @@ GROUP = 'glance'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GlanceSettings(account.AccountSettings):
-    """The group as the client takes it. ``timeout`` in seconds; addresses without slash at the
-    end."""
+    """Settings of the Glance client. ``timeout`` is in seconds, and URLs have no trailing slash.
+    """
 
     endpoint_override: str | None = groups.option(
         cfg.URIOpt, read=account.address, schemes=['http', 'https'], help=(
@@ -31,7 +31,7 @@ class GlanceSettings(account.AccountSettings):
 
     @property
     def configured(self) -> bool:
-        """Whether there is a Glance for volumes: one that volume services can ask, too."""
+        """True if a Glance is configured that the volume services can use too."""
         return self.has_account or bool(self.endpoint_override)
 
 
@@ -39,5 +39,5 @@ OPTS = groups.options(GlanceSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> GlanceSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return account.read(conf, GROUP, GlanceSettings)

@@ -1,4 +1,4 @@
-"""[images]: what volume services do with images, and within which limits. Names are Cinder's."""
+"""Options of [images], the limits of copies between images and volumes, with Cinder's names."""
 import dataclasses
 import os
 
@@ -13,7 +13,7 @@ GROUP = 'images'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImageSettings:
-    """The group; sizes in bytes, times in seconds."""
+    """Settings of images. Sizes are in bytes, times in seconds."""
 
     conversion_dir: str = groups.option(cfg.StrOpt, 'image_conversion_dir', required=True, help=(
         'Directory for temporary image files during copies between Glance and volumes. Its '
@@ -72,7 +72,7 @@ OPTS = groups.options(ImageSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ImageSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(
         conf, GROUP, ImageSettings,
         conversion_dir=conf[GROUP].image_conversion_dir or os.path.join(

@@ -1,4 +1,4 @@
-"""[nova]: how to ask Nova for the user of an attachment, and when the rule on detaching holds."""
+"""Options of [nova], the access to Nova and the detach rule."""
 import dataclasses
 
 from oslo_config import cfg
@@ -11,8 +11,7 @@ GROUP = 'nova'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaSettings(account.AccountSettings):
-    """The group as the client takes it. ``timeout`` in seconds; addresses without slash at the
-    end."""
+    """Settings of the Nova client. ``timeout`` is in seconds, and URLs have no trailing slash."""
 
     detach_rule: str = groups.option(
         cfg.StrOpt, default='auto', choices=[
@@ -39,18 +38,19 @@ class NovaSettings(account.AccountSettings):
 
     @property
     def knows_hosts(self) -> bool:
-        """Whether Nova can be asked without anybody's token."""
+        """True if Nova can be asked without the token of a user."""
         return self.has_account or bool(self.endpoint_override)
 
     @property
     def configured(self) -> bool:
-        """Whether Nova can be found."""
+        """True if the group configures access to Nova."""
         return bool(self.auth_url or self.endpoint_override or self.plugin is not None)
 
     def rule_holds(self, keystone: bool) -> bool:
-        """Whether the rule on detaching holds.
+        """Return True if the detach rule applies.
 
-        :param keystone: Keystone authenticates callers; without it none can prove to be a service
+        :param keystone: True if Keystone authenticates callers; without Keystone, no caller can
+            prove to be a service
         """
         if self.detach_rule == 'auto':
             return self.configured or keystone
@@ -61,5 +61,5 @@ OPTS = groups.options(NovaSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> NovaSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return account.read(conf, GROUP, NovaSettings)

@@ -1,4 +1,4 @@
-"""[quota]: what a project may have that was given no limits of its own. Names are Cinder's."""
+"""Options of [quota], the default limits of projects, with Cinder's names."""
 import dataclasses
 
 from oslo_config import cfg
@@ -12,7 +12,7 @@ UNIFIED_LIMITS = 'unified_limits'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """The group; -1: any number."""
+    """Default limits of projects; -1 means unlimited."""
 
     quota_driver: str = groups.option(cfg.StrOpt, default=DATABASE, choices=[
         (DATABASE, 'In the database, managed with os-quota-sets and os-quota-class-sets.'),
@@ -48,11 +48,11 @@ class QuotaSettings:
 NONE = QuotaSettings(
     quota_volumes=-1, quota_snapshots=-1, quota_gigabytes=-1, quota_backups=-1,
     quota_backup_gigabytes=-1, quota_groups=-1, quota_attachments=-1)
-"""No limit of anything."""
+"""Settings without any limit."""
 
 OPTS = groups.options(QuotaSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> QuotaSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, QuotaSettings)

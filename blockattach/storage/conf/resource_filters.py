@@ -1,4 +1,4 @@
-"""By what users may filter lists: the built-in table, or a file in the form of Cinder's
+"""Filters that users may use in lists: the default table, or a file like Cinder's
 ``resource_filters.json``.
 """
 import json
@@ -12,7 +12,8 @@ from blockattach.platform.conf import api
 from blockattach.platform.conf import locations
 
 Filters = Mapping[str, tuple[str, ...]]
-"""Names of filters by resource. ``key~`` allows ``key``, and what contains a value."""
+"""Filter names by resource. ``key~`` allows both the exact filter ``key`` and a substring match.
+"""
 
 DEFAULT: Filters = {
     'volume': ('name', 'status', 'metadata', 'bootable', 'migration_status', 'availability_zone',
@@ -39,9 +40,10 @@ def settings(conf: cfg.ConfigOpts) -> Filters:
 
 
 def read(path: str | None) -> Filters:
-    """The table in a file; without one, the built-in table.
+    """Return the filters of a file.
 
-    :raises ConfigurationError: it cannot be read, or has another form
+    :param path: None or empty for the default table
+    :raises ConfigurationError: the file cannot be read or has another format
     """
     if not path:
         return DEFAULT

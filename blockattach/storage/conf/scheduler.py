@@ -1,4 +1,4 @@
-"""[scheduler]: how a pool is chosen for a new volume, and how often another one is tried."""
+"""Options of [scheduler], the choice of a pool and the number of attempts."""
 import dataclasses
 
 from oslo_config import cfg
@@ -9,13 +9,17 @@ from blockattach.platform.conf import settings as groups
 GROUP = 'scheduler'
 
 
-def _pairs(found: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(found.items()))
+def _pairs(multipliers: dict[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(multipliers.items()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """Names of filters in order, weighers with their multipliers, and seconds."""
+    """Settings of the scheduler. Times are in seconds.
+
+    :ivar filters: names in the order of use
+    :ivar weighers: names with their multipliers
+    """
 
     filters: tuple[str, ...] = groups.option(
         cfg.ListOpt, 'scheduler_default_filters',
@@ -50,5 +54,5 @@ OPTS = groups.options(SchedulerSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> SchedulerSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, SchedulerSettings)

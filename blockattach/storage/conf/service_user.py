@@ -25,7 +25,7 @@ OPTS = groups.options(ServiceUserSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ServiceUserSettings | None:
-    """Read the group.
+    """Return the settings of the group.
 
     :returns: None if only the token of the user is to be sent
     :raises ConfigurationError: a service token is enabled without an account

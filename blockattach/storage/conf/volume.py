@@ -1,4 +1,4 @@
-"""[volume]: periods of the volume service, and the backends that it keeps."""
+"""Options of [volume], the backends of the volume service and its intervals."""
 import dataclasses
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ GROUP = 'volume'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeSettings:
-    """Periods in seconds."""
+    """Settings of the volume service. Times are in seconds."""
 
     enabled_backends: tuple[str, ...] = groups.option(cfg.ListOpt, default=[], help=(
         'Names of the backends of this host. Each backend has a configuration group with its '
@@ -38,5 +38,5 @@ OPTS = groups.options(VolumeSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> VolumeSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, VolumeSettings)

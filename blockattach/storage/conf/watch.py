@@ -1,4 +1,4 @@
-"""[watch]: streams of what happens to attachments."""
+"""Options of [watch], the streams of attachment events."""
 import dataclasses
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ GROUP = 'watch'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Who serves streams, and what a stream may take. What ends in ``seconds`` is in seconds."""
+    """Settings of watch streams. Fields whose names end in ``seconds`` are in seconds."""
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Serve watch streams (GET /attachments?watch=true) with the built-in server of this '
@@ -46,5 +46,5 @@ OPTS = groups.options(WatchSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> WatchSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, WatchSettings)
