@@ -1,1 +1,1 @@
-"""Block storage: the API, the scheduler and the volume service, with their rules and drivers."""
+"""Block storage: API, scheduler and volume service, with their rules and drivers."""

@@ -1,19 +1,19 @@
-"""What is wrong with a resource that was asked for: volumes, attachments, types and the rest.
+"""Errors about the resources of a request: volumes, attachments, volume types and others.
 
     BlockattachError
     ├── InvalidInput
-    │   ├── InvalidVolume            the volume is not in a state that allows it
-    │   ├── InvalidSnapshot          the snapshot is not in a state that allows it
-    │   ├── NoPoolForVolume          no pool will do for the volume asked for
-    │   ├── VolumeTypeInUse          a type that has volumes cannot be changed so
-    │   ├── VolumeTypePublic         every project has access to it
-    │   ├── VolumeTypeEncryptionExists   a type is encrypted in one way
-    │   ├── EncryptedMultiattach, KeyManagerMissing   it cannot be encrypted so
-    │   ├── QosSpecsInUse, QosSpecsTaken   types have them; a type has one set at most
-    │   ├── ConnectorUnusable        the connector lacks what the target needs
-    │   ├── TransferKeyWrong         the transfer has another key
-    │   ├── GlanceMissing, ImageRefused   images are not configured, or Glance refuses
-    │   └── NotOffered               this service makes no such thing
+    │   ├── InvalidVolume            the state of the volume does not allow the operation
+    │   ├── InvalidSnapshot          the state of the snapshot does not allow the operation
+    │   ├── NoPoolForVolume          no pool is suitable for the requested volume
+    │   ├── VolumeTypeInUse          the type has volumes, so this change is not possible
+    │   ├── VolumeTypePublic         every project already has access to the type
+    │   ├── VolumeTypeEncryptionExists   the type already has an encryption
+    │   ├── EncryptedMultiattach, KeyManagerMissing   the volume cannot be encrypted
+    │   ├── QosSpecsInUse, QosSpecsTaken   the specs have types; the type has other specs
+    │   ├── ConnectorUnusable        the connector lacks data that the target needs
+    │   ├── TransferKeyWrong         the auth key of the transfer is wrong
+    │   ├── GlanceMissing, ImageRefused   Glance is not configured, or rejects the request
+    │   └── NotOffered               the service cannot create resources of this kind
     ├── NotFound
     │   ├── VolumeNotFound, AttachmentNotFound, VolumeTypeNotFound, VolumeTypeNameNotFound
     │   ├── ExtraSpecNotFound, VolumeTypeEncryptionNotFound
@@ -23,29 +23,29 @@
     │   ├── SnapshotNotFound, SnapshotMetadataNotFound
     │   ├── ServiceNotFound, ClusterNotFound, HostNotFound, PoolNotFound
     │   ├── MessageNotFound, TransferNotFound, WorkNotFound
-    │   └── NoneOffered              this service has no such thing, whatever its id
+    │   └── NoneOffered              the service has no resources of this kind
     ├── Conflict
     │   ├── VolumeTypeExists, VolumeTypeAccessExists, QosSpecsExist
-    │   ├── VolumeTypeChanged        it has changed since the request was checked
-    │   ├── VolumeInError            an attachment cannot be updated on a volume in error
-    │   ├── VolumeAtWork             it is being made or removed: its status cannot be reset
-    │   ├── SnapshotAtWork           the same of a snapshot
-    │   ├── NotRevertible            volume or snapshot are not in a state that allows it
-    │   ├── DuplicateConnectors      a second host on a plain volume
-    │   ├── InvalidTransition        the lifecycle has no such move
-    │   ├── AttachmentBusy           another act on the same pair is under way
-    │   └── AttachmentInUseByServer  it must be detached in Nova first (CVE-2023-2088)
-    │       └── AttachmentNotNamed   it is not known which attachment is meant
+    │   ├── VolumeTypeChanged        the type changed after the request was checked
+    │   ├── VolumeInError            attachments of a volume in error cannot be updated
+    │   ├── VolumeAtWork             the status of a busy volume cannot be reset
+    │   ├── SnapshotAtWork           the status of a busy snapshot cannot be reset
+    │   ├── NotRevertible            the state of the volume or snapshot does not allow a revert
+    │   ├── DuplicateConnectors      a second host on a volume without multiattach
+    │   ├── InvalidTransition        the lifecycle has no such transition
+    │   ├── AttachmentBusy           another request on the same pair is running
+    │   └── AttachmentInUseByServer  the volume must be detached in Nova first (CVE-2023-2088)
+    │       └── AttachmentNotNamed   the request does not say which attachment is meant
     ├── QuotaExceeded
-    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   too many
-    │   ├── VolumeSizeExceedsAvailableQuota   too many GiB
-    │   └── VolumeSizeExceedsLimit   no volume may be so large
-    ├── ImageUnacceptable            its bytes are not what they should be
-    │   ├── ImageSignatureWrong      they are not what was signed
-    │   └── ImageTooLarge            there is no room for them
-    ├── ConversionFailed             qemu-img did not make one disk of another
-    ├── ServerHostUnknown            the host of a server that a hint names is unknown
-    └── NoValidPool                  every pool was refused; carries the reasons
+    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   number
+    │   ├── VolumeSizeExceedsAvailableQuota   total size in GiB
+    │   └── VolumeSizeExceedsLimit   size of one volume
+    ├── ImageUnacceptable            the data of the image cannot be used
+    │   ├── ImageSignatureWrong      the data does not match the signature
+    │   └── ImageTooLarge            the volume or the disk has no space for the image
+    ├── ConversionFailed             qemu-img failed to convert an image
+    ├── ServerHostUnknown            the host of a server in a scheduler hint is unknown
+    └── NoValidPool                  every pool was rejected; carries the reasons
 """
 from blockattach.platform.errors import *  # noqa: F403
 from blockattach.platform.errors import BlockattachError
@@ -318,7 +318,7 @@ class AttachmentBusy(Conflict):
 
 
 class AttachmentInUseByServer(Conflict):
-    """Clients know the sentence's first half from Cinder."""
+    """A server uses the attachment. The text begins like that of Cinder, which clients parse."""
 
     code = 'attachment.in_use_by_server'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance %(instance_id)s using the '
@@ -327,7 +327,7 @@ class AttachmentInUseByServer(Conflict):
 
 
 class AttachmentNotNamed(AttachmentInUseByServer):
-    """The instance's id in the text is empty, as in Cinder."""
+    """The volume has several attachments. The text has an empty instance id, as in Cinder."""
 
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
@@ -365,7 +365,7 @@ class VolumeSizeExceedsLimit(QuotaExceeded):
 
 
 class ImageUnacceptable(BlockattachError):
-    """The bytes of an image cannot be used, now and later."""
+    """The data of an image cannot be used, and a retry does not help."""
 
     code = 'image.unacceptable'
     status = 500
@@ -373,7 +373,7 @@ class ImageUnacceptable(BlockattachError):
 
     @property
     def words(self) -> str:
-        """The user who chose the image reads all of it."""
+        """Full message, because the user who chose the image may read it."""
         return self.message
 
 
@@ -386,7 +386,7 @@ class ImageTooLarge(ImageUnacceptable):
 
 
 class ConversionFailed(BlockattachError):
-    """qemu-img has failed, or met a limit."""
+    """qemu-img failed, or exceeded a limit."""
 
     code = 'image.conversion_failed'
     status = 500
@@ -394,7 +394,7 @@ class ConversionFailed(BlockattachError):
 
 
 class ServerHostUnknown(BlockattachError):
-    """Nobody can say where a server runs: no pool counts as near it."""
+    """The host of a server cannot be determined, so no pool counts as near the server."""
 
     code = 'nova.server_host_unknown'
     status = 500
@@ -402,7 +402,10 @@ class ServerHostUnknown(BlockattachError):
 
 
 class NoValidPool(BlockattachError):
-    """Every pool was refused. ``reasons`` maps a pool's name to why."""
+    """Every pool was rejected.
+
+    ``reasons`` in the arguments maps the names of pools to the reasons.
+    """
 
     code = 'scheduler.no_valid_pool'
     status = 500

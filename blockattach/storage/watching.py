@@ -1,9 +1,10 @@
-"""Streams of what happens to attachments, as server-sent events, by one thread for all of them.
+"""Streams of attachment events as server-sent events, served by one thread.
 
-The thread reads the history in the one order that `blockattach.storage.db.attachments.history`
-gives it, so a client that goes on behind the last id it has seen (``Last-Event-ID``) misses
-nothing, whichever process it comes to. Every stream has a position; those that have come to the
-thread's own get what is new as it is read, the others a page of the history at a time.
+The thread reads the history in the order of positions that
+`blockattach.storage.db.attachments.history` assigns. A client that resumes after the last id that
+it has seen (``Last-Event-ID``) therefore misses no event, whichever process serves the new stream.
+Every stream has a position. Streams that have reached the position of the thread get new events as
+they are read. Other streams get one page of the history at a time.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -33,29 +34,35 @@ LOG = logging.getLogger(__name__)
 
 _COMMENT = b':\n\n'
 _LAST_SECONDS = 30.0
-"""What a client has to read the last event of its stream."""
+"""Time in seconds that a client has to read the last event of its stream."""
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP
 
 
 def frame(event: str, data: bytes, position: int | None = None) -> bytes:
-    """One event; ``data`` has no line feed."""
+    """Return an encoded event.
+
+    :param data: must not contain a line feed
+    :param position: id of the event; None for an event without id
+    """
     name = b'' if position is None else b'id: %d\n' % position
     return b'%sevent: %s\ndata: %s\n\n' % (name, event.encode(), data)
 
 
-def matches(wanted: attachment_queries.Filters, event: records.AttachmentEvent) -> bool:
-    """Whether an event is of an attachment that is wanted."""
-    return all(asked in (None, found) for asked, found in (
-        (wanted.project_id, event.project_id), (wanted.volume_id, event.volume_id),
-        (wanted.instance_uuid, event.instance_uuid), (wanted.host, event.host),
-        (wanted.attachment_id, event.attachment_id)))
+def matches(filters: attachment_queries.Filters, event: records.AttachmentEvent) -> bool:
+    """Return True if an event matches the filters of a watch."""
+    return all(expected in (None, value) for expected, value in (
+        (filters.project_id, event.project_id), (filters.volume_id, event.volume_id),
+        (filters.instance_uuid, event.instance_uuid), (filters.host, event.host),
+        (filters.attachment_id, event.attachment_id)))
 
 
 class _Stream:
-    """One connection, and what is to be sent on it.
+    """Connection of a watch stream, with the data to send.
 
-    ``until`` is when it ends, or once it ``ends``, when it is cut; ``waits``: the client has no
-    room.
+    :ivar until: monotonic time at which the stream ends, or at which its connection is closed once
+        ``ends`` is True
+    :ivar ends: True if the last event has been queued
+    :ivar waits: True if the socket has no space for more data
     """
 
     def __init__(self, connection: loop.Connection, watch: streams.Watch, until: float) -> None:
@@ -69,20 +76,20 @@ class _Stream:
         self._size = 0
 
     def put(self, data: bytes, most: int) -> bool:
-        """Have it sent; False: more waits than may."""
+        """Queue data to send. Return False if more than ``most`` bytes are queued."""
         self._parts.append(data)
         self._size += len(data)
         return self._size <= most
 
     @property
     def idle(self) -> bool:
-        """Whether all was sent."""
+        """True if all data was sent."""
         return not (self._parts or self.waits)
 
     def send(self) -> bool:
-        """Send what has room; whether that was all.
+        """Send queued data until the socket has no more space. Return True if all data was sent.
 
-        :raises OSError: the client is lost
+        :raises OSError: the connection is lost
         """
         while self.waits or self._parts:
             if not self.waits:
@@ -96,13 +103,13 @@ class _Stream:
 
 
 class Hub:
-    """All streams of a process. Nothing is read while there are none."""
+    """All watch streams of a process. The history is not read while there are no streams."""
 
     def __init__(self, database: storage_db.Database, settings: watch_conf.WatchSettings,
                  render: Callable[[records.AttachmentEvent], bytes],
                  clock: clocks.Clock) -> None:
         """
-        :param render: the data of an event, as JSON
+        :param render: returns the data of an event as JSON
         """
         self._database = database
         self._settings = settings
@@ -114,7 +121,7 @@ class Hub:
         self._arriving: list[_Stream] = []
         self._lock = threading.Lock()
         self._streams: dict[int, _Stream] = {}
-        # Those that have come to the position of the thread, by the volume that they want.
+        # Streams that have reached the position of the thread, by the volume in their filters.
         self._live: dict[str | None, set[_Stream]] = {}
         self._behind: set[_Stream] = set()
         self._position = 0
@@ -124,11 +131,11 @@ class Hub:
         self._thread = threading.Thread(target=self._run, name='watch', daemon=True)
 
     def start(self) -> None:
-        """Serve, in a thread of its own."""
+        """Start the thread that serves the streams."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End every stream, with an event that says so."""
+        """End every stream with an event that gives the reason, and stop the thread."""
         with self._lock:
             self._ending = True
             os.eventfd_write(self._wake, 1)
@@ -138,25 +145,25 @@ class Hub:
         os.close(self._wake)
 
     def count(self) -> int:
-        """How many streams there are."""
+        """Return the number of streams."""
         return len(self._streams) + len(self._arriving)
 
     def offer(self, environ: dict[str, Any]) -> None:
-        """Let an application know that it may answer without an end."""
+        """Allow the WSGI application to answer a request with a stream."""
         environ[streams.HUB] = self
 
     def admit(self) -> None:
-        """Make sure that there is room for one more.
+        """Check that the process may serve another stream.
 
-        :raises QueueFull: there is none, or it stops
+        :raises QueueFull: the maximum number of streams is reached, or the hub is stopping
         """
         if self._ending or self.count() >= self._settings.most_watchers:
             raise errors.QueueFull()
 
     def take(self, connection: loop.Connection, head: bytes, watch: streams.Watch) -> None:
-        """Take a connection over that nobody else has any more.
+        """Take over a connection that no other thread uses any more.
 
-        :param head: of the answer
+        :param head: head of the response
         """
         stream = _Stream(connection, watch,
                          self._clock.monotonic() + self._settings.longest_seconds)
@@ -184,7 +191,8 @@ class Hub:
                 self._next_look = now + self._settings.poll_seconds
                 self._look()
                 if not self._fails and any(stream.idle for stream in self._behind):
-                    # For those that read on, as quickly as they do; others get theirs meanwhile.
+                    # Streams that are behind get their next page as soon as they have sent the
+                    # last one, and new events go to the others in between.
                     self._next_look = now
                 self._tend(now)
         self._admit_arriving()
@@ -193,7 +201,8 @@ class Hub:
             self._close(stream)
 
     def _seconds(self) -> float | None:
-        """Until the next look; None: nobody watches."""
+        """Return the seconds until the next look at the history, or None if there are no streams.
+        """
         if not self._streams:
             return None
         return min(max(self._next_look - self._clock.monotonic(), 0.0),
@@ -212,14 +221,14 @@ class Hub:
             self._guard(stream, self._flush)
 
     def _guard(self, stream: _Stream, act: Callable[[_Stream], None]) -> None:
-        """What goes wrong on one connection ends that one only."""
+        """Run an action on a stream, so that its failure ends only this stream."""
         try:
             act(stream)
         except OSError as exc:
             LOG.debug('Lost the connection to a client: %s', exc)
             self._close(stream)
         except (errors.BlockattachError, db_exception.DBError):
-            # It is not on account of this one.
+            # The database failed, which is no reason to end this stream.
             raise
         except Exception:
             LOG.exception('Failed to serve watch stream')
@@ -229,18 +238,18 @@ class Hub:
         if happened & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR):
             self._close(stream)
         elif happened & select.EPOLLIN and not stream.connection.skip():
-            # Whatever else it sends means nothing.
+            # The client has closed its side. Data that it sends after the request is ignored.
             self._close(stream)
         else:
             self._flush(stream)
 
     def _look(self) -> None:
-        """Read what has happened, and hand it on."""
+        """Read new events, and send them to the streams."""
         try:
             while history.number(self._database):
                 pass
             if not self._live:
-                # Those that are behind read for themselves.
+                # Streams that are behind read the history themselves, in _catch_up.
                 self._position = history.positions(self._database)[1]
             while found := history.after(self._database, self._position):
                 for event in found:
@@ -265,7 +274,7 @@ class Hub:
                     self._guard(stream, functools.partial(self._send, data=data))
 
     def _catch_up(self, stream: _Stream) -> None:
-        """Give a stream that is behind the next page, once it has read the one before."""
+        """Send the next page to a stream that is behind, once it has sent the page before."""
         if stream.idle and stream.position < self._position:
             page = history.after(self._database, stream.position)
             for event in page:
@@ -292,7 +301,7 @@ class Hub:
             self._end(stream, 'slow')
 
     def _end(self, stream: _Stream, reason: str) -> None:
-        """The last event; whatever was not sent may be read by another stream."""
+        """Send the last event. Events that were not sent can be read with another stream."""
         stream.ends = True
         self._leave(stream)
         stream.until = self._clock.monotonic() + _LAST_SECONDS
@@ -310,8 +319,8 @@ class Hub:
                               _READABLE | (0 if sent else stream.connection.waits_for))
 
     def _tend(self, now: float) -> None:
-        """End what has lasted for too long, and let the others know that somebody is there."""
-        for stream in [one for one in self._streams.values() if one.until <= now]:
+        """End streams that are too old, and send heartbeats on the others."""
+        for stream in [stream for stream in self._streams.values() if stream.until <= now]:
             self._guard(stream, self._close if stream.ends
                         else functools.partial(self._end, reason='renew'))
         if now >= self._next_beat:
