@@ -1,7 +1,7 @@
-"""Access of callers to resources: a resource that the caller may not see is reported as not found.
+"""Access of callers to resources: a resource that the caller may not see is reported as missing.
 
-Request handlers load resources only with these functions. Nothing is disclosed, because a resource of
-another project and a missing resource raise the same error.
+Request handlers load resources only with these functions. Nothing is disclosed, because a resource
+of another project and a missing resource raise the same error.
 """
 import functools
 from collections.abc import Mapping
