@@ -84,10 +84,10 @@ def canonical_name(initiator: str) -> str:
     return initiator.lower()
 
 
-def is_same_node(one: str | None, other: str | None) -> bool:
+def is_same_node(name: str | None, other: str | None) -> bool:
     """Return True if both names denote the same node. None denotes no node."""
-    return one is not None and other is not None and (
-        canonical_name(one) == canonical_name(other))
+    return name is not None and other is not None and (
+        canonical_name(name) == canonical_name(other))
 
 
 def spellings(initiator: str,
@@ -241,7 +241,7 @@ class ActualGrant:
         return is_same_node(self.initiator, initiator)
 
 
-def difference(wanted: Iterable[Grant],
+def difference(desired: Iterable[Grant],
                actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
     """Return the pairs of missing or different grants, and the pairs of superfluous ones.
 
@@ -251,7 +251,7 @@ def difference(wanted: Iterable[Grant],
     for item in actual:
         found.setdefault((item.volume_id, canonical_name(item.initiator)), []).append(item)
     expected, missing = set(), set()
-    for grant in wanted:
+    for grant in desired:
         pair = grant.volume_id, canonical_name(grant.initiator)
         expected.add(pair)
         if not any(_as_wanted(item, grant) for item in found.get(pair, ())):
@@ -260,11 +260,11 @@ def difference(wanted: Iterable[Grant],
                      if pair not in expected for item in items}
 
 
-def _as_wanted(actual: ActualGrant, wanted: Grant) -> bool:
-    return (actual.intact and actual.mode == wanted.mode
-            and wanted.adopted >= actual.shared
-            and (actual.spellings is None or wanted.spellings <= actual.spellings)
-            and actual.account in (None, wanted.credential.username))
+def _as_wanted(actual: ActualGrant, desired: Grant) -> bool:
+    return (actual.intact and actual.mode == desired.mode
+            and desired.adopted >= actual.shared
+            and (actual.spellings is None or desired.spellings <= actual.spellings)
+            and actual.account in (None, desired.credential.username))
 
 
 # Only characters that targets accept, because targets split their commands at some others. The
@@ -299,7 +299,7 @@ def check_connector(connector: Mapping[str, Any]) -> None:
     written = json.dumps(connector)
     if len(written) > LARGEST:
         raise _wrong(f'larger than {LARGEST} bytes')
-    # No column takes a zero character, and after `json.dumps` there is none.
+    # No database column accepts NUL. `json.dumps` escapes it, so most connectors need no scan.
     if '\\u0000' in written and any(
             '\0' in text for pair in _all(connector) for text in pair if isinstance(text, str)):
         raise _wrong('contains a NUL character')

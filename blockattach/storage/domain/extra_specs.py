@@ -40,14 +40,14 @@ def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> 
     return None
 
 
-def matches(value: Any, wanted: str) -> bool:
+def matches(value: Any, required: str) -> bool:
     """Return True if a value reported by a pool satisfies the value of an extra spec."""
-    words = wanted.split()
+    words = required.split()
     if words[:1] == ['<or>']:
         return value in words[1::2]
     compare = _OPERATORS.get(words[0]) if words else None
     if compare is None:
-        return bool(value == wanted)
+        return bool(value == required)
     if len(words) < 2:
         return False
     try:
@@ -74,8 +74,8 @@ def _look_up(capabilities: Mapping[str, Any], path: list[str]) -> Any:
     return found
 
 
-def _alternatives(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else [found]
+def _alternatives(reported: Any) -> list[Any]:
+    return reported if isinstance(reported, list) else [reported]
 
 
 def _numbers(compare: Callable[[float, float], bool]) -> Callable[[Any, str], bool]:

@@ -221,21 +221,21 @@ def pool_of(host: str | None, choices: Choices) -> str | None:
     return pool if mark and name and '@' in backend else None
 
 
-def attachment(found: Found, choices: Choices) -> Taken:
+def attachment(stored: Found, choices: Choices) -> Taken:
     """Return the imported form of an attachment.
 
     :raises Refused: if the attachment is invalid, or a session of its host could not be preserved
     """
-    if found.mode not in cinder_rows.ATTACH_MODES:
+    if stored.mode not in cinder_rows.ATTACH_MODES:
         raise Refused('damaged', 'attach_mode: not rw, ro or NULL')
-    mode = connection.AccessMode(found.mode) if found.mode in ('rw', 'ro') else None
-    state, changed = _state(found)
+    mode = connection.AccessMode(stored.mode) if stored.mode in ('rw', 'ro') else None
+    state, changed = _state(stored)
     # An exported volume may be in use by a host that Cinder has not recorded.
     if state is _State.RESERVED or not (
-            found.host or found.connector or found.info or found.location):
+            stored.host or stored.connector or stored.info or stored.location):
         return Taken(state, mode, changed=changed)
-    connector = _connector(found, mode, choices)
-    return Taken(state, mode or connection.AccessMode.RW, connector, _connection(found), changed)
+    connector = _connector(stored, mode, choices)
+    return Taken(state, mode or connection.AccessMode.RW, connector, _connection(stored), changed)
 
 
 def credential(provider_auth: str | None,
@@ -270,29 +270,29 @@ def _credential(column: str, account: Any, password: Any) -> connection.Credenti
     return connection.Credential(account, password)
 
 
-def _state(found: Found) -> tuple[attachment_lifecycle.State, str | None]:
-    if found.status == 'reserved':
+def _state(stored: Found) -> tuple[attachment_lifecycle.State, str | None]:
+    if stored.status == 'reserved':
         return _State.RESERVED, None
-    if found.status == 'attaching':
-        if found.connector and found.info:
+    if stored.status == 'attaching':
+        if stored.connector and stored.info:
             return _State.CONNECTED, None
         return _State.RESERVED, 'unconnected'
-    if found.status in ('error_attaching', 'error_detaching'):
-        return _State(found.status), None
-    return _State.ATTACHED, 'detaching' if found.status == _DETACHING else None
+    if stored.status in ('error_attaching', 'error_detaching'):
+        return _State(stored.status), None
+    return _State.ATTACHED, 'detaching' if stored.status == _DETACHING else None
 
 
-def _connector(found: Found, mode: connection.AccessMode | None,
+def _connector(stored: Found, mode: connection.AccessMode | None,
                choices: Choices) -> dict[str, Any]:
-    made = dict(found.connector or {})
-    host = made.get('host') or found.host
+    made = dict(stored.connector or {})
+    host = made.get('host') or stored.host
     made['initiator'] = (made.get('initiator') or choices.initiators.get(host or '')
-                         or choices.initiators.get(found.instance_uuid or ''))
+                         or choices.initiators.get(stored.instance_uuid or ''))
     if not made['initiator']:
         raise Refused('no_initiator')
     made |= {'host': host, 'mode': (mode or connection.AccessMode.RW).value}
-    if found.mountpoint:
-        made['mountpoint'] = found.mountpoint
+    if stored.mountpoint:
+        made['mountpoint'] = stored.mountpoint
     made = {key: value for key, value in made.items() if value is not None}
     try:
         connection.check_connector(made)
@@ -302,11 +302,11 @@ def _connector(found: Found, mode: connection.AccessMode | None,
     return connection.masked(made)
 
 
-def _connection(found: Found) -> dict[str, Any]:
-    info = _flat(found.info) or _located(found.location)
+def _connection(stored: Found) -> dict[str, Any]:
+    info = _flat(stored.info) or _located(stored.location)
     if info.get('driver_volume_type', 'iscsi') != 'iscsi':
         raise Refused('not_iscsi')
-    if not str(info.get('target_iqn', '')).endswith(f':volume-{found.volume_id}'):
+    if not str(info.get('target_iqn', '')).endswith(f':volume-{stored.volume_id}'):
         raise Refused('other_target')
     for key, is_right in _FACTS.items():
         if not is_right(info[key]) if info.get(key) is not None else key in _NEEDED:

@@ -50,26 +50,27 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
           forbidden_by: str | None = None) -> Admission:
     """Return the slot and the access mode of a new attachment, or raise if it is not allowed.
 
-    :param holders: those of a plain volume. A multiattach one may have thousands, of which only
-        ``another_writes`` matters, and that only where a single host may write
-    :param forbidden_by: the policy rule that forbids the caller a further attachment of a bootable
-        volume; None: allowed
-
     ============  ==================  =====================================  ==================
-    volume        its live rows       the new one                            outcome
+    volume        live attachments    new attachment                         result
     ============  ==================  =====================================  ==================
     own status    any                 any                                    refused
     forbids it
-    multiattach,  one or more         joining is forbidden                   forbidden
+    multiattach,  one or more         ``forbidden_by`` is given              forbidden
     bootable
-    multiattach   any number          any                                    its own slot
-    plain         none                any                                    the holder's slot
-    plain         one                 same instance (a move between hosts)   the pair's slot,
-                                                                             the first's mode
+    multiattach   any number          any                                    no slot
+    plain         none                any                                    slot of the holder
+    plain         one                 same instance (a move between hosts)   slot of the pair,
+                                                                             mode of the holder
     plain         one                 other instance, or none named          refused
     plain         two                 any                                    refused
     ============  ==================  =====================================  ==================
 
+    :param holders: live attachments of a plain volume. Those of a multiattach volume are not
+        needed, because there may be thousands of them
+    :param another_writes: True if another instance has write access; only used if the volume type
+        allows a single writer
+    :param forbidden_by: policy rule that forbids the caller a further attachment of a bootable
+        volume; None if it is allowed
     :raises InvalidVolume: refused; nothing was changed
     :raises NotAuthorized: forbidden; nothing was changed
     """
@@ -94,28 +95,28 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
 
 
 def mode_of(volume: records.VolumeFacts, another_writes: bool,
-            asked: connection.AccessMode | None) -> connection.AccessMode | None:
+            requested: connection.AccessMode | None) -> connection.AccessMode | None:
     """Return the access mode of a new attachment; None if the connector may still set it.
 
-    =====================================  ==========  ==================
-    volume                                 asked       outcome
-    =====================================  ==========  ==================
+    =====================================  ==========  ============
+    volume                                 requested   result
+    =====================================  ==========  ============
     read-only                              any         ro
     one writer, another instance writes    rw          refused
     one writer, another instance writes    ro or none  ro
     one writer, none or the same instance  none        rw
-    anything else                          any         as asked
-    =====================================  ==========  ==================
+    anything else                          any         as requested
+    =====================================  ==========  ============
 
     :raises InvalidVolume: refused; nothing was changed
     """
     if volume.readonly:
         return _RO
     if not volume.single_writer:
-        return asked
+        return requested
     if not another_writes:
-        return asked or _RW
-    if asked is _RW:
+        return requested or _RW
+    if requested is _RW:
         raise errors.InvalidVolume(
             reason=f'Volume {volume.id} is already attached read-write to another server, and '
                    f'the volume type allows one writer. Attach the volume with mode ro.')

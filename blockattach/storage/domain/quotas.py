@@ -149,23 +149,23 @@ def _by_type(type_id: str, added: Mapping[str, int]) -> dict[str, int]:
             for key in (name, key_of(name, type_id))}
 
 
-def check_size(asked: Asked, limit: int) -> None:
+def check_size(usage: Asked, limit: int) -> None:
     """Check that a volume is not larger than the limit of the size of each volume.
 
     :param limit: in GiB
     :raises VolumeSizeExceedsLimit: if the volume is larger
     """
-    if asked.size_gb is not None and limit != UNLIMITED and asked.size_gb > limit:
-        raise errors.VolumeSizeExceedsLimit(size=asked.size_gb, limit=limit)
+    if usage.size_gb is not None and limit != UNLIMITED and usage.size_gb > limit:
+        raise errors.VolumeSizeExceedsLimit(size=usage.size_gb, limit=limit)
 
 
-def limited(asked: Asked, limits: Mapping[str, int]) -> dict[str, int]:
+def limited(usage: Asked, limits: Mapping[str, int]) -> dict[str, int]:
     """Return the limits that apply to a request, by key. Unlimited resources are left out."""
-    return {key: limits[key] for key in asked.added
+    return {key: limits[key] for key in usage.added
             if limits.get(key, UNLIMITED) != UNLIMITED}
 
 
-def check(asked: Asked, limits: Mapping[str, int], used: Mapping[str, Used],
+def check(usage: Asked, limits: Mapping[str, int], used: Mapping[str, Used],
           shown: Callable[[str], str]) -> None:
     """Check that a request does not exceed the limits of a project.
 
@@ -177,10 +177,10 @@ def check(asked: Asked, limits: Mapping[str, int], used: Mapping[str, Used],
     """
     for key in sorted(limits):
         have = sum(used.get(key, Used()))
-        if have + asked.added[key] <= limits[key]:
+        if have + usage.added[key] <= limits[key]:
             continue
         name, type_id = split(key)
         exceeded = RESOURCES[name].exceeded
         assert exceeded is not None
         raise exceeded(name=name if type_id is None else f'{name}_{shown(type_id)}',
-                       requested=asked.added[key], limit=limits[key], in_use=have)
+                       requested=usage.added[key], limit=limits[key], in_use=have)

@@ -353,7 +353,7 @@ class Attachment:
             'enforce_multipath': bool(connector.get('enforce_multipath')),
         }
         if connector.get('multipath') is True and 'target_portals' not in info:
-            # A host that joins several paths reads lists, however many there are.
+            # A multipath host reads the lists, even if there is only one path.
             info |= {f'{key}s': [info[key]]
                      for key in ('target_portal', 'target_iqn', 'target_lun')}
         if credential is not None:

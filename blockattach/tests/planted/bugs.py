@@ -24,7 +24,7 @@ BUGS = (
         'the place by which the database refuses a second holder', 'P3'),
     Bug('several_writers', 'storage/domain/multiattach.py',
         '    if not another_writes:\n',
-        '    if not another_writes or asked is _RW:\n',
+        '    if not another_writes or requested is _RW:\n',
         'a type with one writer has one', 'P3'),
     Bug('admitted_by_what_was_so', 'storage/db/attachments/attachments.py',
         ' + reads_others * _MOVES\n',
