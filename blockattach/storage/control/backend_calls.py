@@ -155,7 +155,7 @@ class BackendCalls:
             self._undo(caller, row, exc)
             raise self.client_error('Unable to delete attachment for volume', exc) from exc
 
-    def roll_back(self, caller: context.RequestContext, made: records.Attachment,
+    def roll_back(self, caller: context.RequestContext, new: records.Attachment,
                   failure: Exception) -> records.Attachment | None:
         """Undo a new attachment whose ID the client never receives.
 
@@ -164,16 +164,16 @@ class BackendCalls:
         if isinstance(failure, errors.BlockattachError) and failure.final:
             return None
         try:
-            self.move(caller, made, _Event.DISCONNECT, attachments.Facts(
-                lease_seconds=0, error=str(failure)), made.generation)
+            self.move(caller, new, _Event.DISCONNECT, attachments.Facts(
+                lease_seconds=0, error=str(failure)), new.generation)
         except errors.AttachmentNotFound:
             return None
         except errors.StaleGeneration:
             # A copy of the call has connected the host, or another client knows the row's id.
-            now = self._now(made)
-            return now if self._is_connected(made, now) else None
+            now = self._now(new)
+            return now if self._is_connected(new, now) else None
         LOG.warning('Attachment rolled back after an uncertain failure%s',
-                    log.fields(attachment_id=made.id, volume_id=made.volume_id))
+                    log.fields(attachment_id=new.id, volume_id=new.volume_id))
         return None
 
     def _earlier_outcome(self, row: records.Attachment,

@@ -69,26 +69,26 @@ def named(caller: context.RequestContext, key: Any,
                              hashlib.sha256(written.encode()).hexdigest())
 
 
-def filters(caller: context.RequestContext, asked: Any,
+def filters(caller: context.RequestContext, requested: Any,
             all_projects: Any) -> attachment_queries.Filters:
     """Return the filters of a list. Only administrators see attachments of all projects.
 
     :raises InvalidFilter: a filter is unknown
     :raises InvalidInput: a filter is malformed
     """
-    if not isinstance(asked, Mapping):
+    if not isinstance(requested, Mapping):
         raise _invalid('filters', 'a mapping')
-    unknown = sorted(set(asked) - FILTERS)
+    unknown = sorted(set(requested) - FILTERS)
     if unknown:
         raise errors.InvalidFilter(filters=','.join(unknown))
-    for name, value in asked.items():
+    for name, value in requested.items():
         if not isinstance(value, str) or '\0' in value:
             raise _invalid(name, 'a string')
-    word = asked.get('attach_status')
+    word = requested.get('attach_status')
     return attachment_queries.Filters(
         project_id=None if all_projects and caller.is_admin else caller.project_id,
-        volume_id=asked.get('volume_id'), instance_uuid=asked.get('instance_uuid'),
-        host=asked.get('host'),
+        volume_id=requested.get('volume_id'), instance_uuid=requested.get('instance_uuid'),
+        host=requested.get('host'),
         states=None if word is None else attachment_lifecycle.states_on_wire(word))
 
 
@@ -111,5 +111,5 @@ def is_id(value: Any) -> bool:
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
-def _invalid(name: str, wanted: str) -> errors.InvalidInput:
-    return errors.InvalidInput(reason=f'Invalid input received: {name} must be {wanted}.')
+def _invalid(name: str, expected: str) -> errors.InvalidInput:
+    return errors.InvalidInput(reason=f'Invalid input received: {name} must be {expected}.')

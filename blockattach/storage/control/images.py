@@ -65,10 +65,10 @@ class ImageControl:
         return found[0]
 
     def upload(self, caller: context.RequestContext, volume: records.Volume,
-               wanted: Mapping[str, Any], force: bool) -> images.Image:
+               properties: Mapping[str, Any], force: bool) -> images.Image:
         """Start to upload a volume, and return the new image.
 
-        :param wanted: image properties by Glance's keys
+        :param properties: image properties by Glance's keys
         :param force: allow a volume in use, if the configuration allows that
         :raises InvalidVolume: the status of the volume does not allow an upload, or has changed
         :raises VolumeNotFound: the volume was deleted in the meantime
@@ -77,15 +77,15 @@ class ImageControl:
         """
         self._asked()
         image = images.Image(
-            id=self._parts.database.new_id(), status='queued', name=wanted['name'],
-            disk_format=wanted['disk_format'], container_format=wanted['container_format'])
+            id=self._parts.database.new_id(), status='queued', name=properties['name'],
+            disk_format=properties['disk_format'], container_format=properties['container_format'])
         with self._parts.telemetry.verb('volumes.upload'):
             begun = volume_images.start_upload(
                 self._parts.database, volume, image, force and self._settings.enable_force_upload,
                 self._parts.settings.delete_seconds, caller.request_id)
             try:
                 failpoints.point('control.images.after_upload')
-                made = self._make_image(caller, volume.id, image.id, wanted)
+                made = self._make_image(caller, volume.id, image.id, properties)
             except Exception:
                 # No process would resume the work, so the volume would be unusable for long.
                 self._abandon_upload(begun)
@@ -94,12 +94,12 @@ class ImageControl:
         return made
 
     def _make_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
-                    wanted: Mapping[str, Any]) -> images.Image:
+                    requested: Mapping[str, Any]) -> images.Image:
         """Create the image of a started upload. Raises the same errors as `upload`."""
         properties = images.properties_of(
             volume_images.metadata(self._parts.database, volume_id),
             self._settings.reserved_namespaces)
-        made = self._asked().create(caller, image_id, {**properties, **wanted})
+        made = self._asked().create(caller, image_id, {**properties, **requested})
         try:
             failpoints.point('control.images.after_image')
             if not volume_images.is_uploaded_as(self._parts.database, volume_id, image_id):

@@ -35,5 +35,5 @@ class ManageLists:
         return stored, {name: one for name, one in by_name.items() if one in living}
 
 
-def _fields(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one.get(name) for name in ('name', 'size_bytes', 'origin', 'in_use')}
+def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: item.get(name) for name in ('name', 'size_bytes', 'origin', 'in_use')}

@@ -51,7 +51,7 @@ class MoveControl:
                           lambda: placing_facts.request(self._parts.database, volume.id))
 
     def retype(self, caller: context.RequestContext, volume: records.Volume,
-               wanted: moving.Retyping) -> None:
+               retyping: moving.Retyping) -> None:
         """Store the intent to change the type of a volume, and ask the scheduler.
 
         :raises InvalidVolume: the status or the attachments of the volume do not allow it
@@ -61,7 +61,7 @@ class MoveControl:
         """
         with self._parts.telemetry.verb('volumes.retype'):
             failpoints.point('control.moving.before_retype')
-            moving.retype(self._parts.database, volume, wanted,
+            moving.retype(self._parts.database, volume, retyping,
                           self._parts.settings.schedule_seconds, caller.request_id)
             failpoints.point('control.moving.after_retype')
             handoff.place(self._parts, caller, volume.id,
