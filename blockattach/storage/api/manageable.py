@@ -89,14 +89,14 @@ class Noun:
         return tuple(rows)
 
 
-def place(call: operation.Call, asked: Mapping[str, Any], since: V) -> places.Place:
+def place(call: operation.Call, requested: Mapping[str, Any], since: V) -> places.Place:
     """Return the backend that a request names.
 
     :param since: first version in which the request can name a cluster
     :raises InvalidInput: the request names neither a host nor a cluster, or both
     """
-    host = asked.get('host')
-    cluster = asked.get('cluster') if call.version >= since else None
+    host = requested.get('host')
+    cluster = requested.get('cluster') if call.version >= since else None
     if bool(host) == bool(cluster):
         raise errors.InvalidInput('Invalid input received: ' + (
             'One and only one of cluster and host must be set.' if call.version >= since
@@ -104,12 +104,12 @@ def place(call: operation.Call, asked: Mapping[str, Any], since: V) -> places.Pl
     return places.Place('Host', host) if host else places.Place('Cluster', str(cluster))
 
 
-def reference(asked: Any) -> str:
+def reference(requested: Any) -> str:
     """Return the name of the resource on the backend.
 
     :raises InvalidInput: the reference has no valid source-name
     """
-    name = asked.get(_NAME_KEY) if isinstance(asked, Mapping) else None
+    name = requested.get(_NAME_KEY) if isinstance(requested, Mapping) else None
     if not isinstance(name, str) or not name or len(name) > 255:
         raise errors.InvalidInput(
             f'Invalid input received: ref must be an object whose key {_NAME_KEY} contains the '
@@ -141,12 +141,13 @@ def _list(services: api_services.ApiServices, call: operation.Call, noun: str,
         for one in stored[offset:offset + limit]]}
 
 
-def _shown(one: managing.Stored, known_as: str | None, noun: str, detail: bool) -> dict[str, Any]:
-    reason = 'already managed' if known_as else 'in use' if one.in_use else None
-    shown: dict[str, Any] = {'reference': {_NAME_KEY: one.name}, 'size': one.size_gb,
+def _shown(stored: managing.Stored, known_as: str | None, noun: str,
+           detail: bool) -> dict[str, Any]:
+    reason = 'already managed' if known_as else 'in use' if stored.in_use else None
+    shown: dict[str, Any] = {'reference': {_NAME_KEY: stored.name}, 'size': stored.size_gb,
                              'safe_to_manage': reason is None}
     if noun == 'snapshot':
-        shown['source_reference'] = {} if one.origin is None else {_NAME_KEY: one.origin}
+        shown['source_reference'] = {} if stored.origin is None else {_NAME_KEY: stored.origin}
     if detail:
         shown |= {'reason_not_safe': reason, 'cinder_id': known_as, 'extra_info': None}
     return shown

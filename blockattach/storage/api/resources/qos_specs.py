@@ -94,19 +94,19 @@ def _type_id(call: operation.Call) -> str:
     return type_id
 
 
-def _specs(asked: Mapping[str, Any]) -> dict[str, str | None]:
+def _specs(requested: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the specs of a request. Clients also send numbers, which are converted to text.
 
     :raises InvalidInput: the specs are not valid
     """
-    found = {key: None if value is None else str(value) for key, value in asked.items()
+    found = {key: None if value is None else str(value) for key, value in requested.items()
              if key not in _OWN_KEYS}
     qos.check(found)
     return found
 
 
-def _detail(call: operation.Call, found: records.QosSpecs) -> dict[str, Any]:
-    return {'qos_specs': _VIEW.show(found), 'links': call.links(f'/qos-specs/{found.id}')}
+def _detail(call: operation.Call, specs: records.QosSpecs) -> dict[str, Any]:
+    return {'qos_specs': _VIEW.show(specs), 'links': call.links(f'/qos-specs/{specs.id}')}
 
 
 _CONSUMER: schema.Schema = {'enum': list(qos.CONSUMERS)}

@@ -142,18 +142,18 @@ def _visible(call: operation.Call, shown: Mapping[str, Any]) -> dict[str, Any]:
             if name != domain.ATTACHMENTS or _sees_attachments(call)}
 
 
-def _keys(services: api_services.ApiServices, call: operation.Call, asked: Mapping[str, Any],
+def _keys(services: api_services.ApiServices, call: operation.Call, limits: Mapping[str, Any],
           of: str) -> dict[str, str]:
     """Return the quota keys by name after a check of the requested limits.
 
     :raises InvalidInput: a name is unknown, or a limit is not an integer in range
     """
     keys = _visible(call, quotas.keys_by_name(services.database))
-    bad = [name for name in asked if name not in keys]
+    bad = [name for name in limits if name not in keys]
     if bad:
         raise errors.InvalidInput(reason='Invalid input received: Bad key(s) in '
                                          f'{of}: {errors.shortened(", ".join(bad))}')
-    for name, value in asked.items():
+    for name, value in limits.items():
         if not _INTEGER.fullmatch(str(value)):
             raise errors.InvalidInput(reason=f'{name} must be an integer')
         if not domain.UNLIMITED <= int(value) <= _MOST:
@@ -162,11 +162,12 @@ def _keys(services: api_services.ApiServices, call: operation.Call, asked: Mappi
     return keys
 
 
-def _check_not_below(name: str, value: Any, found: domain.QuotaSet) -> None:
+def _check_not_below(name: str, value: Any, quota_set: domain.QuotaSet) -> None:
     """Raise InvalidInput if a limit of the project's own would be below its usage, as Cinder does.
     """
-    used = sum(found.used[name])
-    if name in found.own and name != domain.ATTACHMENTS and domain.UNLIMITED < int(value) < used:
+    used = sum(quota_set.used[name])
+    if (name in quota_set.own and name != domain.ATTACHMENTS
+            and domain.UNLIMITED < int(value) < used):
         raise errors.InvalidInput(
             reason=f'Quota {name} limit must be equal or greater than existing resources. '
                    f'Current usage is {used} and the requested limit is {value}.')

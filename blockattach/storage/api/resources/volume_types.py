@@ -172,12 +172,12 @@ def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.
 
 
 def _may_ask(services: api_services.ApiServices, call: operation.Call,
-             wanted: Mapping[str, str]) -> bool:
+             specs: Mapping[str, str]) -> bool:
     """Return True if the caller may filter by these extra specs.
 
     A filter by sensitive extra specs would disclose them, so it matches nothing for users.
     """
-    return (wanted.keys() <= volume_type.USER_VISIBLE_SPECS
+    return (specs.keys() <= volume_type.USER_VISIBLE_SPECS
             or services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE))
 
 
@@ -248,9 +248,9 @@ def _changed(services: api_services.ApiServices, call: operation.Call,
     return shown
 
 
-def _encryption(found: records.TypeEncryption | None) -> dict[str, Any]:
+def _encryption(encryption: records.TypeEncryption | None) -> dict[str, Any]:
     """Return the encryption of a type, or an empty dict if its volumes are not encrypted."""
-    return {} if found is None else _ENCRYPTION_DETAIL.show(found)
+    return {} if encryption is None else _ENCRYPTION_DETAIL.show(encryption)
 
 
 def _visible_specs(services: api_services.ApiServices, call: operation.Call,

@@ -51,7 +51,7 @@ def cleanup(services: api_services.ApiServices, call: operation.Call) -> dict[st
     return answer
 
 
-def _is_meant(service: records.Service, asked: dict[str, Any]) -> bool:
+def _is_meant(service: records.Service, filters: dict[str, Any]) -> bool:
     wanted: dict[str, Callable[[Any], bool]] = {
         'service_id': lambda value: str(service.id) == str(value),
         'cluster_name': lambda value: service.cluster == value,
@@ -60,7 +60,7 @@ def _is_meant(service: records.Service, asked: dict[str, Any]) -> bool:
         'is_up': lambda value: service.up is listing.boolean(value),
         'disabled': lambda value: service.disabled is listing.boolean(value),
     }
-    return all(wanted[key](value) for key, value in {'is_up': False, **asked}.items()
+    return all(wanted[key](value) for key, value in {'is_up': False, **filters}.items()
                if key in wanted)
 
 

@@ -42,27 +42,27 @@ def wanted(services: api_services.ApiServices,
         attachment_id=equal.get('id'), states=_states(asked), like=like)
 
 
-def _states(asked: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
+def _states(requested: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
     """Return the attachment states that match the status filters, or None for all states.
 
     ``status`` and ``attach_status`` are the same filter.
     """
     words = set(_WORDS)
     for key in _STATUS:
-        if key in asked.equal:
-            words &= {asked.equal[key]}
-        if key in asked.like:
-            words = {word for word in words if asked.like[key] in word}
+        if key in requested.equal:
+            words &= {requested.equal[key]}
+        if key in requested.like:
+            words = {word for word in words if requested.like[key] in word}
     if words == _WORDS:
         return None
     return tuple(state for word in sorted(words)
                  for state in attachment_lifecycle.states_on_wire(word))
 
 
-def _columns_like(asked: listing.Asked) -> dict[str, str]:
+def _columns_like(requested: listing.Asked) -> dict[str, str]:
     """Return the substring filters by column, without the status filters.
 
     The database does not store states in the words of the API.
     """
     return {_COLUMNS.get(key, key): text
-            for key, text in asked.like.items() if key not in _STATUS}
+            for key, text in requested.like.items() if key not in _STATUS}

@@ -74,8 +74,8 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def _dry_run(services: api_services.ApiServices, call: operation.Call,
-             asked: attachments.Wish) -> dict[str, Any]:
-    row = services.explaining.dry_run(call.context, asked)
+             wish: attachments.Wish) -> dict[str, Any]:
+    row = services.explaining.dry_run(call.context, wish)
     pair = records.Pair([], False) if row.initiator is None else attachment_queries.of_pair(
         services.database, row.volume_id, row.initiator)
     return {'attachment': views.details([row], {row.id: row.connection_info(None)}, [pair])[0]}
@@ -112,12 +112,12 @@ def _details(services: api_services.ApiServices, call: operation.Call,
     return views.details(rows, infos, views.of_pair(services, call, rows))
 
 
-def _connector(asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _connector(requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the connector of a request, or None if it is absent or empty.
 
     :raises InvalidInput: the connector fails `connection.check_connector`
     """
-    found = asked.get('connector') or {}
+    found = requested.get('connector') or {}
     connection.check_connector(found)
     return found or None
 

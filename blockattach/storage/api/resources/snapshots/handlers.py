@@ -131,13 +131,13 @@ def _in_use(force: str | bool | None, version: operation.V) -> bool:
     return bool(listing.boolean(force))
 
 
-def _texts(asked: Mapping[str, Any]) -> dict[str, str | None]:
+def _texts(requested: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the name and description, if the request has them."""
     found: dict[str, str | None] = {}
     for key in ('name', 'description'):
         for said in (f'display_{key}', key):
-            if said in asked:
-                found[key] = None if asked[said] is None else asked[said].strip()
+            if said in requested:
+                found[key] = None if requested[said] is None else requested[said].strip()
     return found
 
 

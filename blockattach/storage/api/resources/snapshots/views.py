@@ -104,16 +104,16 @@ def made(call: operation.Call, snapshot: snapshots.Snapshot) -> dict[str, Any]:
 
 
 def names(services: api_services.ApiServices, call: operation.Call,
-          found: Sequence[snapshots.Snapshot]) -> list[dict[str, Any]]:
+          rows: Sequence[snapshots.Snapshot]) -> list[dict[str, Any]]:
     """Return snapshots as a list without details."""
-    return [made(call, snapshot) for snapshot in found]
+    return [made(call, snapshot) for snapshot in rows]
 
 
 def details(services: api_services.ApiServices, call: operation.Call,
-            found: Sequence[snapshots.Snapshot]) -> list[dict[str, Any]]:
+            rows: Sequence[snapshots.Snapshot]) -> list[dict[str, Any]]:
     """Return snapshots with the details that the caller may see."""
     allowed = {owner: services.policy.allowed(call.context, policies.EXTENDED_ATTRIBUTES, owner)
-               for owner in {snapshot.project_id for snapshot in found}}
+               for owner in {snapshot.project_id for snapshot in rows}}
     return [made(call, snapshot) | (
         _EXTENDED.show(snapshot) if allowed[snapshot.project_id] else {})
-        for snapshot in found]
+        for snapshot in rows]

@@ -106,11 +106,11 @@ def find_kind(services: api_services.ApiServices, call: operation.Call,
     return access.find_volume_type(call.context, services.database, id_or_name)
 
 
-def _refuse_sources(asked: Mapping[str, Any], version: V) -> None:
+def _refuse_sources(requested: Mapping[str, Any], version: V) -> None:
     """Raise NotFound if the request names a source that is not supported, such as a backup."""
     for key, since, absent in _SOURCES:
-        if version >= since and asked.get(key) is not None:
-            raise errors.NotFound(absent % errors.shortened(asked[key]))
+        if version >= since and requested.get(key) is not None:
+            raise errors.NotFound(absent % errors.shortened(requested[key]))
 
 
 def _size(size: int | str | None) -> int:

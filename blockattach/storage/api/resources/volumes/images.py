@@ -57,7 +57,7 @@ REIMAGE = schema.obj({'image_id': {**schema.UUID, 'maxLength': 36},
 
 
 def find_image(services: api_services.ApiServices, call: operation.Call,
-               asked: Mapping[str, Any]) -> images.Image | None:
+               requested: Mapping[str, Any]) -> images.Image | None:
     """Return the image to create the volume from, or None.
 
     None is also returned if the request names another source as well. The code that looks up
@@ -66,27 +66,27 @@ def find_image(services: api_services.ApiServices, call: operation.Call,
     :raises InvalidInput: the image does not exist, or Glance is not configured
     :raises Conflict: several images have that name
     """
-    ref = next((asked[key] for key in KEYS if asked.get(key)), None)
+    ref = next((requested[key] for key in KEYS if requested.get(key)), None)
     if ref is None:
         return None
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
-    if any(asked.get(key) is not None for key in _OTHERS):
+    if any(requested.get(key) is not None for key in _OTHERS):
         return None
     return services.images.find(call.context, str(ref))
 
 
 def with_type(services: api_services.ApiServices, call: operation.Call, image: images.Image,
-              asked: Mapping[str, Any]) -> Mapping[str, Any]:
+              requested: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the request with the volume type of the image, unless the request names a type."""
     kind = image.properties.get(images.VOLUME_TYPE)
-    if not kind or asked.get('volume_type'):
-        return asked
+    if not kind or requested.get('volume_type'):
+        return requested
     try:
-        return {**asked, 'volume_type': access.find_volume_type(
+        return {**requested, 'volume_type': access.find_volume_type(
             call.context, services.database, kind).id}
     except errors.NotFound:
         # Images may come from another cloud, whose types do not exist here.
-        return asked
+        return requested
 
 
 def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | None:

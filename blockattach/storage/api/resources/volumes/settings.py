@@ -53,12 +53,12 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
     return {'volume': views.made(services, call, changed)}
 
 
-def text(asked: Mapping[str, Any], key: str) -> str | None:
+def text(requested: Mapping[str, Any], key: str) -> str | None:
     """Return the trimmed name or description of a request, or None if it is absent or null.
 
     :raises InvalidInput: the text has more than 255 characters
     """
-    found: str | None = asked.get(key, asked.get(f'display_{key}'))
+    found: str | None = requested.get(key, requested.get(f'display_{key}'))
     if found is None:
         return None
     found = found.strip()

@@ -26,7 +26,7 @@ The properties of such an image name the snapshot.
 
 
 def made_before(services: api_services.ApiServices, call: operation.Call,
-                asked: Mapping[str, Any]) -> records.Volume | None:
+                requested: Mapping[str, Any]) -> records.Volume | None:
     """Return the volume that an earlier copy of the request created, or None.
 
     It is looked up before the source, because the source may have been deleted since.
@@ -34,12 +34,13 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
     :raises VolumeNotFound: the volume is deleted
     :raises IdempotencyKeyReused: the key was used with another body
     """
-    if all(asked.get(key) is None for key in (*_KEYS, *_IMAGES)):
+    if all(requested.get(key) is None for key in (*_KEYS, *_IMAGES)):
         return None
     return services.volumes.made_before(call.named())
 
 
-def of_image(services: api_services.ApiServices, call: operation.Call, asked: Mapping[str, Any],
+def of_image(services: api_services.ApiServices, call: operation.Call,
+             requested: Mapping[str, Any],
              ) -> tuple[domain_images.Image | None, Mapping[str, Any]]:
     """Return the image to create the volume from, and the request with values from the image.
 
@@ -49,9 +50,9 @@ def of_image(services: api_services.ApiServices, call: operation.Call, asked: Ma
     :raises Conflict: several images have that name
     :raises NotFound: the image refers to a snapshot that the caller cannot see
     """
-    image = images.find_image(services, call, asked)
+    image = images.find_image(services, call, requested)
     if image is None:
-        return None, asked
+        return None, requested
     snapshot_id = image.boot_snapshot
     if snapshot_id is not None:
         try:
@@ -61,26 +62,26 @@ def of_image(services: api_services.ApiServices, call: operation.Call, asked: Ma
                 'Nova specific image is found, but boot volume snapshot id:'
                 f'{errors.shortened(snapshot_id)} not found.') from None
         if call.version >= _BOOTED:
-            others = {key: value for key, value in asked.items() if key not in _IMAGES}
+            others = {key: value for key, value in requested.items() if key not in _IMAGES}
             return None, {**others, 'snapshot_id': snapshot_id}
-    return image, images.with_type(services, call, image, asked)
+    return image, images.with_type(services, call, image, requested)
 
 
 def find(services: api_services.ApiServices, call: operation.Call,
-         asked: Mapping[str, Any]) -> sources.Source | None:
+         requested: Mapping[str, Any]) -> sources.Source | None:
     """Return the source volume or source snapshot, or None if the request names neither.
 
     :raises VolumeNotFound, SnapshotNotFound: the source does not exist, or the caller cannot see
         it
     :raises InvalidInput: the request names more than one source
     """
-    snapshot_id, volume_id = (asked.get(key) for key in _KEYS)
+    snapshot_id, volume_id = (requested.get(key) for key in _KEYS)
     found = []
     if snapshot_id is not None:
         found.append(_snapshot(services, call, snapshot_id))
     if volume_id is not None:
         found.append(sources.of_volume(access.volume(call.context, services.database, volume_id)))
-    if len(found) + any(asked.get(key) for key in _IMAGES) > 1:
+    if len(found) + any(requested.get(key) for key in _IMAGES) > 1:
         raise errors.InvalidInput('Invalid input received: May specify only one of backup, '
                                   'imageRef, snapshot, source volume')
     return found[0] if found else None
