@@ -77,7 +77,7 @@ class Conductor(interface.ConductorInterface):
         try:
             hosts = placement.choose_hosts(
                 self._tools.store, [devices for _, devices in drafts],
-                wanted=arguments.get('host'))
+                only_host=arguments.get('host'))
         except errors.ServerRequestInvalid:
             # Each act chooses a host again, and fails if there is none.
             hosts = [None] * len(drafts)
@@ -207,21 +207,21 @@ class Conductor(interface.ConductorInterface):
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
         """Continue an interrupted act: finish it after its point of no return, else undo it."""
-        def go_on(doing: work.Work, plan: work.Plan) -> None:
-            doing.fence()
-            (self._finish if act.finishing else self._undo)(doing, plan)
+        def go_on(execution: work.Work, plan: work.Plan) -> None:
+            execution.fence()
+            (self._finish if act.finishing else self._undo)(execution, plan)
         self._guarded(act, caller, go_on)
 
     def _guarded(self, act: records.Act, caller: context.RequestContext,
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
         """Run an act, and give up its lease for a later retry if an error does not end the act."""
-        doing = work.Work(self._tools, act, caller)
+        execution = work.Work(self._tools, act, caller)
         if lifecycle.VERBS[act.verb].waits and self._tools.store.waits(act):
             # The act that it waits for resumes it on ending.
             self._tools.store.leave(act)
             return
         try:
-            go_on(doing, _fenced(doing, self._plans[act.verb](doing)))
+            go_on(execution, _fenced(execution, self._plans[act.verb](execution)))
         except errors.ServerNotFound:
             LOG.info('Server deleted during the action%s', log.fields(server_id=act.server_id))
             self._tools.store.drop(act)
@@ -231,36 +231,36 @@ class Conductor(interface.ConductorInterface):
             # An agent alone may reject the lease if acts sharing the server were taken over.
             self._tools.store.leave(act)
         except Exception as exc:
-            if not self._is_given_up(doing, exc):
+            if not self._is_given_up(execution, exc):
                 LOG.error('Failed to continue server action, will retry%s', log.fields(
                     server_id=act.server_id, work=act.verb, reason=exc),
                     exc_info=not errors.is_known(exc))
                 self._tools.store.leave(act)
 
-    def _is_given_up(self, doing: work.Work, reason: Exception) -> bool:
+    def _is_given_up(self, execution: work.Work, reason: Exception) -> bool:
         """End an act that cannot go on, and return True; return False if it can be retried."""
-        act = doing.act
+        act = execution.act
         if not self._tools.store.generation(act) or not (
                 _is_defect(reason) or self._tools.store.is_waited_for(act)):
             return False
         # Retrying would fail in the same way, or the server is about to be deleted, which releases
         # everything. A guest that may be running keeps its connections.
         try:
-            connections.release_second(doing)
+            connections.release_second(execution)
         except Exception as exc:
             LOG.warning('Failed to release the second attachments of a server%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
-        self._end([doing], {'vm_state': _V.ERROR.value}, _reason(reason))
+        self._end([execution], {'vm_state': _V.ERROR.value}, _reason(reason))
         return True
 
     def _build(self, host: str | None, acts: Sequence[records.Act],
                caller: context.RequestContext) -> None:
         """Build several servers together. A server that fails is undone alone."""
-        doings = [work.Work(self._tools, act, caller) for act in acts]
-        for doing in doings:
-            self._notify(doing, notices.START)
-        failed = work.put_all(doings, host)
-        built = [doing for doing in doings if doing.act.server_id not in failed]
+        executions = [work.Work(self._tools, act, caller) for act in acts]
+        for execution in executions:
+            self._notify(execution, notices.START)
+        failed = work.put_all(executions, host)
+        built = [execution for execution in executions if execution.act.server_id not in failed]
         if built:
             self._succeed(built, self._plans[acts[0].verb](built[0]))
         for act in acts:
@@ -271,18 +271,18 @@ class Conductor(interface.ConductorInterface):
                         None if errors.is_known(exc) else exc))
                 self._guarded(act, caller, functools.partial(self._undo, reason=_reason(exc)))
 
-    def _do(self, doing: work.Work, plan: work.Plan) -> None:
-        self._notify(doing, notices.START)
+    def _do(self, execution: work.Work, plan: work.Plan) -> None:
+        self._notify(execution, notices.START)
         try:
-            _play(doing.act.verb, plan.undoable)
+            _play(execution.act.verb, plan.undoable)
         except work.WentOn:
             pass
         except _Failed as failed:
-            self._fail(doing, plan, failed.reason)
+            self._fail(execution, plan, failed.reason)
             return
-        self._finish(doing, plan)
+        self._finish(execution, plan)
 
-    def _undo(self, doing: work.Work, plan: work.Plan,
+    def _undo(self, execution: work.Work, plan: work.Plan,
               reason: str = 'the compute API was interrupted during the action') -> None:
         failed = plan.failed
         for step in reversed(plan.undoable):
@@ -290,58 +290,59 @@ class Conductor(interface.ConductorInterface):
                 if step.undo is not None:
                     step.undo()
             except work.WentOn:
-                self._finish(doing, plan)
+                self._finish(execution, plan)
                 return
             except Exception as exc:
-                if not _is_refused(doing, exc):
+                if not _is_refused(execution, exc):
                     raise
                 # Undo the remaining steps all the same.
                 reason, failed = _reason(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
         if failed is not plan.failed:
-            connections.release_unused(doing)
-        self._end([doing], failed, reason)
+            connections.release_unused(execution)
+        self._end([execution], failed, reason)
 
-    def _finish(self, doing: work.Work, plan: work.Plan) -> None:
+    def _finish(self, execution: work.Work, plan: work.Plan) -> None:
         try:
             for step in plan.finishing:
                 step.do()
         except Exception as exc:
-            if plan.refused is None or not _is_refused(doing, exc):
+            if plan.refused is None or not _is_refused(execution, exc):
                 raise
             plan.refused(exc)
-            connections.release_unused(doing)
-            self._end([doing], {}, _reason(exc))
+            connections.release_unused(execution)
+            self._end([execution], {}, _reason(exc))
             return
-        if lifecycle.VERBS[doing.act.verb].becomes is _V.DELETED:
-            self._notify(doing, notices.END)
-            self._tools.store.remove(doing.act)
-            log.step(LOG, 'Server deleted', server_id=doing.act.server_id)
+        if lifecycle.VERBS[execution.act.verb].becomes is _V.DELETED:
+            self._notify(execution, notices.END)
+            self._tools.store.remove(execution.act)
+            log.step(LOG, 'Server deleted', server_id=execution.act.server_id)
         else:
-            self._succeed([doing], plan)
+            self._succeed([execution], plan)
 
-    def _succeed(self, doings: Sequence[work.Work], plan: work.Plan) -> None:
-        becomes = lifecycle.VERBS[doings[0].act.verb].becomes
-        self._end(doings, {**({'vm_state': becomes.value} if becomes else {}), **plan.done}, None)
+    def _succeed(self, executions: Sequence[work.Work], plan: work.Plan) -> None:
+        becomes = lifecycle.VERBS[executions[0].act.verb].becomes
+        self._end(executions, {**({'vm_state': becomes.value} if becomes else {}), **plan.done},
+                  None)
 
-    def _notify(self, doing: work.Work, phase: str, fault: str | None = None) -> None:
+    def _notify(self, execution: work.Work, phase: str, fault: str | None = None) -> None:
         if self._notifications.enabled:
-            self._notifications.acted(doing.caller, doing.act.verb, phase, doing.server,
-                                      doing.devices, fault)
+            self._notifications.acted(execution.caller, execution.act.verb, phase,
+                                      execution.server, execution.devices, fault)
 
-    def _fail(self, doing: work.Work, plan: work.Plan, reason: BaseException) -> None:
-        self._end([doing], plan.failed, _reason(reason))
+    def _fail(self, execution: work.Work, plan: work.Plan, reason: BaseException) -> None:
+        self._end([execution], plan.failed, _reason(reason))
 
-    def _end(self, doings: Sequence[work.Work], values: Mapping[str, Any],
+    def _end(self, executions: Sequence[work.Work], values: Mapping[str, Any],
              fault: str | None) -> None:
-        ended, others_wait = self._tools.store.end([doing.act for doing in doings], fault=fault,
-                                                   **values)
-        for doing in doings:
-            act = doing.act
+        ended, others_wait = self._tools.store.end(
+            [execution.act for execution in executions], fault=fault, **values)
+        for execution in executions:
+            act = execution.act
             if act not in ended:
                 LOG.warning('Server action taken over by another process%s', log.fields(
                     server_id=act.server_id, work=act.verb))
                 continue
-            self._notify(doing, notices.END if fault is None else notices.ERROR, fault)
+            self._notify(execution, notices.END if fault is None else notices.ERROR, fault)
             if fault is None:
                 log.step(LOG, 'Server action completed', server_id=act.server_id, work=act.verb)
             else:
@@ -351,7 +352,7 @@ class Conductor(interface.ConductorInterface):
             self.look()
 
 
-def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
+def _fenced(execution: work.Work, plan: work.Plan) -> work.Plan:
     """Return the plan with its steps guarded by the lease of the act.
 
     A process that hung must not continue an act that another process has taken over. A step is
@@ -359,18 +360,18 @@ def _fenced(doing: work.Work, plan: work.Plan) -> work.Plan:
     """
     def guarded(act: Callable[[], None]) -> Callable[[], None]:
         def checked() -> None:
-            doing.check_lease()
+            execution.check_lease()
             act()
         return checked
 
     def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None] | None:
-        if undo is None or doing.act.finishing:
+        if undo is None or execution.act.finishing:
             # A task that is finished on interruption has not passed the point of no return.
             return undo and guarded(undo)
 
         def checked() -> None:
-            doing.check_lease()
-            if doing.tools.store.is_committed(doing.act):
+            execution.check_lease()
+            if execution.tools.store.is_committed(execution.act):
                 # The answer was lost, or arrived after the act had been taken over.
                 raise work.WentOn
             undo()
@@ -397,7 +398,7 @@ def _reason(exc: BaseException) -> str:
             'traceback is in the log of the compute API')
 
 
-def _is_refused(doing: work.Work, exc: Exception) -> bool:
+def _is_refused(execution: work.Work, exc: Exception) -> bool:
     """Return True if a retry of the act is pointless."""
     if errors.is_defect(exc):
         return True
@@ -405,9 +406,9 @@ def _is_refused(doing: work.Work, exc: Exception) -> bool:
         return False
     if isinstance(exc, errors.NotAuthorized):
         # The next attempt is made without the caller's token, which may have expired.
-        return doing.caller.auth_token is None
+        return execution.caller.auth_token is None
     if isinstance(exc, errors.ServiceUnreachable):
-        return not doing.is_up(doing.asked)
+        return not execution.is_up(execution.asked)
     return isinstance(exc, _REFUSALS)
 
 

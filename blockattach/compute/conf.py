@@ -106,10 +106,10 @@ STORAGE_OPTS = groups.options(BlockStorageSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ComputeSettings:
-    """Read the group."""
+    """Return the settings of the compute service."""
     return groups.read(conf, GROUP, ComputeSettings)
 
 
 def storage_settings(conf: cfg.ConfigOpts) -> BlockStorageSettings:
-    """Read the group of block storage."""
+    """Return the settings of the block storage client."""
     return account.read(conf, STORAGE_GROUP, BlockStorageSettings)

@@ -13,10 +13,10 @@ MOST = len(_LETTERS)
 """Maximum number of volumes of a server."""
 
 
-def chosen(wanted: str | None, taken: Iterable[str]) -> str:
+def chosen(requested: str | None, taken: Iterable[str]) -> str:
     """Return the name for a new device: the requested name, or the next free one.
 
-    :param wanted: requested device name, or None or empty for the next free one
+    :param requested: requested device name, or None or empty for the next free one
     :param taken: device names that the server uses
     :raises ServerRequestInvalid: the name is invalid or in use, or the server has the maximum
         number of volumes
@@ -25,14 +25,14 @@ def chosen(wanted: str | None, taken: Iterable[str]) -> str:
     if len(places) >= MOST:
         raise errors.ServerRequestInvalid(
             reason=f'the server already has {MOST} volumes, which is the maximum')
-    if not wanted:
+    if not requested:
         free = next(letter for letter in _LETTERS if letter not in places)
         return f'/dev/vd{free}'
-    asked = _NAME.fullmatch(wanted)
+    asked = _NAME.fullmatch(requested)
     if asked is None:
         raise errors.ServerRequestInvalid(
-            reason=f'The supplied device path ({errors.shortened(wanted)}) is invalid.')
+            reason=f'The supplied device path ({errors.shortened(requested)}) is invalid.')
     if asked['place'] in places:
         raise errors.ServerRequestInvalid(
-            reason=f'The supplied device path ({wanted}) is in use.')
+            reason=f'The supplied device path ({requested}) is in use.')
     return f'/dev/{asked["name"]}'

@@ -9,17 +9,17 @@ from blockattach.compute.store import store
 
 
 def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
-                 without: Iterable[str] = (), wanted: str | None = None) -> list[str]:
+                 without: Iterable[str] = (), only_host: str | None = None) -> list[str]:
     """Return a host for each server: the least loaded one whose agent is up and suitable.
 
     :param servers: block devices of each server
     :param without: hosts to exclude
-    :param wanted: the only host to consider, or None for all
+    :param only_host: the only host to consider, or None for all
     :raises ServerRequestInvalid: no host is suitable for one of the servers
     """
     busy = collections.Counter(rows.load())
     up = [agent for agent in rows.agents() if agent.up and agent.host not in set(without)
-          and wanted in (None, agent.host)]
+          and only_host in (None, agent.host)]
     chosen = []
     for devices in servers:
         read_only = any(device.mode == 'ro' for device in devices)
@@ -27,7 +27,7 @@ def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevi
         if not fit:
             raise errors.ServerRequestInvalid(reason=(
                 'No valid host was found. ' + (
-                    f'The agent of host {wanted} is down or too old.' if wanted
+                    f'The agent of host {only_host} is down or too old.' if only_host
                     else 'No suitable agent is up.')))
         chosen.append(min(fit, key=lambda host: (busy[host], host)))
         busy[chosen[-1]] += 1

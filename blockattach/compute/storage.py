@@ -255,14 +255,14 @@ class HttpAttachments(_Http):
 
 
 class BusAttachments:
-    """Client of attachments over the message bus."""
+    """`Attachments` over the message bus."""
 
     def __init__(self, client: attachments_rpc.AttachmentsClient) -> None:
         self._client = client
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
                connector: Mapping[str, Any] | None, key: str) -> Attachment:
-        """`AttachmentsInterface.create`."""
+        """See `Attachments.create`."""
         with _translated():
             found = self._client.create(_service(caller), volume_id, server_id, connector, mode,
                                         key)
@@ -270,19 +270,22 @@ class BusAttachments:
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
-        """`AttachmentsInterface.update`."""
+        """See `Attachments.update`."""
         with _translated():
             found = self._client.update(_service(caller), attachment_id, connector)
         return _carried(found)
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """`AttachmentsInterface.complete`."""
+        """See `Attachments.complete`."""
         with _translated():
             self._client.complete(_service(caller), attachment_id)
 
     def complete_all(self, caller: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
-        """`AttachmentsInterface.complete_all`, where block storage knows it."""
+        """See `Attachments.complete_all`.
+
+        An older release of block storage gets one request for each attachment.
+        """
         if len(attachment_ids) > 1:
             with contextlib.suppress(errors.ConfigurationError):
                 return {attachment_id: errors.StorageUnavailable(reason=text)
@@ -291,21 +294,21 @@ class BusAttachments:
         return _each(self, caller, attachment_ids)
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
-        """`AttachmentsInterface.get`."""
+        """See `Attachments.get`."""
         with _translated():
             found = self._client.get(_service(caller), attachment_id)
         return _carried(found)
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """`AttachmentsInterface.list`."""
+        """See `Attachments.of_server`."""
         with _translated():
             return [one.id for one in self._client.list(
                 _service(caller), {'instance_uuid': server_id,
                                    **({'volume_id': volume_id} if volume_id else {})}, True)]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """`AttachmentsInterface.delete`."""
+        """See `Attachments.delete`."""
         with contextlib.suppress(errors.NotFound), _translated():
             self._client.delete(_service(caller), attachment_id)
 
@@ -349,8 +352,9 @@ def _translated() -> Iterator[None]:
         raise _error(exc.status, str(exc)) from exc
 
 
-def _carried(found: Any) -> Attachment:
-    return Attachment(found.id, found.volume_id, found.connection_info or {}, found.attach_status)
+def _carried(carried: Any) -> Attachment:
+    return Attachment(carried.id, carried.volume_id, carried.connection_info or {},
+                      carried.attach_status)
 
 
 def _attachment(body: Mapping[str, Any]) -> Attachment:

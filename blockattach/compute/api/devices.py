@@ -21,37 +21,37 @@ Find = Callable[[str], storage.Volume]
 """Function that returns a volume by id, as visible to the caller."""
 
 
-def mode(asked: Mapping[str, Any], call: operation.Call) -> connection.AccessMode:
+def mode(requested: Mapping[str, Any], call: operation.Call) -> connection.AccessMode:
     """Return the requested access mode, ``rw`` by default.
 
     :raises ServerRequestInvalid: the mode was given without the extension header
     """
-    if 'attach_mode' not in asked:
+    if 'attach_mode' not in requested:
         return connection.AccessMode.RW
     _check_extension(call, 'attach_mode')
-    return connection.AccessMode(asked['attach_mode'])
+    return connection.AccessMode(requested['attach_mode'])
 
 
-def modes(asked: Mapping[str, Any], call: operation.Call,
+def modes(requested: Mapping[str, Any], call: operation.Call,
           servers: int) -> list[connection.AccessMode]:
     """Return the access mode for each server, from ``attach_modes`` or from the common mode.
 
     :raises ServerRequestInvalid: the number of modes differs from the number of servers, both
         fields are given, or the extension header is missing
     """
-    if 'attach_modes' not in asked:
-        return [mode(asked, call)] * servers
+    if 'attach_modes' not in requested:
+        return [mode(requested, call)] * servers
     _check_extension(call, 'attach_modes')
-    if 'attach_mode' in asked:
+    if 'attach_mode' in requested:
         raise _invalid('attach_mode and attach_modes are mutually exclusive. Use attach_mode to '
                        'set one mode for all servers, or attach_modes to set one for each server')
-    if len(asked['attach_modes']) != servers:
-        raise _invalid(f'attach_modes has {len(asked["attach_modes"])} items for {servers} '
+    if len(requested['attach_modes']) != servers:
+        raise _invalid(f'attach_modes has {len(requested["attach_modes"])} items for {servers} '
                        'servers. Specify one mode for each server')
-    return [connection.AccessMode(one) for one in asked['attach_modes']]
+    return [connection.AccessMode(one) for one in requested['attach_modes']]
 
 
-def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: Find,
+def of_mapping(mapping: Sequence[Mapping[str, Any]], call: operation.Call, find: Find,
                servers: int) -> list[list[records.BlockDevice]]:
     """Return the block devices of each new server from ``block_device_mapping_v2``.
 
@@ -62,7 +62,7 @@ def of_mapping(asked: Sequence[Mapping[str, Any]], call: operation.Call, find: F
     """
     found: list[records.BlockDevice] = []
     wanted: list[list[connection.AccessMode]] = []
-    ordered = sorted(asked, key=lambda one: _index(one) != 0)
+    ordered = sorted(mapping, key=lambda one: _index(one) != 0)
     for one in ordered:
         kind = one.get('destination_type') or 'volume'
         for name in ('attach_mode', 'attach_modes'):
@@ -99,7 +99,7 @@ def of_server(devices: Iterable[records.BlockDevice],
             for one in devices]
 
 
-def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
+def attached(requested: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
              server_id: str, there: Sequence[records.BlockDevice]) -> records.BlockDevice:
     """Return the block device for a volume to attach. Its name is chosen when it is stored.
 
@@ -110,16 +110,16 @@ def attached(asked: Mapping[str, Any], call: operation.Call, volume: storage.Vol
         raise errors.ServerRequestInvalid(
             reason=f'Invalid volume: volume {volume.id} already attached')
     check_volume(volume, call, 1)
-    if asked.get('tag') is not None and call.version < versions.TAG:
+    if requested.get('tag') is not None and call.version < versions.TAG:
         raise _invalid(f'tag requires microversion {versions.TAG} or later')
-    if 'delete_on_termination' in asked and call.version < versions.KEEP:
+    if 'delete_on_termination' in requested and call.version < versions.KEEP:
         raise _invalid(
             f'delete_on_termination requires microversion {versions.KEEP} or later')
     return records.BlockDevice(
-        id=str(uuid.uuid4()), server_id=server_id, volume_id=volume.id, mode=mode(asked, call),
-        device=asked.get('device') or '', state='attaching', shared=volume.multiattach,
-        tag=asked.get('tag'),
-        delete_on_termination=bool(asked.get('delete_on_termination', False)))
+        id=str(uuid.uuid4()), server_id=server_id, volume_id=volume.id, mode=mode(requested, call),
+        device=requested.get('device') or '', state='attaching', shared=volume.multiattach,
+        tag=requested.get('tag'),
+        delete_on_termination=bool(requested.get('delete_on_termination', False)))
 
 
 def _check_extension(call: operation.Call, name: str) -> None:
@@ -161,16 +161,16 @@ def _check_together(devices: Sequence[records.BlockDevice]) -> None:
         raise _invalid('only one volume can have boot_index 0')
 
 
-def _goes(one: Mapping[str, Any]) -> bool:
+def _goes(entry: Mapping[str, Any]) -> bool:
     """Return the value of ``delete_on_termination``, which may be a string."""
     try:
-        return strutils.bool_from_string(one.get('delete_on_termination') or False, strict=True)
+        return strutils.bool_from_string(entry.get('delete_on_termination') or False, strict=True)
     except ValueError:
         raise _invalid('delete_on_termination must be true or false') from None
 
 
-def _index(one: Mapping[str, Any]) -> int | None:
-    index = one.get('boot_index')
+def _index(entry: Mapping[str, Any]) -> int | None:
+    index = entry.get('boot_index')
     return None if index in (None, '') or int(index) < 0 else int(index)
 
 

@@ -144,12 +144,12 @@ def _flavor(services: compute_services.ComputeServices, ref: Any) -> records.Fla
     return services.flavors[flavor_id]
 
 
-def _check_networks(asked: Mapping[str, Any], call: operation.Call) -> None:
+def _check_networks(requested: Mapping[str, Any], call: operation.Call) -> None:
     """Check that no network is requested, because networks are not supported.
 
     :raises ServerRequestInvalid: a network is requested, or the field is missing
     """
-    networks = asked.get('networks')
+    networks = requested.get('networks')
     if networks is None and call.version >= versions.NETWORKS:
         raise errors.ServerRequestInvalid(reason=(
             "Invalid input for field/attribute server. 'networks' is a required property"))

@@ -128,76 +128,76 @@ def _flavor(call: operation.Call, flavor: records.Flavor) -> dict[str, Any]:
         'rel': 'bookmark', 'href': call.links(f'/flavors/{flavor.id}')[1]['href']}]}
 
 
-def flavor(call: operation.Call, found: records.Flavor) -> dict[str, Any]:
+def flavor(call: operation.Call, item: records.Flavor) -> dict[str, Any]:
     """Return the detailed view of a flavor."""
-    return {'id': found.id, 'name': found.name, 'vcpus': found.vcpus, 'ram': found.memory_mb,
-            'disk': found.disk_gb, 'swap': 0 if call.version >= (2, 75) else '',
+    return {'id': item.id, 'name': item.name, 'vcpus': item.vcpus, 'ram': item.memory_mb,
+            'disk': item.disk_gb, 'swap': 0 if call.version >= (2, 75) else '',
             'OS-FLV-EXT-DATA:ephemeral': 0, 'OS-FLV-DISABLED:disabled': False,
             'os-flavor-access:is_public': True, 'rxtx_factor': 1.0,
-            'links': call.links(f'/flavors/{found.id}'),
+            'links': call.links(f'/flavors/{item.id}'),
             **({'description': None} if call.version >= (2, 55) else {}),
             **({'extra_specs': {}} if call.version >= (2, 61) else {})}
 
 
-def agent(call: operation.Call, number: int, found: records.Agent) -> dict[str, Any]:
+def agent(call: operation.Call, number: int, item: records.Agent) -> dict[str, Any]:
     """Return the view of an agent as a Nova service."""
     shown: dict[str, Any] = {
         'id': (number if call.version < versions.SERVICE_IDS
-               else str(uuid.uuid5(uuid.NAMESPACE_DNS, found.host))),
-        'binary': BINARY, 'host': found.host, 'zone': 'nova', 'status': 'enabled',
-        'state': 'up' if found.up else 'down', 'disabled_reason': None,
-        'updated_at': found.reported_at.isoformat()}
+               else str(uuid.uuid5(uuid.NAMESPACE_DNS, item.host))),
+        'binary': BINARY, 'host': item.host, 'zone': 'nova', 'status': 'enabled',
+        'state': 'up' if item.up else 'down', 'disabled_reason': None,
+        'updated_at': item.reported_at.isoformat()}
     if call.version >= versions.FORCED_DOWN:
         shown['forced_down'] = False
     return shown
 
 
-def volume(call: operation.Call, found: records.BlockDevice) -> dict[str, Any]:
+def volume(call: operation.Call, device: records.BlockDevice) -> dict[str, Any]:
     """Return the view of a volume attachment of a server."""
-    shown: dict[str, Any] = {'serverId': found.server_id, 'volumeId': found.volume_id,
-                             'device': found.device}
+    shown: dict[str, Any] = {'serverId': device.server_id, 'volumeId': device.volume_id,
+                             'device': device.device}
     if call.version < versions.IDS:
-        shown['id'] = found.volume_id
+        shown['id'] = device.volume_id
     else:
-        shown |= {'attachment_id': found.attachment_id, 'bdm_uuid': found.id}
+        shown |= {'attachment_id': device.attachment_id, 'bdm_uuid': device.id}
     if call.version >= versions.TAG_SHOWN:
-        shown['tag'] = found.tag
+        shown['tag'] = device.tag
     if call.version >= versions.KEEP:
-        shown['delete_on_termination'] = found.delete_on_termination
+        shown['delete_on_termination'] = device.delete_on_termination
     if call.extension is not None:
-        shown['attach_mode'] = found.mode.value
+        shown['attach_mode'] = device.mode.value
     return shown
 
 
-def action(call: operation.Call, found: records.Action) -> dict[str, Any]:
+def action(call: operation.Call, entry: records.Action) -> dict[str, Any]:
     """Return the view of an instance action."""
     shown: dict[str, Any] = {
-        'action': found.action, 'instance_uuid': found.server_id, 'request_id': found.request_id,
-        'user_id': found.user_id, 'project_id': found.project_id, 'start_time': found.started_at,
-        'message': None if found.fault is None else 'Error'}
+        'action': entry.action, 'instance_uuid': entry.server_id, 'request_id': entry.request_id,
+        'user_id': entry.user_id, 'project_id': entry.project_id, 'start_time': entry.started_at,
+        'message': None if entry.fault is None else 'Error'}
     if call.version >= versions.ACTION_PAGES:
-        shown['updated_at'] = found.updated_at
+        shown['updated_at'] = entry.updated_at
     return shown
 
 
 def event(services: compute_services.ComputeServices, call: operation.Call,
-          server: records.Server, found: records.Action) -> dict[str, Any]:
+          server: records.Server, entry: records.Action) -> dict[str, Any]:
     """Return the view of the only event of an action, as far as the caller may see it."""
     everything, details = (
         services.policy.allowed(call.context, rule, server.project_id)
         for rule in (policies.ACTIONS_EVENTS, policies.ACTIONS_DETAILS))
     result = None
-    if found.finished_at is not None:
-        result = 'Success' if found.fault is None else 'Error'
+    if entry.finished_at is not None:
+        result = 'Success' if entry.fault is None else 'Error'
     shown: dict[str, Any] = {
-        'event': f'compute_{found.action}', 'start_time': found.started_at,
-        'finish_time': found.finished_at, 'result': result}
+        'event': f'compute_{entry.action}', 'start_time': entry.started_at,
+        'finish_time': entry.finished_at, 'result': result}
     if everything:
         shown['traceback'] = None
     if call.version >= versions.EVENT_HOST:
-        shown |= {'hostId': _host_id(server, found.host),
-                  **({'host': found.host} if everything else {})}
+        shown |= {'hostId': _host_id(server, entry.host),
+                  **({'host': entry.host} if everything else {})}
     if call.version >= versions.EVENT_DETAILS and details:
-        shown['details'] = found.fault and compute_services.reason(
-            services, call, server, found.fault)
+        shown['details'] = entry.fault and compute_services.reason(
+            services, call, server, entry.fault)
     return shown

@@ -95,13 +95,13 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def _swap(services: compute_services.ComputeServices, call: operation.Call,
-          server: records.Server, old: records.BlockDevice, asked: Mapping[str, Any]) -> None:
+          server: records.Server, old: records.BlockDevice, requested: Mapping[str, Any]) -> None:
     """Begin to replace a volume by another one, which gets the same access mode.
 
     :raises ServerRequestInvalid: the new volume is in use, attached to the server or too small,
         or several servers may write to the old volume
     """
-    volume = services.volumes.get(call.context, asked['volumeId'])
+    volume = services.volumes.get(call.context, requested['volumeId'])
     if any(one.volume_id == volume.id for one in _of(services, call)):
         raise errors.ServerRequestInvalid(
             reason=f'Invalid volume: volume {volume.id} already attached')

@@ -134,17 +134,17 @@ class Monitor:
                 return message.get('return')
         raise NoAnswer(reason=f'QEMU did not answer {command} in time')
 
-    def wait(self, wanted: Callable[[Event], bool], seconds: float) -> Event | None:
+    def wait(self, matches: Callable[[Event], bool], seconds: float) -> Event | None:
         """Return the first matching event since the connection was opened, or None on timeout.
 
-        :param wanted: predicate that an event must satisfy
+        :param matches: predicate that an event must satisfy
         :raises NoAnswer: QEMU has ended
         """
         deadline = self._clock.monotonic() + seconds
         while True:
             while self._events:
                 event = self._events.pop(0)
-                if wanted(event):
+                if matches(event):
                     return event
             message = self._message(deadline)
             if message is None:

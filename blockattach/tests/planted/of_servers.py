@@ -47,7 +47,7 @@ BUGS = (
         f'{_TESTS}.test_stuck.GoneDatabaseTest'),
 
     Bug('a_committed_move_is_undone', 'compute/conductor.py',
-        '            if doing.tools.store.is_committed(doing.act):\n',
+        '            if execution.tools.store.is_committed(execution.act):\n',
         '            if False:\n',
         'an act whose commit was written, and its answer lost, is done to its end', 'P4',
         f'{_TESTS}.test_failures.LostAnswerTest'),
@@ -59,8 +59,9 @@ BUGS = (
         'an attachment whose answer was lost is given back', 'P2',
         f'{_TESTS}.test_interruptions.InterruptionTest'),
     Bug('a_sibling_is_lost', 'compute/conductor.py',
-        '        built = [doing for doing in doings if doing.act.server_id not in failed]\n',
-        '        built = [] if failed else list(doings)\n',
+        '        built = [execution for execution in executions '
+        'if execution.act.server_id not in failed]\n',
+        '        built = [] if failed else list(executions)\n',
         'when some of the servers of a request fail, the rest stand', 'P9',
         f'{_TESTS}.test_servers.CreateTest'),
     Bug('the_source_is_not_left', 'compute/acts/moves.py',
@@ -91,7 +92,7 @@ BUGS = (
         f'{_TESTS}.test_strays.StraysTest'),
     Bug('an_unused_connection_stays', 'compute/conductor.py',
         '            plan.refused(exc)\n'
-        '            connections.release_unused(doing)\n',
+        '            connections.release_unused(execution)\n',
         '            plan.refused(exc)\n',
         'an act that was refused leaves no volume attaching', 'P2',
         f'{_TESTS}.test_repairs.RepairedTest'),

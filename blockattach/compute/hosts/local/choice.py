@@ -14,22 +14,23 @@ KINDS: Mapping[str, type[brick.BrickConnector] | type[nbd.NbdConnector]] = {
 _KERNEL = '/sys/class/iscsi_transport'
 
 
-def connector(wanted: str, name: str, state_dir: str, kernel: str = _KERNEL
+def connector(configured: str, name: str, state_dir: str, kernel: str = _KERNEL
               ) -> connectors.Connector:
     """Return the connector of a host.
 
-    :param wanted: a key of `KINDS`, or `AUTO` for the recorded choice if there is one, else
+    :param configured: a key of `KINDS`, or `AUTO` for the recorded choice if there is one, else
         os-brick if the kernel has an iSCSI initiator, else NBD
     :param kernel: directory that exists if the kernel has an iSCSI initiator
     :raises ConfigurationError: a different connector was recorded before
     """
     note = os.path.join(state_dir, 'connector.json')
     chosen = files.read(note)
-    if wanted != AUTO and chosen not in (None, wanted):
+    if configured != AUTO and chosen not in (None, configured):
         raise errors.ConfigurationError(
-            reason=f'cannot use connector {wanted}, because the servers of this host use '
+            reason=f'cannot use connector {configured}, because the servers of this host use '
                    f'{chosen}. Delete the servers first, and then the file {note}')
-    kind = chosen or (wanted if wanted != AUTO else 'brick' if os.path.isdir(kernel) else 'nbd')
+    detected = 'brick' if os.path.isdir(kernel) else 'nbd'
+    kind = chosen or (detected if configured == AUTO else configured)
     if chosen is None:
         os.makedirs(state_dir, mode=0o755, exist_ok=True)
         files.write(note, kind)

@@ -97,7 +97,8 @@ class LocalHost(base.Host):
             self._unplug(server_id, volume_id)
 
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
-        """
+        """See `base.Host`.
+
         :raises DeviceBusy: the device is in use and cannot grow
         """
         with self._lock(server_id):
@@ -108,7 +109,8 @@ class LocalHost(base.Host):
                 self._connector.resize(server_id, volume_id, size_gb)
 
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
-        """
+        """See `base.Host`.
+
         :raises DeviceBusy: the old device is in use
         """
         with self._lock(server_id):
