@@ -1,4 +1,4 @@
-"""Commands of `openstack` for what blockattach offers beyond the Block Storage API.
+"""Commands of ``openstack`` for the additions of blockattach to the Block Storage API.
 
-A package of its own beside `blockattach`: a client imports nothing of the service.
+The package is separate from `blockattach`, so that a client imports nothing of the service.
 """

@@ -1,4 +1,4 @@
-"""Requests of the Block Storage API with the extension, over the connection of openstacksdk."""
+"""Client of the Block Storage API with the extension, over the connection of openstacksdk."""
 import datetime
 import email.utils
 import urllib.parse
@@ -20,21 +20,27 @@ EXPLAINED = '1.4'
 WATCHED = '1.5'
 ON_REQUEST = '1.6'
 OF_VOLUME = '1.7'
-"""The versions of the extension that requests ask for: the oldest with all that is printed, the
-one with history, explanations and dry runs, the one with streams, the one where pools are
-explained and backends reconciled, and the one with the history of a volume.
+"""Versions of the extension that requests negotiate.
+
+They are the oldest version with all printed data, and the versions that added history,
+explanations and dry runs, then streams, then pool explanations and reconciliation, then the
+history of a volume.
 """
 PAGE = 1000
 FEW = 20
-"""So many volumes are read one by one; of more the list of all is read."""
+"""Maximum number of volumes that are read one by one. For more, the list of all volumes is read.
+"""
 TEMPORARY = (409, 503, 504)
-"""Statuses that mean, with ``Retry-After``: repeat the same request."""
+"""Statuses after which the request is repeated if the response has ``Retry-After``."""
 _HEADER = 'OpenStack-API-Version'
 _VERSIONS = 'volume 3.54, blockattach %s'
 
 
 class Answer(NamedTuple):
-    """An answer, whatever it is. ``status`` 0: there is none, and ``text`` says why."""
+    """Result of a request.
+
+    :ivar status: HTTP status; 0 if there was no response, with the reason in ``text``
+    """
 
     status: int
     body: Any
@@ -43,7 +49,8 @@ class Answer(NamedTuple):
 
     @property
     def retry_after(self) -> int | None:
-        """After how many seconds the same request is to be repeated; None: it is not."""
+        """Seconds after which the request should be repeated; None if it should not be repeated.
+        """
         if self.status == 0:
             return 1
         seconds = self.headers.get('Retry-After', '')
@@ -51,7 +58,10 @@ class Answer(NamedTuple):
 
     @property
     def answered_at(self) -> datetime.datetime:
-        """When, by the clock of the service if it says so: ages are counted by its times."""
+        """Time of the response, by the clock of the service if the response has it.
+
+        Ages are computed with it, because the times of attachments are from the same clock.
+        """
         try:
             found = email.utils.parsedate_to_datetime(self.headers.get('Date', ''))
         except ValueError:
@@ -59,9 +69,9 @@ class Answer(NamedTuple):
         return found.replace(tzinfo=None)
 
     def checked(self) -> 'Answer':
-        """The same, if it is a success.
+        """Return the answer if it is a success.
 
-        :raises CommandError: it is none, or is not from this service
+        :raises CommandError: the request failed, or the response is not from this service
         """
         if self.status == 0:
             raise exceptions.CommandError(faults.NO_ANSWER % self.text)
@@ -74,19 +84,19 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """The operations that the commands need."""
+    """Operations that the commands need."""
 
     def __init__(self, connection: Any) -> None:
         """
-        :param connection: an ``openstack.connection.Connection``
+        :param connection: ``openstack.connection.Connection``
         """
         self.connection = connection
 
     @property
     def _storage(self) -> Any:
-        """Block Storage of the connection.
+        """Block Storage proxy of the connection.
 
-        :raises CommandError: it does not answer at the address that the catalog has
+        :raises CommandError: the service does not respond at the address in the catalog
         """
         try:
             return self.connection.block_storage
@@ -97,16 +107,16 @@ class Api:
     def ask(self, method: str, path: str, *, query: Mapping[str, Any] | None = None,
             body: Any = None, headers: Mapping[str, str] | None = None,
             seconds: float | None = None, version: str = FIRST) -> Answer:
-        """Send one request; its answer is not checked.
+        """Send a request, and return the answer without a check.
 
-        :param seconds: how long to wait for the answer; None: as long as it takes
-        :param version: of the extension
+        :param seconds: timeout of the response; None for no timeout
+        :param version: version of the extension
         """
         more: dict[str, Any] = {} if seconds is None else {'timeout': seconds}
         if body is not None:
             more['json'] = body
         try:
-            # Without a microversion, as it would write the header that is written here.
+            # Without a microversion, because it would overwrite the version header.
             found = self._storage.request(
                 path, method, microversion=None, params=dict(query or {}),
                 headers={**(headers or {}), _HEADER: _VERSIONS % version}, **more)
@@ -117,13 +127,14 @@ class Api:
 
     def open(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str],
              silence: float, version: str) -> Answer:
-        """Begin to read an answer without an end: if it is a success, its body is the response
-        of requests, which is to be closed.
+        """Begin to read a response without an end.
 
-        :param silence: after so many seconds without a byte the connection counts as lost
+        :param silence: seconds without any data after which the connection counts as lost
+        :returns: an answer whose body, on success, is the response object of requests. The caller
+            must close it
         """
         try:
-            # Not logged: to log an answer is to read it to its end.
+            # Not logged, because logging would read the response to its end.
             found = self._storage.request(
                 path, 'GET', microversion=None, params=dict(query), stream=True, log=False,
                 timeout=silence, headers={**headers, _HEADER: _VERSIONS % version})
@@ -133,9 +144,10 @@ class Api:
         return Answer(found.status_code, found if found.ok else content(found), found.headers)
 
     def require_extension(self, version: str = FIRST) -> None:
-        """Change nothing on a service that would not understand what is asked.
+        """Check that the service supports the extension, before a request that needs it changes
+        anything.
 
-        :raises CommandError: it has not got this version of the extension
+        :raises CommandError: the service does not support this version of the extension
         """
         answer = self.ask('GET', '/attachments', query={'limit': 0}, version=version)
         if answer.status == 406:
@@ -144,7 +156,7 @@ class Api:
 
     def attachments(self, query: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any],
                                                                      datetime.datetime]]:
-        """All attachments that match, newest first, each with the time of the answer."""
+        """Yield all matching attachments, newest first, each with the time of the response."""
         marker: dict[str, str] = {}
         while True:
             answer = self.ask('GET', '/attachments/detail',
@@ -184,13 +196,13 @@ class Api:
         return found
 
     def explanation(self, attachment_id: str) -> Answer:
-        """The answer with why an attachment is as it is."""
+        """Request the explanation of an attachment."""
         return self.ask('GET', f'{attachment_path(attachment_id)}/explain', version=EXPLAINED)
 
     def volume(self, name_or_id: str, all_projects: bool = False) -> Any:
-        """One volume.
+        """Return a volume.
 
-        :raises CommandError: there is none, or several have this name
+        :raises CommandError: the volume does not exist, or several volumes have this name
         """
         try:
             return self._storage.find_volume(
@@ -213,7 +225,7 @@ class Api:
             marker = {'marker': page[-1]['id']}
 
     def volumes(self, ids: Collection[str], all_projects: bool = False) -> dict[str, Any]:
-        """Those of these volumes that there are, by ID."""
+        """Return the existing volumes among the given IDs, by ID."""
         if len(ids) > FEW:
             query = {'all_projects': True} if all_projects else {}
             return {str(one.id): one for one in self._storage.volumes(details=True, **query)
@@ -223,9 +235,9 @@ class Api:
         return {str(one.id): one for one in found if one is not None}
 
     def server_id(self, name: str) -> str:
-        """The id of a server that is given by its name, which Compute knows.
+        """Return the ID of a server from Compute, given its name.
 
-        :raises CommandError: Compute does not answer, or knows no or several such servers
+        :raises CommandError: Compute does not respond, or has no or several servers of this name
         """
         try:
             found = self.connection.compute.find_server(name, ignore_missing=False)
@@ -236,14 +248,14 @@ class Api:
         return str(found.id)
 
 
-def content(found: Any) -> Any:
-    """What the body of a response says, if it is JSON."""
+def content(response: Any) -> Any:
+    """Return the parsed body of a response, or None if the body is empty or not JSON."""
     try:
-        return found.json() if found.content else None
+        return response.json() if response.content else None
     except ValueError:
         return None
 
 
 def attachment_path(attachment_id: str) -> str:
-    """The path of one attachment."""
+    """Return the URL path of an attachment."""
     return f'/attachments/{urllib.parse.quote(attachment_id, safe="")}'

@@ -1,4 +1,4 @@
-"""What arguments of commands may be; each is refused with the reason."""
+"""Types of command-line arguments, which reject invalid values with a reason."""
 import argparse
 import ipaddress
 import uuid
@@ -39,9 +39,9 @@ def address(value: str) -> str:
 
 
 def identifier(value: str) -> str:
-    """An argument that is the ID of an attachment.
+    """Return an argument that is an attachment ID.
 
-    :raises ArgumentTypeError: it is none
+    :raises ArgumentTypeError: the argument is not an ID
     """
     if not is_id(value):
         raise argparse.ArgumentTypeError(
@@ -50,7 +50,7 @@ def identifier(value: str) -> str:
 
 
 def is_id(value: str) -> bool:
-    """Whether a word has the form of an ID."""
+    """Return True if the text has the form of an ID."""
     try:
         uuid.UUID(value)
     except ValueError:
@@ -61,7 +61,7 @@ def is_id(value: str) -> bool:
 def positive(value: str) -> int:
     """Return an argument that is a number from 1 to `LARGEST`.
 
-    :raises ArgumentTypeError: it is none
+    :raises ArgumentTypeError: the argument is not such a number
     """
     if not value.isdecimal() or not 1 <= int(value) <= LARGEST:
         raise argparse.ArgumentTypeError(f'{value!r} is not a number from 1 to {LARGEST}')
@@ -69,7 +69,11 @@ def positive(value: str) -> int:
 
 
 def volume_with_modes(value: str) -> tuple[str, list[str]]:
-    """An argument that is a volume, and perhaps modes behind a colon, with commas between."""
+    """Return the volume and the modes of an argument ``volume[:mode[,mode...]]``.
+
+    The modes are empty if the argument has none. The argument may be a volume whose name has a
+    colon.
+    """
     name, colon, said = value.rpartition(':')
     modes = said.split(',')
     return (text(name), modes) if colon and {'ro', 'rw'}.issuperset(modes) else (text(value), [])
@@ -78,7 +82,7 @@ def volume_with_modes(value: str) -> tuple[str, list[str]]:
 def count(value: str) -> int:
     """Return an argument that is a number, including 0.
 
-    :raises ArgumentTypeError: it is none
+    :raises ArgumentTypeError: the argument is not a number
     """
     if not value.isdecimal():
         raise argparse.ArgumentTypeError(f'{value!r} is not a number')
@@ -86,9 +90,9 @@ def count(value: str) -> int:
 
 
 def all_or_nothing(given: argparse.Namespace, needed: str, others: tuple[str, ...]) -> None:
-    """Options that mean nothing without another one.
+    """Check that options are given only together with the option that they need.
 
-    :raises CommandError: one is there without it
+    :raises CommandError: an option is given without the needed one
     """
     if getattr(given, needed) is None:
         for name in others:

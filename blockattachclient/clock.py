@@ -1,4 +1,4 @@
-"""The clock of the machine that a command runs on."""
+"""Clock of the machine that runs a command."""
 import datetime
 import threading
 import time
@@ -7,15 +7,15 @@ _NEVER = threading.Event()
 
 
 def monotonic() -> float:
-    """Seconds that only grow; for measuring how long something took."""
+    """Return the seconds of the monotonic clock, to measure durations."""
     return time.monotonic()
 
 
 def utcnow() -> datetime.datetime:
-    """Now, in UTC, without zone, as the API prints times."""
+    """Return the current time in UTC without a time zone, like the times of the API."""
     return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
 
 def pause(seconds: float) -> None:
-    """Let so much time pass before the service is asked again."""
+    """Wait for some seconds before the service is asked again."""
     _NEVER.wait(seconds)

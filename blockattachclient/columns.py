@@ -1,4 +1,4 @@
-"""The columns of each command, as literal tables, and the states in words of the API."""
+"""Columns of each command as literal tables, and the states in the words of the API."""
 import datetime
 from collections.abc import Mapping
 from typing import Any
@@ -8,21 +8,21 @@ from cliff import columns
 from osc_lib.cli import format_columns
 
 STATES = ('attached', 'attaching', 'detaching', 'error_attaching', 'error_detaching', 'reserved')
-"""The states that ``--state`` takes."""
+"""Values of ``--state``."""
 
 STATUSES = {'connecting': 'attaching', 'connected': 'attaching', 'disconnecting': 'detaching',
             'gone': 'detached'}
-"""Status in the API of each state of history and explanation that has another name there."""
+"""API status of each state in histories and explanations whose name differs."""
 
 STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
-"""States in which an attachment is stuck, and after how many seconds since it was connected."""
+"""States in which an attachment is stuck, with the seconds since it was connected."""
 
 THE_SERVICE = 'the service'
 _UNITS = ((86400, 'd'), (3600, 'h'), (60, 'min'), (1, 's'))
 
 
 class Age(columns.FormattableColumn):
-    """Seconds for programs, the two largest units for people."""
+    """Age, printed in seconds for programs, and in the two largest units for people."""
 
     def human_readable(self) -> str:
         return in_words(self._value)
@@ -39,17 +39,24 @@ class Properties(format_columns.DictColumn):
 
 
 class Actor(columns.FormattableColumn):
-    """Who moved an attachment; null for programs is the service itself."""
+    """User who moved an attachment. For programs, null is the service itself."""
 
     def human_readable(self) -> str:
+        """Return the user, or the name of the service."""
         return str(self._value or THE_SERVICE)
 
     def machine_readable(self) -> Any:
+        """Return the user, or None for the service."""
         return self._value
 
 
 class Column(NamedTuple):
-    """One column: its title, the key of what it shows, and what formats that."""
+    """Column of a list.
+
+    :ivar key: key of the shown value
+    :ivar format: formatter of the value; None to show the value unchanged
+    :ivar formats_null: True if the formatter is also used for null
+    """
 
     title: str
     key: str
@@ -70,7 +77,7 @@ LIST = (
     *_FIRST,
     Column('Age', 'age', Age),
 )
-"""``volume attachment detail list``."""
+"""Columns of ``volume attachment detail list``."""
 
 LIST_LONG = (
     *LIST,
@@ -80,7 +87,7 @@ LIST_LONG = (
     Column('Shared Connections', 'shared_connections', format_columns.ListColumn),
     Column('Last Error', 'last_error'),
 )
-"""The same with ``--long``."""
+"""Columns of ``volume attachment detail list --long``."""
 
 VOLUMES = (
     Column('ID', 'id'),
@@ -106,7 +113,7 @@ TREE = (
     Column('Age', 'age', Age),
     Column('Last Error', 'last_error'),
 )
-"""``volume attachment tree`` with ``-f`` or ``-c``."""
+"""Columns of ``volume attachment tree`` with ``-f`` or ``-c``."""
 
 SHOW = (
     *_FIRST,
@@ -114,7 +121,7 @@ SHOW = (
     Column('Last Error', 'last_error'),
     Column('Properties', 'connection_info', Properties),
 )
-"""``volume attachment direct create``."""
+"""Columns of ``volume attachment direct create``."""
 
 DRY_RUN = (
     Column('Made', 'made'),
@@ -122,7 +129,7 @@ DRY_RUN = (
     Column('Mode Enforced By', 'mode_enforced_by'),
     Column('Shared Connections', 'shared_connections', format_columns.ListColumn),
 )
-"""The same with ``--dry-run``."""
+"""Columns of ``volume attachment direct create --dry-run``."""
 
 HISTORY = (
     Column('When', 'at'),
@@ -133,13 +140,13 @@ HISTORY = (
     Column('Request ID', 'request_id'),
     Column('Reason', 'reason'),
 )
-"""``volume attachment history``."""
+"""Columns of ``volume attachment history``."""
 
 HISTORY_LONG = (
     Column('Generation', 'generation'),
     *HISTORY,
 )
-"""The same with ``--long``."""
+"""Columns of ``volume attachment history --long``."""
 
 HISTORY_OF_VOLUME = (
     Column('When', 'at'),
@@ -180,11 +187,11 @@ EXPLANATION = (
     Column('Next', 'next'),
     Column('Advice', 'advice', format_columns.ListColumn),
 )
-"""``volume attachment explain`` with ``-f`` or ``-c``."""
+"""Columns of ``volume attachment explain`` with ``-f`` or ``-c``."""
 
 WATCHED = (('volume', 'volume_id'), ('attachment', 'attachment_id'), ('host', 'host'),
            ('server', 'instance'), ('by user', 'user_id'))
-"""What a line of ``volume attachment watch`` names, as far as it is there."""
+"""Names and keys in a line of ``volume attachment watch``; null values are omitted."""
 
 POOLS = (
     Column('Name', 'name'),
@@ -194,7 +201,7 @@ POOLS = (
     Column('Refused By', 'refused_by'),
     Column('Reason', 'reason'),
 )
-"""``volume backend pool explain``."""
+"""Columns of ``volume backend pool explain``."""
 
 FINDINGS = (
     Column('Host', 'host'),
@@ -206,7 +213,7 @@ FINDINGS = (
     Column('Remedy', 'remedy'),
     Column('Outcome', 'outcome'),
 )
-"""``volume reconcile``."""
+"""Columns of ``volume reconcile``."""
 
 SERVERS = (
     Column('ID', 'id'),
@@ -214,7 +221,7 @@ SERVERS = (
     Column('Status', 'status'),
     Column('Fault', 'fault'),
 )
-"""``server shared create``."""
+"""Columns of ``server shared create``."""
 
 SERVER_VOLUME = (
     Column('Server ID', 'serverId'),
@@ -222,7 +229,7 @@ SERVER_VOLUME = (
     Column('Device', 'device'),
     Column('Attach Mode', 'attach_mode'),
 )
-"""``server volume attach``."""
+"""Columns of ``server volume attach``."""
 
 SESSIONS = (
     Column('Session', 'number'),
@@ -234,7 +241,7 @@ SESSIONS = (
     Column('Target', 'target'),
     Column('Portal', 'portal'),
 )
-"""``volume host session list``."""
+"""Columns of ``volume host session list``."""
 
 CONNECTED = (
     Column('Device', 'device'),
@@ -242,16 +249,16 @@ CONNECTED = (
     *(column for column in _FIRST if column.key in ('volume_id', 'host', 'mode')),
     Column('Session Shared With', 'shared_connections', format_columns.ListColumn),
 )
-"""``volume host connect``."""
+"""Columns of ``volume host connect``."""
 
 
 def titles(table: tuple[Column, ...]) -> tuple[str, ...]:
-    """The heads of the columns."""
+    """Return the column titles of a table."""
     return tuple(column.title for column in table)
 
 
 def row(table: tuple[Column, ...], shown: Mapping[str, Any]) -> tuple[Any, ...]:
-    """One row."""
+    """Return the values of a row."""
     return tuple(_value(column, shown.get(column.key)) for column in table)
 
 
@@ -267,21 +274,23 @@ def status(state: str) -> str:
 
 
 def age(attachment: Mapping[str, Any], now: datetime.datetime) -> int | None:
-    """For how many seconds an attachment has been connected; None: it is not."""
+    """Return the seconds since an attachment was connected, or None if it is not connected."""
     since = attachment.get('attached_at')
     return seconds_since(since, now) if since else None
 
 
 def seconds_since(when: str, now: datetime.datetime) -> int:
-    """How long ago something was, by the clock that has written it."""
+    """Return the seconds between a time and now, both by the clock of the service."""
     return max(0, int((now - datetime.datetime.fromisoformat(when)).total_seconds()))
 
 
 def is_stuck(attachment: Mapping[str, Any]) -> bool:
-    """Whether somebody has to look at an attachment: it will not go on by itself, or its backend
-    has refused something last.
+    """Return True if an attachment needs attention.
 
-    :param attachment: with its ``age``
+    It has a last error, is in an error state, or was connected too long ago without being
+    completed.
+
+    :param attachment: attachment with its ``age``
     """
     if attachment.get('last_error'):
         return True
@@ -290,7 +299,7 @@ def is_stuck(attachment: Mapping[str, Any]) -> bool:
 
 
 def in_words(seconds: int) -> str:
-    """How long something takes, in the two largest units that it has any of."""
+    """Return a duration in its two largest units."""
     parts: list[str] = []
     for size, unit in _UNITS:
         count, seconds = divmod(seconds, size)

@@ -1,4 +1,5 @@
-"""Volumes, hosts and attachments as trees of text, and the commands that draw them."""
+"""Text trees of volumes, hosts and attachments, and the base class of the commands that draw them.
+"""
 import argparse
 import datetime
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from blockattachclient import output
 
 
 class Branches(NamedTuple):
-    """What a tree is drawn with."""
+    """Prefixes of the lines of a tree."""
 
     fork: str
     last: str
@@ -22,46 +23,46 @@ class Branches(NamedTuple):
 
 LINES = Branches('├── ', '└── ', '│   ', '    ')
 ASCII = Branches('|-- ', '`-- ', '|   ', '    ')
-"""For terminals whose encoding lacks the lines."""
+"""Prefixes for terminals whose encoding lacks box-drawing characters."""
 
 NO_HOST = 'no host yet'
 NO_ATTACHMENTS = 'no attachments'
 UNDER_WAY = ('connecting', 'disconnecting')
-"""States in which the service is at work."""
+"""States in which the service is working on an attachment."""
 
 
 class Node(NamedTuple):
-    """A line, and what hangs on it."""
+    """Line of a tree, with its child nodes."""
 
     text: str
     children: Sequence['Node'] = ()
 
 
 class DrawnLister(output.Lister):
-    """A list that is drawn unless a format or columns are asked for.
+    """Base class of commands that draw a tree unless a format or columns are requested.
 
-    :ivar nodes: what is drawn, which ``take_action`` sets beside the list that it returns
+    :ivar nodes: trees to draw, which ``take_action`` sets in addition to the list that it returns
     """
 
     nodes: Sequence[Node] = ()
     _draws = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments of every list."""
+        """Return the parser of the arguments that all lists share."""
         parser = super().get_parser(prog_name)
-        # None until -f is given: then it is drawn.
+        # The formatter stays None unless -f is given, and the tree is drawn then.
         parser.set_defaults(formatter=None)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Draw, unless a format or columns are asked for."""
+        """Draw the trees, or print the list if a format or columns are requested."""
         self._draws = parsed_args.formatter is None and not parsed_args.columns
         parsed_args.formatter = parsed_args.formatter or self.formatter_default
         return super().run(parsed_args)
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str],
                        data: Iterable[Sequence[Any]]) -> int:
-        """Print the trees or, by the formatter, the list."""
+        """Print the trees or, with a formatter, the list."""
         if not self._draws:
             return super().produce_output(parsed_args, column_names, data)
         out = self.app.stdout
@@ -73,7 +74,7 @@ class DrawnLister(output.Lister):
 
 
 def branches(encoding: str | None) -> Branches:
-    """What an encoding can show."""
+    """Return the prefixes that an encoding can represent."""
     try:
         ''.join(LINES).encode(encoding or 'ascii')
     except (LookupError, UnicodeEncodeError):
@@ -82,7 +83,7 @@ def branches(encoding: str | None) -> Branches:
 
 
 def volume(shown: dict[str, Any], attachments: Sequence[dict[str, Any]]) -> Node:
-    """A volume with its hosts, these with their attachments."""
+    """Return the tree of a volume: its hosts with their attachments."""
     hosts: dict[str, list[dict[str, Any]]] = {}
     for one in attachments:
         hosts.setdefault(one['host'] or NO_HOST, []).append(one)
@@ -92,21 +93,21 @@ def volume(shown: dict[str, Any], attachments: Sequence[dict[str, Any]]) -> Node
                 or [Node(NO_ATTACHMENTS)])
 
 
-def _attachment(one: dict[str, Any]) -> Node:
-    server = f'server {one["instance"]}' if one['instance'] else 'no server'
-    mode = one['mode'] or 'no mode'
-    if one['mode_enforced_by']:
-        mode += f' enforced by {one["mode_enforced_by"]}'
-    facts = [server, mode, one['status'], *(
-        [columns.in_words(one['age'])] if one['age'] is not None else [])]
-    children = [Node(f'attachment {one["id"]}')]
-    if one['last_error']:
-        children.append(Node(f'last error: {one["last_error"]}'))
+def _attachment(shown: dict[str, Any]) -> Node:
+    server = f'server {shown["instance"]}' if shown['instance'] else 'no server'
+    mode = shown['mode'] or 'no mode'
+    if shown['mode_enforced_by']:
+        mode += f' enforced by {shown["mode_enforced_by"]}'
+    facts = [server, mode, shown['status'], *(
+        [columns.in_words(shown['age'])] if shown['age'] is not None else [])]
+    children = [Node(f'attachment {shown["id"]}')]
+    if shown['last_error']:
+        children.append(Node(f'last error: {shown["last_error"]}'))
     return Node(', '.join(facts), children)
 
 
 def explanation(found: dict[str, Any], now: datetime.datetime) -> Node:
-    """Why an attachment is as it is, as the API explains it."""
+    """Return the tree of the explanation of an attachment."""
     record = found['record']
     shared = ', '.join(found['session_shared_with'])
     children = [
@@ -148,7 +149,8 @@ def _target(found: dict[str, Any]) -> str:
 
 
 def _moved(record: dict[str, Any], now: datetime.datetime) -> str:
-    """What the service does with it, since when and by which request; or did last."""
+    """Return the operation in progress with its start and its request, or else the last operation.
+    """
     move = record['last_move']
     is_under_way = record['state'] in UNDER_WAY
     if move is None:
@@ -161,7 +163,7 @@ def _moved(record: dict[str, Any], now: datetime.datetime) -> str:
 
 
 def lines(node: Node, drawn: Branches) -> Iterator[str]:
-    """The lines of a tree, without their ends."""
+    """Yield the lines of a tree, without line ends."""
     yield printable(node.text)
     yield from _below(node, drawn, '')
 
@@ -174,5 +176,6 @@ def _below(node: Node, drawn: Branches, before: str) -> Iterator[str]:
 
 
 def printable(text: str) -> str:
-    """A text without what would move a terminal's cursor or change its colours."""
+    """Return a text without control characters, which could move the cursor or change the colours.
+    """
     return ''.join(one if one.isprintable() else '?' for one in text)

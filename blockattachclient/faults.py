@@ -1,4 +1,4 @@
-"""What commands print about a request that failed: what is wrong, and what to do."""
+"""Error messages of failed requests: the cause and the remedy."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +55,7 @@ NO_ANSWER = ('Cannot reach the service: %s. Check that the service is running an
 
 def of_answer(status: int, body: Any, request_id: str | None,
               remedies: Mapping[int, str] = REMEDIES) -> exceptions.CommandError:
-    """The error for an answer that is one."""
+    """Return the error for a failed response."""
     said = sentence(body)
     parts = [f'{said or "the service gave no reason"} (HTTP {status}).']
     remedy = next((text for number, begins, text in OF_MESSAGES
@@ -68,7 +68,8 @@ def of_answer(status: int, body: Any, request_id: str | None,
 
 
 def sentence(body: Any) -> str:
-    """The message of an answer, without its full stop; empty if there is none."""
+    """Return the message of a response without its full stop, or an empty text if there is none.
+    """
     if isinstance(body, dict):
         for inner in body.values():
             if isinstance(inner, dict) and isinstance(inner.get('message'), str):

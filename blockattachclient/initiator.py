@@ -1,4 +1,4 @@
-"""The iSCSI initiator of this machine, by os-brick, which only these commands need."""
+"""iSCSI initiator of this machine, with os-brick, which only some commands need."""
 import contextlib
 import errno
 import importlib
@@ -12,7 +12,7 @@ from typing import Any
 from osc_lib import exceptions
 
 LOCKS = '/run/lock/os-brick'
-"""Where os-brick keeps its locks unless OSLO_LOCK_PATH says so."""
+"""Directory of os-brick's locks unless OSLO_LOCK_PATH is set."""
 NOT_ROOT = ('Only root can connect volumes to this host. Run the command as root, for example '
             '"sudo -E openstack volume host connect VOLUME".')
 NOT_INSTALLED = ('os-brick is not installed. Install os-brick with "pip install '
@@ -29,56 +29,58 @@ SECRETS = ('auth_password', 'discovery_auth_password')
 """Keys of connection information with secrets, which must not be printed."""
 
 
-def is_same(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
+def is_same(connector: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
     """Return True if two connectors name the same initiator, compared without case."""
-    name = (one or {}).get('initiator')
+    name = (connector or {}).get('initiator')
     return isinstance(name, str) and name.lower() == str(other.get('initiator')).lower()
 
 
 class Initiator:
-    """What this host says of itself, and how it connects and disconnects."""
+    """Initiator of this host, which connects and disconnects volumes."""
 
     def __init__(self, brick: Any, open_device: Callable[[str, int], int]) -> None:
         """
-        :param brick: the module ``os_brick.initiator.connector``
-        :param open_device: ``os.open``
+        :param brick: module ``os_brick.initiator.connector``
+        :param open_device: ``os.open``, or a replacement for tests
         """
         self._brick = brick
         self._open_device = open_device
 
     def properties(self, address: str | None = None, multipath: bool = False) -> dict[str, Any]:
-        """The connector of this host.
+        """Return the connector of this host.
 
-        :param address: its own IP address; None: it is not said
-        :raises CommandError: it has no initiator, or no multipath daemon
+        :param address: IP address of this host; None to omit it
+        :raises CommandError: the host has no initiator name, or no running multipath daemon
         """
         with _explained('read the connector of this host'):
-            # Multipath that was asked for must be there.
+            # The last argument enforces multipath if it is requested.
             found = self._brick.get_connector_properties(_NO_HELPER, address, multipath, multipath)
         if not found.get('initiator'):
             raise exceptions.CommandError(NO_NAME)
         return {key: value for key, value in found.items() if value is not None}
 
     def connect(self, info: Mapping[str, Any], multipath: bool) -> str:
-        """Log in; the path of the device.
+        """Log in to the target, and return the path of the device.
 
-        :raises CommandError: it cannot; nothing is left
+        :raises CommandError: the volume cannot be connected, and nothing of the connection remains
         """
         with _explained('connect the volume', info):
             return str(self._connector(multipath).connect_volume(dict(info))['path'])
 
     def disconnect(self, info: Mapping[str, Any], multipath: bool) -> None:
-        """Flush and remove the device, and log out where no other one is left.
+        """Flush and remove the device, and log out if the session has no other device.
 
-        :raises CommandError: it cannot, or something on this host uses the device
+        :raises CommandError: the volume cannot be disconnected, or its device is in use on this
+            host
         """
         with _explained('disconnect the volume', info):
             connector = self._connector(multipath)
             paths = connector.get_volume_paths(dict(info))
-            # Each path of a multipath device is in use by it; it is not removed itself while used.
+            # The paths of a multipath device are always in use by that device. os-brick does not
+            # remove a multipath device that is in use.
             for path in () if multipath else paths:
                 self._check_unused(path)
-            # What is not named as the path that was written to is not flushed.
+            # os-brick flushes only the path that is passed to it.
             connector.disconnect_volume(dict(info), {'path': paths[0]} if paths else {})
 
     def _connector(self, multipath: bool) -> Any:
@@ -87,7 +89,7 @@ class Initiator:
 
     def _check_unused(self, path: str) -> None:
         try:
-            # Of a block device the kernel gives this to one only, and not while it is mounted.
+            # The kernel grants O_EXCL on a block device once, and not while it is mounted.
             os.close(self._open_device(path, os.O_RDONLY | os.O_EXCL))
         except OSError as exc:
             if exc.errno == errno.EBUSY:
@@ -97,11 +99,11 @@ class Initiator:
 def of_this_host(find: Callable[[str], Any] = importlib.import_module,
                  user: Callable[[], int] = os.geteuid,
                  open_device: Callable[[str, int], int] = os.open) -> Initiator:
-    """The initiator by the os-brick that is installed.
+    """Return the initiator of this host, with the installed os-brick.
 
     :param find: imports a module
-    :param user: gives the effective user
-    :raises CommandError: it is not installed, or this is not root
+    :param user: returns the effective user id
+    :raises CommandError: os-brick is not installed, or the command does not run as root
     """
     if user() != 0:
         raise exceptions.CommandError(NOT_ROOT)
@@ -109,10 +111,10 @@ def of_this_host(find: Callable[[str], Any] = importlib.import_module,
         brick, privileged, connector, lockutils, cfg = (find(name) for name in _MODULES)
     except ImportError:
         raise exceptions.CommandError(NOT_INSTALLED) from None
-    # Unless more was asked for (-v), one line is printed: what it raises.
+    # Unless -v is given, print only the raised error, in one line.
     if all(one.level > logging.INFO for one in logging.getLogger().handlers):
         logging.getLogger('os_brick').setLevel(logging.CRITICAL)
-    # Root needs no process that acts for it.
+    # Root needs no privsep daemon.
     for context in (privileged.default, privileged.brick_privsep_hide_output):
         context.set_client_mode(False)
     lockutils.set_defaults(os.environ.get('OSLO_LOCK_PATH', LOCKS))
@@ -122,9 +124,9 @@ def of_this_host(find: Callable[[str], Any] = importlib.import_module,
 
 @contextlib.contextmanager
 def _explained(act: str, info: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Whatever os-brick raises is one line, without the secrets of the connection.
+    """Convert any error of os-brick to a single line without the secrets of the connection.
 
-    :raises CommandError: anything was raised
+    :raises CommandError: an error was raised
     """
     try:
         yield

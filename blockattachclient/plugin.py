@@ -1,4 +1,4 @@
-"""What openstackclient reads of a plugin; the commands are in ``openstack.blockattach.v1``."""
+"""Plugin of openstackclient. The commands are the entry points ``openstack.blockattach.v1``."""
 import argparse
 from typing import Any
 
@@ -11,10 +11,10 @@ DEFAULT_API_VERSION = '1'
 
 
 def make_client(instance: Any) -> api.Api:
-    """The client that commands find as ``app.client_manager.blockattach``."""
+    """Return the client, which commands find as ``app.client_manager.blockattach``."""
     return api.Api(instance.sdk_connection)
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Global options: none, since each request names the versions that it needs."""
+    """Add no global options, because each request has the versions that it needs."""
     return parser

@@ -1,4 +1,4 @@
-"""Which attachments a command is about: its options, and what it fetches by them."""
+"""Selection of attachments: common options of commands, and the requests for them."""
 import argparse
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from blockattachclient import sessions as host_sessions
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that lists of attachments have in common."""
+    """Add the options that all lists of attachments share."""
     parser.add_argument('--host', metavar='<host>', type=arguments.text,
                         help='Show only attachments of this host')
     parser.add_argument('--server', metavar='<server>', type=arguments.text,
@@ -28,20 +28,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def client(command: Any) -> api.Api:
-    """The client of a command's application."""
+    """Return the client of the application of a command."""
     found = command.app.client_manager.blockattach
     assert isinstance(found, api.Api)
     return found
 
 
 def server_id(service: api.Api, given: str) -> str:
-    """The ID of a server; of Compute only a name is asked."""
+    """Return the ID of a server, given its ID or name. Compute is asked only for a name."""
     return given if arguments.is_id(given) else service.server_id(given)
 
 
 def attachments(service: api.Api, given: argparse.Namespace,
                 volume_id: str | None = None) -> Iterator[dict[str, Any]]:
-    """The attachments that the options select, newest first, each with its ``age``."""
+    """Yield the attachments that the options select, newest first, each with its ``age``."""
     query: dict[str, Any] = {
         'host': given.host, 'volume_id': volume_id, 'status': given.state,
         'instance_id': server_id(service, given.server) if given.server else None,
@@ -54,18 +54,18 @@ def attachments(service: api.Api, given: argparse.Namespace,
 
 
 def sessions(service: api.Api, host: initiator.Initiator,
-             found: Iterable[host_sessions.Session], all_projects: bool,
+             present: Iterable[host_sessions.Session], all_projects: bool,
              ) -> list[tuple[host_sessions.Session, str, list[str]]]:
-    """The sessions of this host, each with its use and the attachments that it serves."""
+    """Return the sessions of this host, each with its use and the attachments that it serves."""
     service.require_extension()
     own = host.properties()
     query = {'host': own['host'], **({'all_tenants': 1} if all_projects else {})}
     here = [one for one, _ in service.attachments(query)
             if initiator.is_same(one['connector'], own)]
     return list(host_sessions.uses(
-        found, here, lambda volume_id: bool(service.volumes([volume_id], all_projects))))
+        present, here, lambda volume_id: bool(service.volumes([volume_id], all_projects))))
 
 
 def is_narrowed(given: argparse.Namespace) -> bool:
-    """Whether the options leave attachments out."""
+    """Return True if the options exclude any attachment."""
     return bool(given.host or given.server or given.state or given.stuck)

@@ -1,4 +1,4 @@
-"""Requests of the compute API with the extension: volumes of servers with their modes."""
+"""Client of the compute API with the extension: servers and their volumes with access modes."""
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +15,15 @@ _VERSIONS = 'compute 2.100, blockattach 1.0'
 
 
 class Servers:
-    """The operations that the commands need."""
+    """Operations on servers that the commands need."""
 
     def __init__(self, service: api.Api) -> None:
         self._connection = service.connection
 
     def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """The body of a success.
+        """Send a request, and return the body of the response.
 
-        :raises CommandError: it is none, or the service does not know of modes
+        :raises CommandError: the request failed, or the service does not support access modes
         """
         more = {} if body is None else {'json': body}
         try:
@@ -42,16 +42,16 @@ class Servers:
         return content or {}
 
     def require_modes(self) -> None:
-        """Change nothing on a service that would not understand what is asked.
+        """Check that the service supports access modes, before a request changes anything.
 
-        :raises CommandError: it does not know of modes
+        :raises CommandError: the service does not support access modes
         """
         self.ask('GET', '/servers?limit=1')
 
     def find(self, name_or_id: str) -> dict[str, Any]:
-        """One server.
+        """Return a server.
 
-        :raises CommandError: there is none, or several have this name
+        :raises CommandError: the server does not exist, or several servers have this name
         """
         try:
             found = self._connection.compute.find_server(name_or_id, ignore_missing=True)
@@ -65,15 +65,15 @@ class Servers:
         return self.show(found.id)
 
     def show(self, server_id: str) -> dict[str, Any]:
-        """One server, by its ID."""
+        """Return a server by its ID."""
         shown: dict[str, Any] = self.ask(
             'GET', f'/servers/{urllib.parse.quote(server_id, safe="")}')['server']
         return shown
 
     def flavor(self, name_or_id: str) -> str:
-        """The ID of a flavor.
+        """Return the ID of a flavor.
 
-        :raises CommandError: there is none
+        :raises CommandError: the flavor does not exist
         """
         for one in self.ask('GET', '/flavors')['flavors']:
             if name_or_id in (one['id'], one['name']):
@@ -82,25 +82,25 @@ class Servers:
             f'Flavor {name_or_id!r} not found. List the flavors with "openstack flavor list".')
 
     def of_reservation(self, reservation_id: str) -> list[dict[str, Any]]:
-        """The servers of one request."""
+        """Return the servers of a reservation, by name."""
         found: list[dict[str, Any]] = self.ask(
             'GET', f'/servers/detail?reservation_id={reservation_id}')['servers']
         return sorted(found, key=lambda one: str(one['name']))
 
-    def create(self, wanted: Mapping[str, Any]) -> str:
-        """Make servers; the ID of the reservation."""
+    def create(self, server: Mapping[str, Any]) -> str:
+        """Create servers, and return the ID of the reservation."""
         return str(self.ask('POST', '/servers', {'server': {
-            **wanted, 'return_reservation_id': True}})['reservation_id'])
+            **server, 'return_reservation_id': True}})['reservation_id'])
 
     def volumes(self, server_id: str) -> list[dict[str, Any]]:
-        """The volumes of a server."""
+        """Return the volume attachments of a server."""
         found: list[dict[str, Any]] = self.ask(
             'GET', f'/servers/{server_id}/os-volume_attachments')['volumeAttachments']
         return found
 
-    def attach(self, server_id: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a server a volume."""
+    def attach(self, server_id: str, attachment: Mapping[str, Any]) -> dict[str, Any]:
+        """Attach a volume to a server."""
         made: dict[str, Any] = self.ask(
             'POST', f'/servers/{server_id}/os-volume_attachments',
-            {'volumeAttachment': dict(wanted)})['volumeAttachment']
+            {'volumeAttachment': dict(attachment)})['volumeAttachment']
         return made

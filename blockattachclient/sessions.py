@@ -1,4 +1,4 @@
-"""The iSCSI sessions of this machine as its kernel lists them, and whose they are."""
+"""iSCSI sessions of this machine, as listed by the kernel, and the attachments that they serve."""
 import pathlib
 import re
 from collections.abc import Callable
@@ -9,19 +9,22 @@ from typing import Any
 from typing import NamedTuple
 
 ROOT = pathlib.Path('/sys/class')
-"""Where the kernel lists them: ``iscsi_session``, ``iscsi_connection``."""
+"""Directory of the kernel's lists ``iscsi_session`` and ``iscsi_connection``."""
 USED, STALE, UNKNOWN = 'used', 'stale', 'unknown'
-"""An attachment of this host is served by a session; none is; the service does not show its
-volume, which is deleted or of another project.
+"""Uses of a session.
+
+A used session serves an attachment of this host, and a stale one serves none. An unknown session
+serves none either, and the service does not show its volume, which is deleted or belongs to
+another project.
 """
 _VOLUME = re.compile(r':volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
-"""In the name of a target: whose volume it offers."""
+"""Pattern of the volume ID in a target name."""
 
 
 class Session(NamedTuple):
-    """A session to a target that offers a volume.
+    """iSCSI session with a target that exports a volume.
 
-    :ivar devices: of the kernel, by their unit number
+    :ivar devices: device paths by LUN
     """
 
     number: int
@@ -32,13 +35,14 @@ class Session(NamedTuple):
     devices: Mapping[int, str]
 
     def connection_info(self, lun: int) -> dict[str, Any]:
-        """What os-brick needs to end it."""
+        """Return the connection information with which os-brick ends the session."""
         return {'target_iqn': self.target, 'target_portal': self.portal, 'target_lun': lun,
                 'target_discovered': False, 'volume_id': self.volume_id}
 
 
 def of_kernel(root: pathlib.Path = ROOT) -> list[Session]:
-    """The sessions with targets that offer volumes, by number; others are somebody else's."""
+    """Return the sessions with targets that export volumes, by number. Other sessions are ignored.
+    """
     found = (_session(root, folder) for folder in (root / 'iscsi_session').glob('session*'))
     return sorted(session for session in found if session is not None)
 
@@ -65,16 +69,16 @@ def _read(path: pathlib.Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
-        # It ends at this moment.
+        # The session ends at this moment.
         return ''
 
 
 def uses(sessions: Iterable[Session], attachments: Iterable[Mapping[str, Any]],
          is_shown: Callable[[str], bool]) -> Iterator[tuple[Session, str, list[str]]]:
-    """Each session with its use, and the attachments that it serves.
+    """Yield each session with its use and the attachments that it serves.
 
-    :param attachments: all of this host
-    :param is_shown: whether the service shows a volume
+    :param attachments: all attachments of this host
+    :param is_shown: returns True if the service shows the volume
     """
     ours: dict[str, list[str]] = {}
     for one in attachments:

@@ -1,5 +1,6 @@
-"""The stream of what happens to attachments: server-sent events
-(https://html.spec.whatwg.org/multipage/server-sent-events.html), taken up where they were cut off.
+"""Stream of attachment events as server-sent events, which is resumed after a lost connection.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 import json
 from collections.abc import Generator
@@ -15,11 +16,11 @@ from blockattachclient import clock
 
 PAUSE = 1.0
 SILENCE = 60.0
-"""After so many seconds without even a comment a stream counts as cut off: the service sends one
-more often.
+"""Seconds without any data after which a stream counts as lost. The service sends comments more
+often.
 """
 AWAY = (0, 502, 503, 504)
-"""Of no answer, and of what stands before a service that is being restarted."""
+"""Statuses of a service that is being restarted: no response, and the responses of proxies."""
 NOTES: Mapping[str, str] = {
     'missed': 'Some changes were missed, because the service no longer keeps them. List the '
               'attachments with "openstack volume attachment detail list".',
@@ -30,7 +31,7 @@ NOTES: Mapping[str, str] = {
 
 
 class Event(NamedTuple):
-    """One event of a stream."""
+    """Event of a stream."""
 
     position: int | None
     name: str
@@ -39,10 +40,10 @@ class Event(NamedTuple):
 
 def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
           notes: TextIO) -> Generator[tuple[int | None, dict[str, Any]], None, None]:
-    """Each move with its position, for ever.
+    """Yield the changes of attachments with their positions, without an end.
 
-    :param after: the position behind which it begins; None: now
-    :raises CommandError: the service refuses
+    :param after: position after which the stream starts; None for now
+    :raises CommandError: the service rejects the request
     """
     is_said = False
     while True:
@@ -60,15 +61,15 @@ def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
             if not is_said:
                 notes.write(f'{NOTES[ended]}\n')
                 notes.flush()
-            # Once, however long the service is away.
+            # Print the note once for each interruption, however often the reconnect fails.
             is_said = True
             clock.pause(PAUSE)
 
 
 def _stream(service: api.Api, query: Mapping[str, Any], after: int | None) -> Iterator[Event]:
-    """The events of one connection, until it ends in whatever way.
+    """Yield the events of one connection until the connection ends for any reason.
 
-    :raises CommandError: the service refuses
+    :raises CommandError: the service rejects the request
     """
     headers = {} if after is None else {'Last-Event-ID': str(after)}
     answer = service.open('/attachments', {**query, 'watch': 'true'}, headers, SILENCE,
@@ -77,17 +78,17 @@ def _stream(service: api.Api, query: Mapping[str, Any], after: int | None) -> It
         return
     answer.checked()
     try:
-        # Byte by byte, as a larger piece would be waited for.
+        # Read byte by byte, because requests would wait until a larger chunk is full.
         yield from events(line.decode() for line in answer.body.iter_lines(chunk_size=1))
     except OSError:
-        # Whatever the connection raises: it is taken up again.
+        # The connection is lost, and the caller reconnects.
         return
     finally:
         answer.body.close()
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
-    """The events that lines of a stream are; comments are passed over."""
+    """Yield the events in the lines of a stream. Comments are skipped."""
     found: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(':')

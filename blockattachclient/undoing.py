@@ -1,4 +1,4 @@
-"""Acts that are taken back, the last one first, when a later one fails."""
+"""Rollback of completed steps, in reverse order, when a later step fails."""
 import types
 from collections.abc import Callable
 from typing import Self
@@ -6,9 +6,10 @@ from typing import TextIO
 
 
 class Undo:
-    """Within ``with``: what was done, and how it is undone if the block fails.
+    """Context manager that rolls the completed steps back if the block fails.
 
-    An act that cannot be undone is said, with what to do, and keeps no other from being undone.
+    A step that cannot be rolled back is reported with its remedy, and does not stop the rollback
+    of the others.
     """
 
     def __init__(self, said: TextIO) -> None:
@@ -16,10 +17,11 @@ class Undo:
         self._acts: list[tuple[str, Callable[[], None], str]] = []
 
     def by(self, undone: str, act: Callable[[], None], remedy: str) -> None:
-        """What was just done is undone by this.
+        """Register the rollback of a step that has just been completed.
 
         :param undone: the rollback as a noun phrase, such as "deletion of attachment ID"
-        :param remedy: what a person does where the act fails
+        :param act: rolls the step back
+        :param remedy: what a person can do if the rollback fails
         """
         self._acts.append((undone, act, remedy))
 

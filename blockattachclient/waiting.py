@@ -1,4 +1,4 @@
-"""Waiting for an outcome, with progress on standard error and an end."""
+"""Waiting for an outcome, with a timeout and with progress on standard error."""
 import argparse
 import uuid
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SECONDS = 300
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """``--wait`` and ``--timeout``."""
+    """Add the options ``--wait`` and ``--timeout``."""
     parser.add_argument('--wait', action='store_true',
                         help='Wait for the outcome and retry temporary failures, printing the '
                              'progress to standard error')
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class Waiter:
-    """Progress until an outcome is there or the time is over. Without ``--wait`` nothing waits."""
+    """Progress output until an outcome or the timeout. Nothing waits without ``--wait``."""
 
     def __init__(self, given: argparse.Namespace, progress: TextIO) -> None:
         self._waits = given.wait
@@ -38,7 +38,7 @@ class Waiter:
         self._last = ''
 
     def say(self, subject: str, state: str) -> None:
-        """Print how far something is, where that has changed."""
+        """Print the state of a subject if the line differs from the last one."""
         line = f'{subject}: {state}'
         if self._waits and line != self._last:
             self._last = line
@@ -47,9 +47,10 @@ class Waiter:
             self._progress.flush()
 
     def answer(self, subject: str, ask: Callable[[float | None], api.Answer]) -> api.Answer:
-        """The answer to a request that may be repeated, once it is none that says to do so.
+        """Return the answer to a request, repeated while the service asks for it and time remains.
 
-        :param ask: sends it, and is given how many seconds there are for the answer
+        :param ask: sends the request, given the timeout of the response in seconds, or None for no
+            timeout
         """
         while True:
             answer = ask(max(self._remaining(), TICK) if self._waits else None)
@@ -62,9 +63,9 @@ class Waiter:
                 return answer
 
     def until(self, subject: str, look: Callable[[], str | None]) -> None:
-        """Wait until a look returns None rather than the state that something is in.
+        """Wait until a call of ``look`` returns None instead of a state.
 
-        :raises CommandError: the time is over
+        :raises CommandError: the timeout has expired
         """
         while (state := look()) is not None:
             self.say(subject, state)
@@ -75,7 +76,7 @@ class Waiter:
                     'longer --timeout.')
 
     def _pause(self, seconds: float) -> bool:
-        """Pause; False: the time is over."""
+        """Pause, and return True; return False if the timeout has expired."""
         remaining = self._remaining()
         if remaining <= 0:
             return False
@@ -86,15 +87,15 @@ class Waiter:
         return self._began + self._seconds - clock.monotonic()
 
 
-def create(service: api.Api, waiter: Waiter, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Make an attachment, once, however often it is asked for; as it is made.
+def create(service: api.Api, waiter: Waiter, requested: Mapping[str, Any]) -> dict[str, Any]:
+    """Create one attachment, even if the request is repeated, and return it.
 
-    :raises CommandError: it is refused, or its outcome stays unknown
+    :raises CommandError: the request is rejected, or its outcome remains unknown
     """
-    # By this name a repeat finds what the first request has made.
+    # With this key, a repeat finds the attachment that the first request created.
     key = {'Idempotency-Key': str(uuid.uuid4())}
     answer = waiter.answer('attachment', lambda seconds: service.ask(
-        'POST', '/attachments', body={'attachment': wanted}, headers=key,
+        'POST', '/attachments', body={'attachment': requested}, headers=key,
         seconds=seconds)).checked()
     made: dict[str, Any] = answer.body['attachment']
     return made
@@ -103,7 +104,7 @@ def create(service: api.Api, waiter: Waiter, wanted: Mapping[str, Any]) -> dict[
 def delete(service: api.Api, waiter: Waiter, attachment_id: str, force: bool = False) -> None:
     """Delete an attachment.
 
-    :raises CommandError: it is refused, or its outcome stays unknown
+    :raises CommandError: the request is rejected, or its outcome remains unknown
     """
     subject = f'attachment {attachment_id}'
     query = {'force': 'true'} if force else {}
@@ -116,7 +117,7 @@ def delete(service: api.Api, waiter: Waiter, attachment_id: str, force: bool = F
                            seconds=seconds)
 
     answer = waiter.answer(subject, ask)
-    # A request before, whose outcome was unknown, has deleted it.
+    # An earlier request, whose outcome was unknown, has deleted the attachment.
     if answer.status != 404 or sent == 1:
         answer.checked()
     waiter.say(subject, 'deleted')

@@ -1,1 +1,1 @@
-"""A module for each command; ``setup.cfg`` gives each its name."""
+"""Commands, one module for each. ``setup.cfg`` has their names."""

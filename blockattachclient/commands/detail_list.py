@@ -1,4 +1,4 @@
-"""``openstack volume attachment detail list``."""
+"""Command ``openstack volume attachment detail list``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ class ListAttachmentDetails(output.Lister):
     """List attachments with their hosts and modes, by host, server, volume or state."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--volume', metavar='<volume>', type=arguments.text,
                             help='Show only attachments of this volume (name or ID)')
@@ -25,7 +25,7 @@ class ListAttachmentDetails(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows, newest first."""
+        """Return the columns and the rows, newest first."""
         service = selection.client(self)
         table = columns.LIST_LONG if parsed_args.long else columns.LIST
         volume_id = None

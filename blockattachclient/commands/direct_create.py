@@ -1,4 +1,4 @@
-"""``openstack volume attachment direct create``."""
+"""Command ``openstack volume attachment direct create``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ from blockattachclient import selection
 from blockattachclient import waiting
 
 CONNECTOR = ('initiator', 'ip', 'multipath', 'mountpoint')
-"""What describes a host besides its name: options and keys of the connector."""
+"""Options that describe the host besides its name, which are also keys of the connector."""
 HIDDEN = '***'
 _NOTHING_MADE = ('Dry run: no attachment was created. Without --dry-run, this attachment would be '
                  'created.\n')
@@ -32,7 +32,7 @@ class CreateAttachment(output.ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to attach (name or ID)')
@@ -61,10 +61,10 @@ class CreateAttachment(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
-        """Create it, wait if asked to, and show it."""
+        """Create the attachment, wait if requested, and return its columns and values."""
         arguments.all_or_nothing(parsed_args, 'host', CONNECTOR)
         service = selection.client(self)
-        # Another service would make what is only to be tried.
+        # A service without the extension would ignore the dry run and create the attachment.
         service.require_extension(api.EXPLAINED if parsed_args.dry_run else api.FIRST)
         wanted = _wanted(service, parsed_args)
         waiter = waiting.Waiter(parsed_args, self.app.stderr)
@@ -83,9 +83,9 @@ class CreateAttachment(output.ShowOne):
 
 
 def _tried(service: api.Api, waiter: waiting.Waiter, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The attachment as it would be made.
+    """Return the attachment that would be created.
 
-    :raises CommandError: it would be refused
+    :raises CommandError: the request would be rejected
     """
     answer = waiter.answer('dry run', lambda seconds: service.ask(
         'POST', '/attachments', query={'dry_run': 'true'}, body={'attachment': wanted},
@@ -94,7 +94,7 @@ def _tried(service: api.Api, waiter: waiting.Waiter, wanted: dict[str, Any]) -> 
 
 
 def _wanted(service: api.Api, given: argparse.Namespace) -> dict[str, Any]:
-    """The attachment as it is asked for."""
+    """Return the requested attachment as the body of the request."""
     wanted: dict[str, Any] = {'volume_uuid': service.volume(given.volume).id}
     if given.server:
         wanted['instance_uuid'] = selection.server_id(service, given.server)
@@ -108,9 +108,10 @@ def _wanted(service: api.Api, given: argparse.Namespace) -> dict[str, Any]:
 
 def _outcome(service: api.Api, waiter: waiting.Waiter, attachment_id: str,
              connected: bool) -> dict[str, Any]:
-    """The attachment once it is reserved or, with a connector, connected.
+    """Return the attachment once it is reserved or, with a connector, connected.
 
-    :raises CommandError: it goes to an error, is deleted, or does not come so far in time
+    :raises CommandError: the attachment goes to an error state, is deleted, or is not ready in
+        time
     """
     subject = f'attachment {attachment_id}'
     shown: dict[str, Any] = {}

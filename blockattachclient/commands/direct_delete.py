@@ -1,4 +1,4 @@
-"""``openstack volume attachment direct delete``."""
+"""Command ``openstack volume attachment direct delete``."""
 import argparse
 
 from osc_lib import exceptions
@@ -19,7 +19,7 @@ class DeleteAttachment(output.Command):
     prints = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('attachments', metavar='<attachment>', nargs='+',
                             type=arguments.identifier, help='ID of an attachment to delete')
@@ -30,12 +30,12 @@ class DeleteAttachment(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Delete each; one that cannot be deleted does not keep the others.
+        """Delete each attachment. A failure does not stop the deletion of the others.
 
-        :raises CommandError: one could not be deleted
+        :raises CommandError: an attachment could not be deleted
         """
         service = selection.client(self)
-        # Another service would delete without force.
+        # A service without the extension would ignore --force.
         service.require_extension()
         failed = 0
         for attachment_id in parsed_args.attachments:

@@ -1,4 +1,4 @@
-"""``openstack volume attachment explain``."""
+"""Command ``openstack volume attachment explain``."""
 import argparse
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class ExplainAttachment(drawing.DrawnLister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
                             help='ID of an attachment, or name or ID of a volume to explain '
@@ -33,7 +33,7 @@ class ExplainAttachment(drawing.DrawnLister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows, the newest attachment first."""
+        """Return the columns and the rows, newest attachment first."""
         service = selection.client(self)
         service.require_extension(api.EXPLAINED)
         volume, answers = _explained(service, parsed_args)
@@ -48,9 +48,9 @@ class ExplainAttachment(drawing.DrawnLister):
 
 
 def _explained(service: api.Api, given: argparse.Namespace) -> tuple[Any, list[api.Answer]]:
-    """The volume that was named, None for an attachment; and the explanations.
+    """Return the volume, or None if an attachment was named, and the explanations.
 
-    :raises CommandError: there is neither
+    :raises CommandError: neither an attachment nor a volume has this name or ID
     """
     if arguments.is_id(given.subject):
         answer = service.explanation(given.subject)
@@ -75,15 +75,15 @@ def _of_volume(service: api.Api, given: argparse.Namespace,
     query = {'volume_id': volume_id, **({'all_tenants': 1} if given.all_projects else {})}
     for one, _ in service.attachments(query):
         answer = service.explanation(one['id'])
-        # One that was deleted since, and whose history is not kept.
+        # The attachment was deleted after the list was read, and its history is not kept.
         if answer.status != 404:
             yield answer.checked()
 
 
-def _flat(found: dict[str, Any]) -> dict[str, Any]:
-    """An explanation as one row."""
-    record, target = found['record'], found['target']
-    return {**(record['last_move'] or {}), **record, **found,
+def _flat(explanation: dict[str, Any]) -> dict[str, Any]:
+    """Return an explanation as the values of a row."""
+    record, target = explanation['record'], explanation['target']
+    return {**(record['last_move'] or {}), **record, **explanation,
             'status': columns.status(record['state']), 'exported': target['exported'],
             'mode_at_target': target['mode'], 'sessions': target['sessions'],
             'not_asked_because': target['reason']}

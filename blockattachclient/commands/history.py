@@ -1,4 +1,4 @@
-"""``openstack volume attachment history``."""
+"""Command ``openstack volume attachment history``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ class ListAttachmentHistory(output.Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
                             help='ID of an attachment, or name or ID of a volume to list all its '
@@ -33,7 +33,7 @@ class ListAttachmentHistory(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows."""
+        """Return the columns and the rows, oldest first."""
         service = selection.client(self)
         service.require_extension(api.EXPLAINED)
         table: tuple[columns.Column, ...] = (

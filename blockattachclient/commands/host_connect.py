@@ -1,4 +1,4 @@
-"""``openstack volume host connect``."""
+"""Command ``openstack volume host connect``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -29,7 +29,7 @@ class ConnectVolume(output.ShowOne):
     """Factory of the initiator of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to connect (name or ID)')
@@ -44,7 +44,10 @@ class ConnectVolume(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
-        """Attach, connect, complete; and show it."""
+        """Create the attachment, connect the volume and complete the attachment.
+
+        :returns: the columns and their values
+        """
         host = self.this_host()
         service = selection.client(self)
         service.require_extension()
@@ -69,12 +72,12 @@ class ConnectVolume(output.ShowOne):
 
 
 def _attached(service: api.Api, waiter: waiting.Waiter, undo: undoing.Undo,
-              wanted: dict[str, Any]) -> dict[str, Any]:
-    """The attachment, with the access of this host granted.
+              requested: dict[str, Any]) -> dict[str, Any]:
+    """Create an attachment that grants this host access.
 
-    :raises CommandError: it is refused, or is of no use here
+    :raises CommandError: the request is rejected, or the connection is not iSCSI
     """
-    made = waiting.create(service, waiter, wanted)
+    made = waiting.create(service, waiter, requested)
     undo.by(f'deletion of attachment {made["id"]}',
             lambda: waiting.delete(service, waiter, made['id']),
             'Delete the attachment with "openstack volume attachment direct delete '
@@ -87,16 +90,16 @@ def _attached(service: api.Api, waiter: waiting.Waiter, undo: undoing.Undo,
     return made
 
 
-def _connected(host: initiator.Initiator, undo: undoing.Undo, made: dict[str, Any],
+def _connected(host: initiator.Initiator, undo: undoing.Undo, attachment: dict[str, Any],
                multipath: bool) -> str:
-    """The device of the volume on this host.
+    """Connect the volume, and return the path of its device on this host.
 
-    :raises CommandError: it cannot be connected
+    :raises CommandError: the volume cannot be connected
     """
-    info = made['connection_info']
+    info = attachment['connection_info']
     device = host.connect(info, multipath)
-    # A session of other attachments is theirs: it was there before, and stays.
-    if not made['shared_connections']:
+    # A session that other attachments share existed before, and must stay.
+    if not attachment['shared_connections']:
         undo.by(f'disconnection of {device}', lambda: host.disconnect(info, multipath),
                 f'Check "iscsiadm -m session", and log out of {info["target_iqn"]}.')
     return device

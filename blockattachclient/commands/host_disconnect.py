@@ -1,4 +1,4 @@
-"""``openstack volume host disconnect``."""
+"""Command ``openstack volume host disconnect``."""
 import argparse
 from typing import Any
 
@@ -24,7 +24,7 @@ class DisconnectVolume(output.Command):
     """Factory of the initiator of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to disconnect (name or ID)')
@@ -35,9 +35,12 @@ class DisconnectVolume(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Disconnect, then delete: a host that is connected never lacks its attachment.
+        """Disconnect the volume, then delete the attachment.
 
-        :raises CommandError: one of both cannot be done
+        In this order, a connected host never lacks its attachment.
+
+        :raises CommandError: the volume cannot be disconnected, or the attachment cannot be
+            deleted
         """
         host = self.this_host()
         service = selection.client(self)
@@ -60,10 +63,10 @@ class DisconnectVolume(output.Command):
 
 def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
             attachment_id: str | None) -> dict[str, Any]:
-    """The attachment of the volume to this host.
+    """Return the attachment of the volume to this host.
 
-    :param own: the connector of this host
-    :raises CommandError: there is none, there are several, or a server has it
+    :param own: connector of this host
+    :raises CommandError: no or several attachments match, or only a server uses the volume
     """
     here = [one for one, _ in service.attachments({'volume_id': volume_id, 'host': own['host']})
             if initiator.is_same(one['connector'], own)]

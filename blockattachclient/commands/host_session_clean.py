@@ -1,4 +1,4 @@
-"""``openstack volume host session clean``."""
+"""Command ``openstack volume host session clean``."""
 import argparse
 
 from osc_lib import exceptions
@@ -22,7 +22,7 @@ class CleanSessions(output.Command):
     """Function that returns the sessions of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--unknown', action='store_true',
                             help='Also end sessions of volumes that the service does not show, '
@@ -33,9 +33,9 @@ class CleanSessions(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """End each; one that cannot be ended keeps no other.
+        """End each session that serves no attachment. A failure does not stop the others.
 
-        :raises CommandError: one could not be ended
+        :raises CommandError: a session could not be ended
         """
         host, failed = self.this_host(), 0
         ended = {sessions.STALE, *([sessions.UNKNOWN] if parsed_args.unknown else [])}

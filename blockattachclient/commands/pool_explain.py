@@ -1,4 +1,4 @@
-"""``openstack volume backend pool explain``."""
+"""Command ``openstack volume backend pool explain``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +17,7 @@ class ExplainPools(output.Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('size', metavar='<size>', type=arguments.positive,
                             help='Size of the volume in GiB')
@@ -30,7 +30,7 @@ class ExplainPools(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows."""
+        """Return the columns and the rows."""
         service = selection.client(self)
         service.require_extension(api.ON_REQUEST)
         wanted = {'size': parsed_args.size, 'volume_type': parsed_args.type,

@@ -1,4 +1,4 @@
-"""``openstack volume reconcile``."""
+"""Command ``openstack volume reconcile``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from blockattachclient import output
 from blockattachclient import selection
 
 SETTLED = ('done', 'another process went on with it first')
-"""The outcomes after which nothing is left to do."""
+"""Outcomes of a difference that is settled."""
 FAILED, SOME_REMAIN = 1, 3
 
 
@@ -28,7 +28,7 @@ class ReconcileBackends(output.Lister):
     """Exit status of the command."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--host', metavar='<host@backend>', type=arguments.text,
                             action='append', default=[],
@@ -39,12 +39,12 @@ class ReconcileBackends(output.Lister):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the list; how it ended."""
+        """Print the list, and return the exit status."""
         return int(super().run(parsed_args)) or self.status
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows, one backend after the other."""
+        """Return the columns and the rows, one backend after the other."""
         service = selection.client(self)
         service.require_extension(api.ON_REQUEST)
         found: list[dict[str, Any]] = []
@@ -63,9 +63,9 @@ class ReconcileBackends(output.Lister):
 
 
 def _backends(service: api.Api) -> list[str]:
-    """Those that are up; of the members of a cluster only their cluster.
+    """Return the backends that are up. For members of a cluster, this is their cluster.
 
-    :raises CommandError: there are none
+    :raises CommandError: no backend is up
     """
     rows = service.ask('GET', '/os-services', query={'binary': 'cinder-volume'}).checked().body
     found = {one['cluster'] or one['host'] for one in rows['services'] if one['state'] == 'up'}

@@ -1,4 +1,4 @@
-"""``openstack server shared create``."""
+"""Command ``openstack server shared create``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -25,11 +25,11 @@ class CreateServers(output.Lister):
     """Exit status of the command."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the list; how it ended."""
+        """Print the list, and return the exit status."""
         return int(super().run(parsed_args)) or self.status
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>', type=arguments.text,
                             help='Name of the server, or prefix of the names of several servers')
@@ -51,7 +51,7 @@ class CreateServers(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Ask for them, and list them."""
+        """Create the servers, and return the columns and the rows."""
         service = selection.client(self)
         compute = servers.Servers(service)
         compute.require_modes()
@@ -83,6 +83,6 @@ def _mapped(service: api.Api, given: argparse.Namespace) -> Iterable[dict[str, A
                'destination_type': 'volume', 'boot_index': 0 if number == 0 else -1, **wanted}
 
 
-def _under_way(made: list[dict[str, Any]]) -> str | None:
-    building = sum(one['status'] == 'BUILD' for one in made)
-    return f'{len(made) - building} of {len(made)} servers ready' if building else None
+def _under_way(created: list[dict[str, Any]]) -> str | None:
+    building = sum(server['status'] == 'BUILD' for server in created)
+    return f'{len(created) - building} of {len(created)} servers ready' if building else None

@@ -1,4 +1,4 @@
-"""``openstack server volume attach``."""
+"""Command ``openstack server volume attach``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any
@@ -21,7 +21,7 @@ class AttachVolume(output.ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('server', metavar='<server>', type=arguments.text,
                             help='Server (name or ID)')
@@ -38,7 +38,7 @@ class AttachVolume(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
-        """Ask for it, and show it."""
+        """Attach the volume, and return the columns and their values."""
         service = selection.client(self)
         compute = servers.Servers(service)
         compute.require_modes()
@@ -60,9 +60,9 @@ class AttachVolume(output.ShowOne):
 
 def _state(service: api.Api, compute: servers.Servers, server_id: str,
            volume_id: str) -> str | None:
-    """How far it is; None: the server has it.
+    """Return the state of the attachment, or None once the server uses the volume.
 
-    :raises CommandError: it will not get it
+    :raises CommandError: the volume was not attached, and is no longer reserved
     """
     if all(one['volumeId'] != volume_id for one in compute.volumes(server_id)):
         raise exceptions.CommandError(

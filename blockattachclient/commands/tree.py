@@ -1,4 +1,4 @@
-"""``openstack volume attachment tree``."""
+"""Command ``openstack volume attachment tree``."""
 import argparse
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class ShowAttachmentTree(drawing.DrawnLister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volumes', metavar='<volume>', nargs='*', type=arguments.text,
                             help='Show only these volumes (name or ID), including volumes '
@@ -29,7 +29,7 @@ class ShowAttachmentTree(drawing.DrawnLister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """The columns and their rows, by volume, host and age."""
+        """Return the columns and the rows, by volume, host and age."""
         found = list(_volumes(selection.client(self), parsed_args))
         self.nodes = [drawing.volume(shown, attachments) for shown, attachments in found]
         return columns.titles(columns.TREE), [
@@ -39,7 +39,7 @@ class ShowAttachmentTree(drawing.DrawnLister):
 
 def _volumes(service: api.Api, given: argparse.Namespace,
              ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Volumes by name, with what their rows show of them, and their attachments by host."""
+    """Yield the values of each volume, by name, with its attachments, by host."""
     asked = {str(one.id): one for one in (service.volume(name, given.all_projects)
                                           for name in given.volumes)}
     by_volume: dict[str, list[dict[str, Any]]] = {volume_id: [] for volume_id in asked}
@@ -50,7 +50,7 @@ def _volumes(service: api.Api, given: argparse.Namespace,
         asked = service.volumes(by_volume, given.all_projects)
     elif selection.is_narrowed(given):
         by_volume = {volume_id: found for volume_id, found in by_volume.items() if found}
-    # One that was deleted in between has neither a name nor a status any more.
+    # A volume that was deleted after its attachments were read has neither a name nor a status.
     shown: list[dict[str, Any]] = [
         {'volume_id': volume_id, 'volume_name': getattr(asked.get(volume_id), 'name', None),
          'volume_status': getattr(asked.get(volume_id), 'status', 'deleted')}

@@ -1,4 +1,4 @@
-"""``openstack volume detail list``."""
+"""Command ``openstack volume detail list``."""
 import argparse
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""``openstack volume attachment watch``."""
+"""Command ``openstack volume attachment watch``."""
 import argparse
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class WatchAttachments(output.Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The arguments."""
+        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text, nargs='?',
                             help='Watch only attachments of this volume (name or ID)')
@@ -41,7 +41,7 @@ class WatchAttachments(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Print moves as they come."""
+        """Print the changes as they arrive."""
         service = selection.client(self)
         service.require_extension(api.WATCHED)
         query: dict[str, Any] = {
@@ -63,14 +63,14 @@ class WatchAttachments(output.Command):
                 if number == parsed_args.count:
                     break
         except (KeyboardInterrupt, BrokenPipeError):
-            # How people, and what reads the other end of a pipe, end it.
+            # Users end the command with Ctrl-C, and readers by closing the pipe.
             pass
         finally:
             moves.close()
 
 
 def _line(move: Mapping[str, Any]) -> str:
-    """A move in words."""
+    """Return a change as a line of text."""
     of = '  '.join(f'{name} {move[key]}' for name, key in columns.WATCHED if move[key])
     reason = f'  ({move["reason"]})' if move['reason'] else ''
     came = f'{move["from"]} -> ' if move['from'] else ''
