@@ -72,7 +72,7 @@ class Case(actions.ActionsTestCase):
 
 class WithoutNovaTest(Case):
 
-    def test_a_reservation_that_nobody_came_back_for(self):
+    def test_abandoned_reservation_deleted_after_timeout(self):
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
         self.pass_by(59)
@@ -94,7 +94,7 @@ class WithoutNovaTest(Case):
         self.assertIn(('abandoned', 0, 1), self.telemetry.drifts)
         self.assertEqual(0, self.look())
 
-    def test_a_connection_that_nobody_completed(self):
+    def test_abandoned_connection_deleted_after_timeout(self):
         volume_id = self.volume()
         attachment_id = self.connected(volume_id)
         self.pass_by(599)
@@ -114,14 +114,14 @@ class WithoutNovaTest(Case):
         return self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume_id}}).body['attachment']['id']
 
-    def test_where_a_nova_cannot_be_asked_what_names_a_server_stays(self):
+    def test_attachment_with_server_kept_while_nova_unknown(self):
         rows = [self.reserve(self.volume()), self.connected(self.volume())]
         ended = self.reservation(self.volume())
         self.pass_by(LONG)
         self.assertEqual(1, self.look(nova=expiry_rule.Nova.UNKNOWN))
         self.assertEqual([True, True, False], [self.there(one) for one in (*rows, ended)])
 
-    def test_one_of_no_server_stays_while_its_host_is_logged_in(self):
+    def test_attachment_without_server_kept_while_host_logged_in(self):
         volume_id, connector = self.volume(), make.connector()
         attachment_id = self.reservation(volume_id)
         info = self.connect(attachment_id, connector)['connection_info']
@@ -136,7 +136,7 @@ class WithoutNovaTest(Case):
         self.assertEqual(1, self.look())
         self.assertFalse(self.there(attachment_id))
 
-    def test_an_announced_detach_lapses(self):
+    def test_begin_detaching_expires_after_timeout(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.done(volume_id, 'os-begin_detaching')
@@ -150,14 +150,14 @@ class WithoutNovaTest(Case):
         self.assertIn(volume_id, logged.output[0])
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_one_that_is_used_stays(self):
+    def test_attached_attachment_never_expires(self):
         attachment_id = self.attached(self.volume())
         self.pass_by(LONG)
         self.assertEqual(0, self.look())
         self.assertTrue(self.there(attachment_id))
         self.assertEqual([], self.messages())
 
-    def test_a_connector_and_a_complete_begin_the_wait_anew(self):
+    def test_update_and_complete_restart_expiry_timeout(self):
         attachment_id = self.reserve(self.volume())
         self.pass_by(LONG)
         self.connect(attachment_id)
@@ -167,13 +167,13 @@ class WithoutNovaTest(Case):
         self.assertEqual(0, self.look())
         self.assertTrue(self.there(attachment_id))
 
-    def test_a_limit_of_one_state_is_none_of_the_other(self):
+    def test_expiry_timeout_applies_to_its_state_only(self):
         kept, ended = self.reserve(self.volume()), self.connected(self.volume())
         self.pass_by(LONG)
         self.assertEqual(1, self.look({S.CONNECTED: 600.0}))
         self.assertEqual((True, False), (self.there(kept), self.there(ended)))
 
-    def test_what_os_reserve_holds_for_nobody(self):
+    def test_os_reserve_reservation_expires_without_notification(self):
         """Legacy reservations: no notification is sent of them."""
         reserved, connected = self.volume(), self.volume()
         self.done(reserved, 'os-reserve')
@@ -188,7 +188,7 @@ class WithoutNovaTest(Case):
         self.assertEqual({RESERVED_EVENT, CONNECTED_EVENT},
                          {message['event_id'] for message in self.messages()})
 
-    def test_others_on_the_volume_are_left_alone(self):
+    def test_expiry_keeps_other_attachments_of_volume(self):
         volume_id = self.volume(multiattach=True)
         used = self.attached(volume_id, base.new_id())
         grants = self.grants(volume_id)
@@ -199,7 +199,7 @@ class WithoutNovaTest(Case):
         self.assertEqual([used], [row.id for row in self.rows(volume_id)])
         self.assertEqual(('in-use', grants), (self.status(volume_id), self.grants(volume_id)))
 
-    def test_a_backend_that_does_not_know_what_it_did(self):
+    def test_uncertain_revoke_keeps_expired_attachment_deleting(self):
         """It is on its way out, under a deadline, as after a delete."""
         volume_id = self.volume()
         attachment_id = self.connected(volume_id)
@@ -235,10 +235,10 @@ class WithNovaTest(Case):
         self.assertEqual(1, self.look())
         self.assertFalse(self.there(self.attachment_id))
 
-    def test_its_server_is_gone(self):
+    def test_attachment_of_deleted_server_expires(self):
         self.assert_ends()
 
-    def test_its_server_exists_and_knows_it(self):
+    def test_attachment_known_to_server_kept(self):
         """A shelved server holds its volumes so, for months."""
         self.nova.run(base.SERVER, 'web', status='SHELVED_OFFLOADED')
         self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
@@ -246,7 +246,7 @@ class WithNovaTest(Case):
         self.nova.end(base.SERVER)
         self.assert_ends()
 
-    def test_its_server_is_busy(self):
+    def test_attachment_kept_while_server_busy(self):
         for shown in ({'status': 'BUILD'}, {'OS-EXT-STS:task_state': 'resize_migrating'}):
             with self.subTest(shown):
                 self.nova.run(base.SERVER, 'web', **shown)
@@ -254,12 +254,12 @@ class WithNovaTest(Case):
         self.nova.run(base.SERVER, 'web')
         self.assert_ends()
 
-    def test_its_server_uses_the_volume_by_another_one(self):
+    def test_attachment_expires_when_server_uses_another_attachment(self):
         self.nova.run(base.SERVER, 'web')
         self.nova.use(base.SERVER, self.volume_id, base.ABSENT)
         self.assert_ends()
 
-    def test_one_of_no_server_is_nothing_to_ask_for(self):
+    def test_nova_not_asked_for_reservation_without_server(self):
         self.nova.run(base.SERVER, 'web')
         self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
         reservation = self.volume()
@@ -271,7 +271,7 @@ class WithNovaTest(Case):
         self.assertEqual({base.SERVER}, {
             request.path.split('/')[3] for request in self.nova.requests})
 
-    def test_while_nova_cannot_be_asked_nothing_ends(self):
+    def test_unreachable_nova_keeps_attachment(self):
         for answer in (nova.Reply(503, b'down'), nova.Reply(401, {}), nova.Reply(404, b'proxy')):
             with self.subTest(answer):
                 self.nova.answer = answer
@@ -285,7 +285,7 @@ class WithNovaTest(Case):
         self.nova.sees_all = True
         self.assert_ends()
 
-    def test_a_nova_that_is_down_is_not_asked_for_each(self):
+    def test_unreachable_nova_not_asked_for_every_attachment(self):
         rows = [self.attachment_id, *(self.reserve(self.volume()) for _ in range(5))]
         self.pass_by(LONG)
         self.nova.answer = nova.Reply(503, b'down')
@@ -299,7 +299,7 @@ class WithNovaTest(Case):
         self.assertEqual(3, self.look())
         self.assertEqual([False] * 6, [self.there(one) for one in rows])
 
-    def test_one_of_many_that_nova_is_unclear_about_holds_up_nobody(self):
+    def test_unclear_nova_answer_keeps_only_that_attachment(self):
         others = [base.new_id() for _ in range(4)]
         rows = [self.reserve(self.volume(), server_id) for server_id in others]
         for server_id in others[:2]:
@@ -311,7 +311,7 @@ class WithNovaTest(Case):
         self.assertEqual(3, self.look())
         self.assertEqual([True, True, False, False], [self.there(one) for one in rows])
 
-    def test_its_connector_comes_while_nova_is_asked(self):
+    def test_connect_during_nova_request_keeps_attachment(self):
         connector = make.connector()
 
         def ask(server_id, volume_id):
@@ -326,7 +326,7 @@ class WithNovaTest(Case):
         self.assertEqual(['attach.start'], self.heard.of(self.attachment_id))
         self.assertEqual([], self.messages())
 
-    def test_two_managers_look_at_once(self):
+    def test_concurrent_expiry_checks_delete_attachment_once(self):
         """Each is checked, ended and notified once."""
         self.pass_by(LONG)
         with futures.ThreadPoolExecutor(2) as pool:

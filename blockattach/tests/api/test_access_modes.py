@@ -29,7 +29,7 @@ class ReadonlyTest(ModesTestCase):
     def flag(self, volume_id, value, persona=None):
         return self.act(volume_id, 'os-update_readonly_flag', {'readonly': value}, persona)
 
-    def test_what_is_shown(self):
+    def test_readonly_flag_shown_in_metadata(self):
         volume_id = self.volume(metadata={'a': 'b'})
         self.assertEqual({'a': 'b'}, self.shown(volume_id)['metadata'])
         for value, shown in ((True, 'True'), (False, 'False'), ('on', 'True'), ('0', 'False'),
@@ -39,7 +39,7 @@ class ReadonlyTest(ModesTestCase):
                 self.assertEqual({'a': 'b', 'readonly': shown},
                                  self.shown(volume_id)['metadata'])
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_readonly_flag_rejected(self):
         volume_id = self.volume()
         for value in (None, 'maybe', 5, [], {}):
             with self.subTest(value=value):
@@ -48,14 +48,14 @@ class ReadonlyTest(ModesTestCase):
             with self.subTest(value=value):
                 self.assert_status(400, self.act(volume_id, 'os-update_readonly_flag', value))
 
-    def test_a_volume_that_is_reserved(self):
+    def test_readonly_flag_of_reserved_volume_rejected(self):
         volume_id = self.volume()
         self.reserve(volume_id)
         self.assert_fault(400, 'status must be available to update readonly flag',
                           self.flag(volume_id, True))
         self.assertEqual({}, self.shown(volume_id)['metadata'])
 
-    def test_whatever_is_asked_for_it_is_read(self):
+    def test_attachment_of_readonly_volume_always_ro(self):
         volume_id = self.volume(multiattach=True)
         self.flag(volume_id, True)
         for more, words in (({}, {}), ({'mode': 'rw'}, {}), ({'mode': 'ro'}, {}),
@@ -65,14 +65,14 @@ class ReadonlyTest(ModesTestCase):
                 attachment_id = self.attached(volume_id, base.new_id(), connector, **more)
                 self.assert_mode('ro', volume_id, attachment_id, connector)
 
-    def test_with_the_connector_at_once(self):
+    def test_create_with_connector_of_readonly_volume_is_ro(self):
         volume_id = self.volume()
         self.flag(volume_id, True)
         connector = make.connector()
         made = self.create(volume_id, mode='rw', connector=connector).body['attachment']
         self.assert_mode('ro', volume_id, made['id'], connector)
 
-    def test_by_the_actions_of_old(self):
+    def test_legacy_actions_on_readonly_volume_are_ro(self):
         volume_id = self.volume()
         self.flag(volume_id, True)
         connector = make.connector()
@@ -86,7 +86,7 @@ class ReadonlyTest(ModesTestCase):
         self.attach(volume_id, mode='ro')
         self.assertEqual({connector['initiator']: 'ro'}, self.grants(volume_id))
 
-    def test_once_it_is_taken_back_hosts_write_again(self):
+    def test_cleared_readonly_flag_allows_rw_attachment(self):
         """The peer goes on taking the text False for true."""
         volume_id = self.volume()
         self.flag(volume_id, True)
@@ -95,7 +95,7 @@ class ReadonlyTest(ModesTestCase):
         attachment_id = self.attached(volume_id, connector=connector, mode='rw')
         self.assert_mode('rw', volume_id, attachment_id, connector)
 
-    def test_a_flag_that_os_attach_left_unset(self):
+    def test_os_attach_sets_readonly_metadata_to_false(self):
         volume_id = self.volume()
         self.attach(volume_id)
         self.done(volume_id, 'os-detach')
@@ -106,9 +106,9 @@ class ReadonlyTest(ModesTestCase):
 
 
 class AttachModeTest(ModesTestCase):
-    """os-attach comes last, and says a mode: the target enforces it from then on."""
+    """os-attach comes last and names a mode, which the target enforces from then on."""
 
-    def test_a_reader_cannot_write(self):
+    def test_os_attach_ro_enforced_at_target(self):
         volume_id = self.volume()
         connector = make.connector()
         self.done(volume_id, 'os-reserve')
@@ -131,14 +131,14 @@ class OneWriterTest(ModesTestCase):
         connector = make.connector()
         return self.attached(self.volume_id, instance_uuid, connector, **more), connector
 
-    def test_the_first_writes_the_others_read(self):
+    def test_single_writer_type_first_attachment_rw_others_ro(self):
         self.assertEqual('available', self.status(self.volume_id))
         modes = ['rw', 'ro', 'ro']
         joined = [self.join(base.new_id()) for _ in modes]
         for mode, (attachment_id, connector) in zip(modes, joined, strict=True):
             self.assert_mode(mode, self.volume_id, attachment_id, connector)
 
-    def test_it_is_decided_at_reserve(self):
+    def test_single_writer_mode_assigned_at_reserve(self):
         ids = [self.reserve(self.volume_id, base.new_id()) for _ in range(2)]
         self.assertEqual(['rw', 'ro'], [self.mode_of(one) for one in ids])
         connectors = [make.connector(mode='rw') for _ in ids]
@@ -147,7 +147,7 @@ class OneWriterTest(ModesTestCase):
         for mode, one, connector in zip(('rw', 'ro'), ids, connectors, strict=True):
             self.assert_mode(mode, self.volume_id, one, connector)
 
-    def test_a_second_writer(self):
+    def test_second_rw_attachment_rejected(self):
         self.join(base.new_id())
         before = self.rows(self.volume_id)
         for connector in (None, make.connector()):
@@ -155,19 +155,19 @@ class OneWriterTest(ModesTestCase):
                 self.volume_id, base.new_id(), 'rw', connector))
         self.assertEqual(before, self.rows(self.volume_id))
 
-    def test_a_reader_is_no_writer(self):
+    def test_ro_attachment_leaves_writer_slot_free(self):
         reader, _ = self.join(base.new_id(), mode='ro')
         writer, _ = self.join(base.new_id(), mode='rw')
         self.assertEqual(['ro', 'rw'], [self.mode_of(reader), self.mode_of(writer)])
 
-    def test_the_writers_own_server_moves(self):
+    def test_second_rw_attachment_of_same_server_accepted(self):
         self.join(base.SERVER)
         for mode in (None, 'rw'):
             made = self.create(self.volume_id, base.SERVER, mode, make.connector())
             self.assert_status(200, made)
             self.assertEqual('rw', made.body['attachment']['attach_mode'])
 
-    def test_nobody_is_promoted_when_the_writer_leaves(self):
+    def test_reader_stays_ro_after_writer_detached(self):
         writer, _ = self.join(base.new_id())
         reader, connector = self.join(base.new_id())
         self.http.as_member.delete(f'/attachments/{writer}')
@@ -177,7 +177,7 @@ class OneWriterTest(ModesTestCase):
         following, _ = self.join(base.new_id())
         self.assertEqual('rw', self.mode_of(following))
 
-    def test_the_actions_of_old_are_no_way_around(self):
+    def test_legacy_actions_obey_single_writer(self):
         _, writing = self.join(base.new_id())
         old = make.connector()
         self.done(self.volume_id, 'os-reserve')
@@ -192,7 +192,7 @@ class OneWriterTest(ModesTestCase):
         self.assert_status(400, self.act(
             self.volume_id, 'os-attach', {**details, 'instance_uuid': base.OTHER_SERVER}))
 
-    def test_a_type_with_several_writers(self):
+    def test_multi_writer_type_attachments_rw(self):
         make.volume_type(self.http.database, 'all-write', multiattach=True,
                          extra_specs={'mode': 'RW'})
         self.volume_id = self.volume(volume_type='all-write')
@@ -202,7 +202,7 @@ class OneWriterTest(ModesTestCase):
 
 
 class TypeTest(ModesTestCase):
-    """Only RO and RW are modes of a type."""
+    """Extra spec `mode` of a type, which is RO or RW."""
 
     def setUp(self):
         super().setUp()
@@ -220,14 +220,14 @@ class TypeTest(ModesTestCase):
     def specs(self):
         return self.http.as_admin.get(f'/types/{self.kind.id}/extra_specs').body['extra_specs']
 
-    def test_others_are_refused(self):
+    def test_invalid_type_mode_rejected(self):
         for value in ('ro', 'rw', 'WO', '', '<is> True', 'RO '):
             with self.subTest(value=value):
                 for reply in self.write(value):
                     self.assert_fault(400, 'mode', reply)
         self.assertEqual({}, self.specs())
 
-    def test_these_are_written(self):
+    def test_valid_type_mode_stored(self):
         for value in ('RO', 'RW'):
             with self.subTest(value=value):
                 for reply in self.write(value):

@@ -31,18 +31,18 @@ class PageTest(ListTestCase):
                      for _ in range(5)]
         self.newest_first = self.made[::-1]
 
-    def test_a_line_each(self):
+    def test_list_and_detail_keys(self):
         self.assertEqual([{'id', 'status', 'instance', 'volume_id'}] * 5,
                          [one.keys() for one in self.list()])
         self.assertEqual({'id', 'status', 'instance', 'volume_id', 'attached_at', 'detached_at',
                           'attach_mode', 'connection_info'},
                          self.list(path='/attachments/detail')[0].keys())
 
-    def test_there_is_never_a_link_or_a_count(self):
+    def test_list_has_no_links_or_count(self):
         reply = self.http.as_member.get('/attachments?limit=2')
         self.assertEqual({'attachments'}, reply.body.keys())
 
-    def test_pages(self):
+    def test_list_paginated_by_limit_marker_offset(self):
         newest = self.newest_first
         rows = (
             ('', newest),
@@ -65,7 +65,7 @@ class PageTest(ListTestCase):
                 self.assertEqual(expected, self.ids(query))
                 self.assertEqual(expected, self.ids(query, path='/attachments/detail'))
 
-    def test_what_is_no_page(self):
+    def test_invalid_pagination_rejected(self):
         for query, status, sentence in (
                 ('?limit=-1', 400, 'limit param must be positive'),
                 ('?limit=a', 400, 'limit param must be an integer'),
@@ -84,7 +84,7 @@ class PageTest(ListTestCase):
             with self.subTest(query=query):
                 self.assert_refused(query, sentence, status)
 
-    def test_a_marker_of_another_project_is_not_there(self):
+    def test_marker_of_another_project_not_found(self):
         self.assert_refused(f'?marker={self.made[0]}', self.made[0], 404,
                             persona=self.http.as_stranger)
 
@@ -93,7 +93,7 @@ class LongestPageTest(ListTestCase):
 
     SETTINGS = {'osapi_max_limit': 2}
 
-    def test_a_page_has_no_more_than_is_configured(self):
+    def test_page_size_capped_by_osapi_max_limit(self):
         volume = make.volume(self.http.database, multiattach=True, on_pool=http.POOL)
         for _ in range(3):
             make.attachment(self.http.database, volume, _State.RESERVED)
@@ -112,7 +112,7 @@ class ScopeTest(ListTestCase):
             self.http.database, on_pool=http.POOL, project_id=http.OTHER_PROJECT),
             _State.RESERVED).id
 
-    def test_what_each_persona_sees(self):
+    def test_list_scope_by_persona(self):
         both = {self.mine, self.other}
         rows = (
             (self.http.as_member, '', {self.mine}),
@@ -131,7 +131,7 @@ class ScopeTest(ListTestCase):
             with self.subTest(query=query):
                 self.assertEqual(expected, set(self.ids(query, persona)))
 
-    def test_all_tenants_is_a_truth_value(self):
+    def test_invalid_all_tenants_rejected(self):
         self.assert_refused('?all_tenants=zz', 'all_tenants', persona=self.http.as_admin)
 
 
@@ -151,7 +151,7 @@ class FilterTest(ListTestCase):
     def of(self, *states):
         return {self.by_state[state].id for state in states}
 
-    def test_filters_for_everybody(self):
+    def test_member_filters_match_attachments(self):
         volume_id = self.lone.volume_id
         rows = (
             (f'?volume_id={volume_id}', {self.lone.id}),
@@ -175,7 +175,7 @@ class FilterTest(ListTestCase):
                     with self.subTest(query=query, version=version):
                         self.assertEqual(expected, set(self.ids(query, persona, version)))
 
-    def test_unknown_ones_follow_from_version_and_caller(self):
+    def test_unknown_filter_handling_by_version_and_caller(self):
         member, admin = self.http.as_member, self.http.as_admin
         self.assertEqual(self.all, set(self.ids('?zz=1&yy=2', member, '3.30')))
         self.assert_refused('?zz=1&yy=2', 'Invalid filters zz,yy are found in query options.',
@@ -186,14 +186,14 @@ class FilterTest(ListTestCase):
         self.assertEqual([], self.ids('?zz=1', admin, '3.27'))
         self.assertEqual([], self.ids('?with_count=true', admin))
 
-    def test_filters_for_administrators(self):
+    def test_admin_filters_match_attachments(self):
         one = self.by_state[_State.ATTACHED]
         for query in (f'?id={one.id}', f'?instance_uuid={one.instance_uuid}',
                       f'?attached_host={one.host}'):
             with self.subTest(query=query):
                 self.assertEqual([one.id], self.ids(query, self.http.as_admin))
 
-    def test_what_is_contained(self):
+    def test_inexact_filters_match_substrings(self):
         one = self.by_state[_State.ATTACHED]
         admin = self.http.as_admin
         rows = (

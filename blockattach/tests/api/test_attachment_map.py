@@ -1,4 +1,4 @@
-"""The page that draws attachments, as it is served: its parts, their headers, off by default."""
+"""Serving of the attachment map page: its files, their headers, and the disabled default."""
 import re
 
 import webob
@@ -36,7 +36,7 @@ class MapTestCase(base.ApiTestCase):
 
 class OffByDefaultTest(base.ApiTestCase):
 
-    def test_there_is_none(self):
+    def test_map_not_served_by_default(self):
         for path in ('/map', '/map/main.js'):
             answer = webob.Request.blank(path).get_response(self.http)
             self.assertEqual(404, answer.status_code)
@@ -44,7 +44,7 @@ class OffByDefaultTest(base.ApiTestCase):
 
 class MapTest(MapTestCase):
 
-    def test_the_page_and_its_parts_are_served_without_a_token(self):
+    def test_map_files_served_without_token(self):
         parts = self.parts()
         self.assertGreaterEqual(parts, {'/map', '/map/main.js', '/map/map.css', '/map/icon.svg'})
         for path in sorted(parts):
@@ -56,12 +56,12 @@ class MapTest(MapTestCase):
                                  answer.headers['Content-Type'])
                 self.assertEqual(len(answer.body), answer.content_length)
 
-    def test_no_part_is_served_that_the_page_does_not_need(self):
+    def test_files_outside_map_page_not_found(self):
         self.assertEqual(404, self.ask('/map/__init__.py').status_code)
         self.assertEqual(404, self.ask('/map/../map').status_code)
         self.assertEqual(404, self.ask('/map/').status_code)
 
-    def test_nothing_comes_from_outside_and_nothing_is_written_inline(self):
+    def test_content_security_policy_refuses_external_and_inline(self):
         for path in sorted(self.parts()):
             with self.subTest(path):
                 headers = self.ask(path).headers
@@ -78,7 +78,7 @@ class MapTest(MapTestCase):
         page = self.ask('/map').text
         self.assertNotRegex(page, r'<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=')
 
-    def test_what_a_browser_has_is_not_sent_again(self):
+    def test_map_etag_match_returns_304(self):
         for path in sorted(self.parts()):
             with self.subTest(path):
                 first = self.ask(path)
@@ -88,18 +88,18 @@ class MapTest(MapTestCase):
                 self.assertEqual(first.headers['ETag'], again.headers['ETag'])
                 self.assertEqual(200, self.ask(path, **{'If-None-Match': '"other"'}).status_code)
 
-    def test_head(self):
+    def test_map_head_returns_headers_of_get(self):
         shown, head = self.ask('/map'), self.ask('/map', 'HEAD')
         self.assertEqual((200, b''), (head.status_code, head.body))
         self.assertEqual(dict(shown.headers), dict(head.headers))
 
-    def test_nothing_else_is_done_with_it(self):
+    def test_other_methods_on_map_rejected(self):
         for method in ('POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'):
             with self.subTest(method):
                 answer = self.ask('/map', method)
                 self.assertEqual((405, 'GET, HEAD'), (answer.status_code, answer.headers['Allow']))
 
-    def test_the_api_is_as_it_was(self):
+    def test_api_routes_unchanged_by_map(self):
         self.assert_status(200, self.http.as_reader.get('/attachments'))
         self.assertEqual(300, self.ask('/').status_code)
         self.assertEqual(404, self.ask('/mapping').status_code)

@@ -1,4 +1,4 @@
-"""How many attachments a project may have: one more is refused, and nothing is changed."""
+"""Attachment quota of a project: a request beyond it is refused and changes nothing."""
 import dataclasses
 import tempfile
 
@@ -38,7 +38,7 @@ class QuotaTest(base.ApiTestCase):
         yield 'initialize_connection', lambda: act('os-initialize_connection',
                                                    {'connector': make.connector()})
 
-    def test_one_too_many(self):
+    def test_attachment_beyond_quota_rejected(self):
         other = self.volume()
         for way, send in self.ways(other):
             with self.subTest(way=way):
@@ -53,7 +53,7 @@ class QuotaTest(base.ApiTestCase):
         self.assertEqual(set(self.ids), {
             one['id'] for one in self.http.as_member.get('/attachments').body['attachments']})
 
-    def test_what_goes_makes_room(self):
+    def test_deleted_attachment_frees_quota(self):
         for way, send in self.ways(self.volume_id):
             with self.subTest(way=way):
                 self.assert_status(413, send())
@@ -65,21 +65,21 @@ class QuotaTest(base.ApiTestCase):
                     {'os-reset_status': {'attach_status': 'detached'}}))
                 self.ids = [self.reserve(self.volume_id, base.new_id()) for _ in range(LIMIT)]
 
-    def test_what_has_an_attachment_needs_no_other(self):
+    def test_connect_and_complete_need_no_quota(self):
         self.connect(self.ids[0])
         self.complete(self.ids[0])
 
-    def test_each_project_has_its_own(self):
+    def test_attachment_quota_counted_per_project(self):
         stranger = self.http.as_stranger
         made = stranger.post('/volumes', {'volume': {'size': 1}}).body['volume']['id']
         self.assert_status(200, stranger.post('/attachments', {
             'attachment': {'volume_uuid': made}}))
 
-    def test_an_administrator_uses_up_the_owners(self):
+    def test_admin_attachment_counts_against_volume_project(self):
         self.assert_status(413, self.http.as_admin.post(
             '/attachments', {'attachment': {'volume_uuid': self.volume_id}}))
 
-    def test_a_repeat_of_what_was_made_is_no_other_one(self):
+    def test_idempotent_repeat_needs_no_quota(self):
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{self.ids[0]}'))
         body = {'attachment': {'volume_uuid': self.volume_id, 'instance_uuid': base.SERVER}}
         first, again = (self.http.as_member.post('/attachments', body, **{'Idempotency-Key': 'k'})
@@ -87,7 +87,7 @@ class QuotaTest(base.ApiTestCase):
         self.assert_status(200, first)
         self.assertEqual((200, first.body), (again.status, again.body))
 
-    def test_a_limit_of_its_own(self):
+    def test_project_attachment_quota_overrides_default(self):
         admin = self.http.as_admin
         self.assertEqual(3, admin.put(
             OVER, {'quota_set': {'attachments': 3}}, **ASKED).body['quota_set']['attachments'])
@@ -108,7 +108,7 @@ class QuotaTest(base.ApiTestCase):
         self.assertEqual(http.PROJECT, reply.body['quota_set']['id'])
         return reply.body['quota_set']['attachments']
 
-    def test_limits(self):
+    def test_limits_show_attachment_quota(self):
         shown = self.http.as_member.get('/limits', **ASKED).body['limits']['absolute']
         self.assertEqual((LIMIT, 2), (shown['maxTotalAttachments'],
                                       shown['totalAttachmentsUsed']))
@@ -116,7 +116,7 @@ class QuotaTest(base.ApiTestCase):
             self.assertFalse([name for name in self.http.as_member.get(
                 '/limits', **headers).body['limits']['absolute'] if 'Attachment' in name])
 
-    def test_what_is_no_limit(self):
+    def test_invalid_attachment_quota_rejected(self):
         for bad in (None, {}, {'attachments': -2}, {'attachments': MOST + 1},
                     {'attachments': 'x'}, {'attachments': None}):
             with self.subTest(bad=bad):
@@ -125,7 +125,7 @@ class QuotaTest(base.ApiTestCase):
         self.assert_status(400, self.http.as_admin.put(
             f'/os-quota-sets/{"p" * 256}', {'quota_set': {'attachments': 1}}, **ASKED))
 
-    def test_unknown_without_the_extension(self):
+    def test_attachment_quota_hidden_without_extension(self):
         of_class = '/os-quota-class-sets/default'
         for headers in ({}, EARLIER):
             for path, key in ((OVER, 'quota_set'), (f'{OVER}/defaults', 'quota_set'),
@@ -142,14 +142,14 @@ class QuotaTest(base.ApiTestCase):
 
 class DefaultTest(base.ApiTestCase):
 
-    def test_ten_thousand(self):
+    def test_default_attachment_quota_10000(self):
         self.assertEqual(10000, quota_conf.QuotaSettings().quota_attachments)
         conf = cfg.ConfigOpts()
         conf.register_opts(quota_conf.OPTS, group=quota_conf.GROUP)
         conf([])
         self.assertEqual(quota_conf.QuotaSettings(), quota_conf.settings(conf))
 
-    def test_the_former_group_is_read(self):
+    def test_quota_attachments_read_from_deprecated_group(self):
         file = self.enterContext(tempfile.NamedTemporaryFile('w', suffix='.conf'))
         file.write('[control]\nquota_attachments = 7\n')
         file.flush()

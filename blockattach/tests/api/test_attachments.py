@@ -1,4 +1,4 @@
-"""Attachments: reserve, connect, complete, delete, and each way in which they are refused."""
+"""Attachments: reserve, connect, complete and delete, and each refusal of them."""
 import functools
 
 from blockattach.storage.domain import attachment_lifecycle
@@ -22,7 +22,7 @@ AUTH_KEYS = {'auth_method', 'auth_username', 'auth_password'}
 class LifecycleTest(base.ApiTestCase):
     """From reserve to delete, as Nova drives it."""
 
-    def test_a_plain_attach_and_detach(self):
+    def test_attach_and_detach_volume_statuses(self):
         volume_id = self.volume()
         steps = []
 
@@ -44,7 +44,7 @@ class LifecycleTest(base.ApiTestCase):
         self.assertEqual({'attachments': []}, remaining.body)
         self.assert_status(404, self.http.as_member.get(f'/attachments/{attachment_id}'))
 
-    def test_what_reserve_answers(self):
+    def test_reserve_response_body(self):
         volume_id = self.volume()
         for connector in ({}, None):
             with self.subTest(connector=connector):
@@ -59,7 +59,7 @@ class LifecycleTest(base.ApiTestCase):
                     'attach_mode': 'null', 'connection_info': {}}, made)
                 self.http.as_member.delete(f'/attachments/{made["id"]}')
 
-    def test_create_with_a_connector_answers_the_true_state(self):
+    def test_create_with_connector_returns_attaching(self):
         volume_id = self.volume()
         reply = self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.SERVER,
@@ -72,12 +72,12 @@ class LifecycleTest(base.ApiTestCase):
         self.assertEqual(made, self.http.as_member.get(
             f'/attachments/{made["id"]}').body['attachment'])
 
-    def test_without_a_server_the_instance_is_null(self):
+    def test_instance_null_without_server(self):
         reply = self.http.as_member.post(
             '/attachments', {'attachment': {'volume_uuid': self.volume()}}, version='3.27')
         self.assertIsNone(reply.body['attachment']['instance'])
 
-    def test_complete_takes_anything_and_may_be_repeated(self):
+    def test_complete_ignores_body_and_is_idempotent(self):
         attachment_id = self.reserve(self.volume())
         for value in (None, {}, attachment_id, {'a': [1]}):
             with self.subTest(value=value):
@@ -87,7 +87,7 @@ class LifecycleTest(base.ApiTestCase):
                 self.assert_status(204, reply)
                 self.assertEqual('', reply.text)
 
-    def test_a_connector_may_come_again(self):
+    def test_repeated_connector_returns_to_attaching(self):
         volume_id = self.volume()
         connector = make.connector()
         attachment_id = self.attached(volume_id, connector=connector)
@@ -95,7 +95,7 @@ class LifecycleTest(base.ApiTestCase):
         self.assertEqual('attaching', again['status'])
         self.assertEqual('attaching', self.shown(volume_id)['status'])
 
-    def test_a_move_between_hosts(self):
+    def test_second_attachment_of_server_moves_between_hosts(self):
         volume_id = self.volume()
         old = self.attached(volume_id)
         reply = self.http.as_member.post('/attachments', {'attachment': {
@@ -108,7 +108,7 @@ class LifecycleTest(base.ApiTestCase):
         self.assertEqual([{'id': new, 'status': 'attached', 'instance': base.SERVER,
                            'volume_id': volume_id}], remaining.body['attachments'])
 
-    def test_many_hosts_join_a_multiattach_volume_before_any_has_completed(self):
+    def test_multiattach_hosts_connect_before_first_complete(self):
         volume_id = self.volume(multiattach=True)
         ids = [self.reserve(volume_id, base.new_id()) for _ in range(4)]
         for attachment_id in ids:
@@ -121,9 +121,9 @@ class LifecycleTest(base.ApiTestCase):
 
 
 class ModeTest(base.ApiTestCase):
-    """Which mode an attachment gets, and that its connection says the same."""
+    """Mode of an attachment and of its connection."""
 
-    def test_modes(self):
+    def test_attach_mode_from_request_and_connector(self):
         rows = (
             # mode asked at create, connector's mode, stored and answered
             (None, None, 'rw'),
@@ -141,14 +141,14 @@ class ModeTest(base.ApiTestCase):
                 self.assertEqual(answered, made['attach_mode'])
                 self.assertEqual(answered, made['connection_info']['access_mode'])
 
-    def test_mode_is_there_from_3_54(self):
+    def test_mode_accepted_from_3_54(self):
         body = {'attachment': {'volume_uuid': self.volume(), 'mode': 'ro'}}
         self.assert_fault(400, 'Additional properties are not allowed',
                           self.http.as_member.post('/attachments', body, version='3.53'))
         reply = self.http.as_member.post('/attachments', body, version='3.54')
         self.assertEqual('ro', reply.body['attachment']['attach_mode'])
 
-    def test_what_is_no_mode(self):
+    def test_invalid_mode_rejected(self):
         volume_id = self.volume()
         for mode in (None, 'RO', 'null', '', 1):
             with self.subTest(mode=mode):
@@ -161,9 +161,9 @@ class ModeTest(base.ApiTestCase):
 
 
 class ConnectionInfoTest(base.ApiTestCase):
-    """What a consumer needs to log in, and which callers see the secret."""
+    """Connection info a consumer logs in with, and the callers that see its secret."""
 
-    def test_the_whole(self):
+    def test_connection_info_keys_and_values(self):
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
         connector = make.connector(enforce_multipath=True)
@@ -181,14 +181,14 @@ class ConnectionInfoTest(base.ApiTestCase):
             volume_id, connector['initiator'],
             connection.Credential(info['auth_username'], info['auth_password'])))
 
-    def test_a_host_of_several_paths_gets_lists(self):
+    def test_multipath_connection_info_has_lists(self):
         info = self.connect(self.reserve(self.volume()),
                             make.connector(multipath=True))['connection_info']
         self.assertEqual([info['target_portal']], info['target_portals'])
         self.assertEqual([info['target_iqn']], info['target_iqns'])
         self.assertEqual([info['target_lun']], info['target_luns'])
 
-    def test_which_persona_sees_the_secret(self):
+    def test_chap_secret_visible_by_persona(self):
         attachment_id = self.attached(self.volume())
         reading_service = http.Persona(self.http, 'reader', service_token=True)
         rows = (
@@ -203,13 +203,13 @@ class ConnectionInfoTest(base.ApiTestCase):
                 expected = TARGET_KEYS | AUTH_KEYS if sees else TARGET_KEYS
                 self.assertEqual(expected, one['connection_info'].keys())
 
-    def test_each_host_has_a_secret_of_its_own(self):
+    def test_chap_secret_differs_per_host(self):
         volume_id = self.volume(multiattach=True)
         infos = [self.connect(self.reserve(volume_id, base.new_id()))['connection_info']
                  for _ in range(2)]
         self.assertNotEqual(infos[0]['auth_password'], infos[1]['auth_password'])
 
-    def test_while_another_host_is_granted_the_former_connection_is_shown(self):
+    def test_former_connection_shown_while_grant_uncertain(self):
         """The secret beside a target is always that target's."""
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
@@ -230,7 +230,7 @@ class CreateRefusedTest(base.ApiTestCase):
         return (persona or self.http.as_member).post(
             '/attachments', {'attachment': {'volume_uuid': volume_id, **more}})
 
-    def test_a_volume_that_is_not_there_or_of_another_project(self):
+    def test_create_for_absent_or_foreign_volume_not_found(self):
         volume_id = self.volume()
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, volume_id)):
@@ -241,7 +241,7 @@ class CreateRefusedTest(base.ApiTestCase):
     def nested(self, levels):
         return functools.reduce(lambda inner, _: [inner], range(levels), 'x')
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_create_rejected(self):
         volume_id = self.volume()
         good = {'volume_uuid': volume_id, 'instance_uuid': base.SERVER}
         rows = (
@@ -267,7 +267,7 @@ class CreateRefusedTest(base.ApiTestCase):
                 self.assert_fault(400, sentence, self.http.as_member.post('/attachments', body))
         self.assertEqual('available', self.shown(volume_id)['status'])
 
-    def test_a_volume_that_is_reserved(self):
+    def test_create_for_reserved_or_attached_volume_rejected(self):
         volume_id = self.volume()
         reserved = self.reserve(volume_id)
         for status, step in (('reserved', lambda: None),
@@ -280,7 +280,7 @@ class CreateRefusedTest(base.ApiTestCase):
                          f'status is {status}.',
                     self.create(volume_id, instance_uuid=base.OTHER_SERVER))
 
-    def test_a_volume_whose_own_status_is_in_the_way(self):
+    def test_create_rejected_by_own_status(self):
         for own_status, sentence in (
                 (_Own.CREATING, 'the current status is creating'),
                 (_Own.DELETING, 'the current status is deleting'),
@@ -291,13 +291,13 @@ class CreateRefusedTest(base.ApiTestCase):
                                      on_pool=http.POOL)
                 self.assert_fault(400, sentence, self.create(volume.id))
 
-    def test_a_connector_that_cannot_be_used_leaves_nothing(self):
+    def test_create_with_unusable_connector_changes_nothing(self):
         volume_id = self.volume()
         reply = self.create(volume_id, connector={'host': 'h'})
         self.assert_fault(400, "Connector doesn't have required information: initiator", reply)
         self.assertEqual('available', self.shown(volume_id)['status'])
 
-    def test_a_backend_that_refuses_leaves_nothing(self):
+    def test_create_with_refused_grant_changes_nothing(self):
         volume_id = self.volume()
         self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
         self.assert_fault(
@@ -306,7 +306,7 @@ class CreateRefusedTest(base.ApiTestCase):
         self.assertEqual('available', self.shown(volume_id)['status'])
         self.assertEqual([], self.http.as_admin.get('/attachments').body['attachments'])
 
-    def test_nobody_answers(self):
+    def test_create_without_manager_times_out(self):
         volume_id = self.volume()
         self.http.managers.remove(http.HOST)
         self.assert_fault(504, 'Unable to create attachment for volume.',
@@ -320,7 +320,7 @@ class UpdateRefusedTest(base.ApiTestCase):
         return (persona or self.http.as_member).put(
             f'/attachments/{attachment_id}', {'attachment': {'connector': connector}})
 
-    def test_an_attachment_that_is_not_there_or_of_another_project(self):
+    def test_update_of_absent_or_foreign_attachment_not_found(self):
         attachment_id = self.reserve(self.volume())
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, attachment_id)):
@@ -329,7 +329,7 @@ class UpdateRefusedTest(base.ApiTestCase):
                     404, 'Volume attachment could not be found with filter: attachment_id = '
                          f'{asked}.', self.update(asked, make.connector(), persona))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_update_rejected(self):
         path = f'/attachments/{self.reserve(self.volume())}'
         for body, sentence in (
                 ({'attachment': {}}, "'connector' is a required property"),
@@ -340,7 +340,7 @@ class UpdateRefusedTest(base.ApiTestCase):
             with self.subTest(body=body):
                 self.assert_fault(400, sentence, self.http.as_member.put(path, body))
 
-    def test_connectors_that_cannot_be_used(self):
+    def test_incomplete_connector_rejected(self):
         attachment_id = self.reserve(self.volume())
         for connector, missing in (
                 ({'initiator': make.connector()['initiator']}, 'host'),
@@ -353,14 +353,14 @@ class UpdateRefusedTest(base.ApiTestCase):
         shown = self.http.as_member.get(f'/attachments/{attachment_id}').body['attachment']
         self.assertEqual('reserved', shown['status'])
 
-    def test_a_volume_in_error(self):
+    def test_update_with_volume_in_error_rejected(self):
         volume = make.volume(self.http.database, on_pool=http.POOL)
         attachment_id = self.reserve(volume.id)
         self.sql("UPDATE volumes SET own_status = 'error', status = 'error'")
         self.assert_fault(409, 'Volume attachments can not be updated if the volume is in an '
                                'error state.', self.update(attachment_id, make.connector()))
 
-    def test_a_second_host_on_a_plain_volume(self):
+    def test_second_host_on_single_attach_volume_rejected(self):
         volume_id = self.volume()
         first = self.reserve(volume_id)
         second = self.reserve(volume_id)
@@ -368,7 +368,7 @@ class UpdateRefusedTest(base.ApiTestCase):
         self.assert_fault(409, f'duplicate connectors detected on volume {volume_id}',
                           self.update(second, make.connector()))
 
-    def test_a_backend_that_refuses_leaves_it_as_it_was(self):
+    def test_update_with_refused_grant_changes_nothing(self):
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
         self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
@@ -380,7 +380,7 @@ class UpdateRefusedTest(base.ApiTestCase):
 
 class CompleteAndDeleteRefusedTest(base.ApiTestCase):
 
-    def test_an_attachment_that_is_not_there_or_of_another_project(self):
+    def test_complete_and_delete_of_absent_or_foreign_not_found(self):
         attachment_id = self.reserve(self.volume())
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, attachment_id)):
@@ -391,19 +391,19 @@ class CompleteAndDeleteRefusedTest(base.ApiTestCase):
                 self.assert_fault(404, asked, persona.delete(path))
                 self.assert_fault(404, asked, persona.get(path))
 
-    def test_a_deleted_one_is_not_there(self):
+    def test_second_delete_not_found(self):
         attachment_id = self.attached(self.volume())
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{attachment_id}'))
         self.assert_status(404, self.http.as_member.delete(f'/attachments/{attachment_id}'))
 
-    def test_it_is_completed_only_once_the_service_is_done(self):
+    def test_complete_while_connecting_rejected(self):
         volume = make.volume(self.http.database, on_pool=http.POOL)
         row = make.attachment(self.http.database, volume, _State.CONNECTING)
         self.assert_fault(409, 'Cannot complete an attachment in state connecting',
                           self.http.as_member.post(f'/attachments/{row.id}/action',
                                                    {'os-complete': {}}))
 
-    def test_a_backend_that_refuses_leaves_it_as_it_was(self):
+    def test_delete_with_refused_revoke_changes_nothing(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.http.manager.backend.fake_target.faults.plan('revoke', faults.Fault.REFUSED)
@@ -412,7 +412,7 @@ class CompleteAndDeleteRefusedTest(base.ApiTestCase):
         self.assertEqual('in-use', self.shown(volume_id)['status'])
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{attachment_id}'))
 
-    def test_deleting_one_leaves_the_others(self):
+    def test_delete_keeps_other_attachments_of_volume(self):
         volume_id = self.volume(multiattach=True)
         stays, goes = (self.attached(volume_id, base.new_id()) for _ in range(2))
         remaining = self.http.as_member.delete(f'/attachments/{goes}').body['attachments']
@@ -422,7 +422,7 @@ class CompleteAndDeleteRefusedTest(base.ApiTestCase):
 
 class VersionTest(base.ApiTestCase):
 
-    def test_what_is_there_from_which_version_on(self):
+    def test_attachment_routes_by_microversion(self):
         attachment_id = self.reserve(self.volume())
         rows = (
             ('GET', '/attachments', None, '3.26'), ('GET', '/attachments/detail', None, '3.26'),
@@ -439,17 +439,17 @@ class VersionTest(base.ApiTestCase):
                 self.assert_fault(404, 'The resource could not be found.',
                                   self.http.as_member.send(method, path, body, None))
 
-    def test_there_is_no_summary(self):
+    def test_attachment_summary_route_absent(self):
         self.assert_fault(404, 'attachment_id = summary',
                           self.http.as_member.get('/attachments/summary'))
 
 
 class BootableTest(base.ApiTestCase):
-    """A bootable volume of many hosts has a rule of its own, asked from the second one on."""
+    """Bootable multiattach volume, which has a policy rule of its own from the second host on."""
 
     SETTINGS = {'rules': {'volume:multiattach_bootable_volume': '!'}}
 
-    def test_the_first_is_granted_the_second_is_not(self):
+    def test_second_attachment_of_bootable_multiattach_volume_forbidden(self):
         volume_id = self.volume(multiattach=True)
         self.sql('UPDATE volumes SET bootable = 1')
         self.attached(volume_id)

@@ -1,4 +1,4 @@
-"""What is sent wrongly is refused with a 4xx, and changes nothing in the database."""
+"""Malformed requests, which get a 4xx response and change nothing in the database."""
 import json
 
 import sqlalchemy as sa
@@ -72,26 +72,26 @@ class BadInputTest(base.ApiTestCase):
         for action, value in ACTIONS.items():
             yield 'POST', f'/volumes/{self.volume_id}/action', {action: value}
 
-    def test_bodies_that_are_no_json(self):
+    def test_invalid_json_body_rejected(self):
         for method, path, good in self.writes():
             for body in (b'', b'{', b'\xff', b'{"a": "\\u0000"}', b'[' * 5000, b'{"a": NaN}',
                          json.dumps(good).encode()[:-1], json.dumps(good).encode('utf-16')):
                 with self.subTest(path=path, action=next(iter(good)), body=body[:20]):
                     self.refused(400, method, path, body)
 
-    def test_bodies_that_are_something_else(self):
+    def test_body_of_wrong_shape_rejected(self):
         for method, path, good in self.writes():
             for body in ([], [good], 'text', 5, None, {}, {**good, 'more': 1}, {'zz': good}):
                 with self.subTest(path=path, action=next(iter(good)), body=body):
                     self.refused(400, method, path, json.dumps(body).encode())
 
-    def test_content_types(self):
+    def test_unsupported_content_type_rejected(self):
         for method, path, good in self.writes():
             for kind in ('text/plain', 'application/xml', 'multipart/form-data'):
                 with self.subTest(path=path, action=next(iter(good)), kind=kind):
                     self.refused(415, method, path, good, Content_Type=kind)
 
-    def test_a_connector_of_a_megabyte(self):
+    def test_oversized_connector_rejected(self):
         connector = make.connector(more='x' * 2 ** 20)
         for method, path, body in (
                 ('POST', '/attachments', {'attachment': {
@@ -103,7 +103,7 @@ class BadInputTest(base.ApiTestCase):
             with self.subTest(path=path):
                 self.refused(413, method, path, body)
 
-    def test_connectors(self):
+    def test_malformed_connector_rejected(self):
         good = make.connector()
         bad = ['text', [good], 5, True, {'host': 'h'}, {**good, 'host': 5},
                {**good, 'host': 'h' * 256}, {**good, 'mountpoint': []},
@@ -123,7 +123,7 @@ class BadInputTest(base.ApiTestCase):
                 with self.subTest(path=path, connector=connector):
                     self.refused(400, method, path, body)
 
-    def test_an_error_repeats_little_of_what_was_sent(self):
+    def test_error_truncates_quoted_input(self):
         long = 'x' * 50_000
         for method, path, body in (
                 ('POST', '/attachments', {'attachment': {'volume_uuid': long}}),
@@ -140,7 +140,7 @@ class BadInputTest(base.ApiTestCase):
                 self.assertLess(len(reply.text), 1000)
                 self.assertNotIn('x' * 201, reply.text)
 
-    def test_a_backslash_before_what_looks_like_a_zero_character(self):
+    def test_escaped_backslash_before_u0000_accepted(self):
         for body, status in ((b'{"volume": {"size": 1, "name": "a\\\\u0000b"}}', 202),
                              (b'{"volume": {"size": 1, "name": "a\\\\\\u0000b"}}', 400)):
             reply = self.http.as_member.post('/volumes', body)
@@ -148,7 +148,7 @@ class BadInputTest(base.ApiTestCase):
             if status == 202:
                 self.assertEqual('a\\u0000b', reply.body['volume']['name'])
 
-    def test_ids_that_lead_nowhere(self):
+    def test_malformed_and_unknown_ids_not_found(self):
         for asked in (base.ABSENT, 'x', 'a' * 300, '%E2%98%83', f'{self.attachment_id}%20',
                       self.volume_id):
             with self.subTest(asked=asked):
@@ -163,7 +163,7 @@ class BadInputTest(base.ApiTestCase):
                     self.refused(404, 'POST', f'/volumes/{asked}/action', {action: value})
         self.refused(404, 'POST', '/attachments', {'attachment': {'volume_uuid': base.ABSENT}})
 
-    def test_what_is_of_another_project(self):
+    def test_resources_of_another_project_not_found(self):
         stranger = self.http.as_stranger
         for method, path, good in self.writes():
             with self.subTest(path=path, action=next(iter(good))):
@@ -184,7 +184,7 @@ class BadInputTest(base.ApiTestCase):
         self.assertEqual(['attached', 'reserved'], sorted(
             one['status'] for one in self.http.as_member.get('/attachments').body['attachments']))
 
-    def test_actions_that_are_none(self):
+    def test_unknown_action_rejected(self):
         for path in (f'/volumes/{self.volume_id}/action',
                      f'/attachments/{self.attachment_id}/action'):
             for body in ({'zz': None}, {'': None}, {'os-\u2603': {}}):
@@ -193,7 +193,7 @@ class BadInputTest(base.ApiTestCase):
                     self.assertIn('There is no such action', reply.text)
             self.refused(400, 'POST', path, {'os-detach': None, 'os-complete': None})
 
-    def test_versions(self):
+    def test_invalid_microversion_rejected(self):
         for method, path, good in self.writes():
             for version, status in (('volume 3.72', 406), ('volume 4.0', 406), ('volume x', 400),
                                     ('volume', 400), ('volume 3.71, blockattach 9.0', 406)):

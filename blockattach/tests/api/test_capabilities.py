@@ -1,4 +1,4 @@
-"""What a backend can do."""
+"""Capabilities of a backend."""
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
@@ -12,7 +12,7 @@ class CapabilitiesTest(base.ApiTestCase):
     def show(self, host):
         return self.http.as_admin.get(f'/capabilities/{host}')
 
-    def test_as_it_was_reported(self):
+    def test_capabilities_show_reported_values(self):
         reply = self.show(http.HOST)
         self.assert_status(200, reply)
         self.assertEqual(PROPERTIES, reply.body.pop('properties').keys())
@@ -22,19 +22,19 @@ class CapabilitiesTest(base.ApiTestCase):
              'storage_protocol': 'iSCSI', 'display_name': None, 'description': None,
              'visibility': None, 'replication_targets': []}, reply.body)
 
-    def test_one_that_has_not_reported_its_pools(self):
+    def test_capabilities_null_before_pools_reported(self):
         services.register(self.http.database, binaries.VOLUME, 'storage-2@fake', 'nova', 'x')
         reply = self.show('storage-2@fake')
         self.assert_status(200, reply)
         self.assertEqual((None, None), (reply.body['pool_name'], reply.body['vendor_name']))
 
-    def test_one_that_is_silent(self):
+    def test_capabilities_of_silent_backend_bad_gateway(self):
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
         reply = self.show(http.HOST)
         self.assert_status(502, reply)
         self.assertEqual('computeFault', reply.fault[0])
 
-    def test_one_that_nobody_knows(self):
+    def test_capabilities_of_unknown_host_not_found(self):
         for host in ('storage-9@fake', 'storage-1', 'storage-1@fake%23pool'):
             with self.subTest(host=host):
                 self.assert_status(404, self.show(host))

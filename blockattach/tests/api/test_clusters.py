@@ -1,4 +1,4 @@
-"""Clusters: the members of each, seen and taken out of use as one."""
+"""Clusters, whose members are shown, disabled and enabled together."""
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
@@ -40,7 +40,7 @@ class ClustersTest(base.ApiTestCase):
     def put(self, action, version='3.71', **body):
         return self.http.as_admin.put(f'/clusters/{action}', body, version=version)
 
-    def test_keys_by_version(self):
+    def test_cluster_keys_by_version(self):
         for version, more, of_summary in (('3.7', set(), set()), ('3.25', set(), set()),
                                           ('3.26', REPLICATION, {'replication_status'})):
             with self.subTest(version=version):
@@ -50,7 +50,7 @@ class ClustersTest(base.ApiTestCase):
         for path in ('', '/detail', f'/{NAME}'):
             self.assert_status(404, self.http.as_admin.get(f'/clusters{path}', version='3.6'))
 
-    def test_what_its_members_say(self):
+    def test_cluster_shows_state_of_members(self):
         self.silence(MEMBERS[0])
         shown = self.show()
         times = [shown.pop(key) for key in ('last_heartbeat', 'created_at', 'updated_at')]
@@ -63,7 +63,7 @@ class ClustersTest(base.ApiTestCase):
         self.silence(MEMBERS[1])
         self.assertEqual(('down', 2), (self.show()['state'], self.show()['num_down_hosts']))
 
-    def test_filters(self):
+    def test_cluster_filters(self):
         self.silence('node-9@fake')
         self.put('disable', name=NAME)
         both = [NAME, 'beta@fake']
@@ -79,7 +79,7 @@ class ClustersTest(base.ApiTestCase):
                     self.assertEqual(expected,
                                      [one['name'] for one in self.list(f'{path}{query}')])
 
-    def test_filters_that_are_refused(self):
+    def test_invalid_cluster_filters_rejected(self):
         for query, version, words in (('?zz=1', '3.71', 'Invalid filter keys: zz'),
                                       ('?frozen=true', '3.25', 'Invalid filter keys: frozen'),
                                       ('?is_up=maybe', '3.71', 'is_up'),
@@ -88,7 +88,7 @@ class ClustersTest(base.ApiTestCase):
                 self.assert_fault(400, words, self.http.as_admin.get(
                     f'/clusters{query}', version=version))
 
-    def test_all_members_are_taken_out_of_use_and_into_use_again(self):
+    def test_disable_and_enable_cluster_change_all_members(self):
         reply = self.put('disable', name=NAME, disabled_reason=' new disks ')
         self.assert_status(200, reply)
         summary = {'name': NAME, 'binary': 'cinder-volume', 'state': 'up',
@@ -107,12 +107,12 @@ class ClustersTest(base.ApiTestCase):
         return [(one['status'], one['disabled_reason']) for one in found
                 if one['cluster'] == NAME]
 
-    def test_one_member_in_use_is_enough(self):
+    def test_cluster_enabled_while_one_member_enabled(self):
         services.set_disabled(self.http.database, binaries.VOLUME, MEMBERS[0], True, 'disks')
         self.assertEqual(('enabled', 'disks'),
                          (self.show()['status'], self.show()['disabled_reason']))
 
-    def test_a_member_that_comes_later_is_as_the_others_are(self):
+    def test_new_member_inherits_cluster_disabled(self):
         self.put('disable', name=NAME, disabled_reason='new disks')
         self.join('node-3@fake')
         self.assertEqual([('disabled', 'new disks')] * 3, self.members())
@@ -124,14 +124,14 @@ class ClustersTest(base.ApiTestCase):
         self.assertFalse(services.get_by_host(
             self.http.database, binaries.VOLUME, 'storage-2@fake', 60).disabled)
 
-    def test_one_that_is_frozen_is_shown_as_disabled(self):
+    def test_frozen_cluster_shown_disabled(self):
         self.http.as_admin.put('/os-services/freeze', {'cluster': NAME})
         shown = self.show()
         self.assertEqual(('disabled', 'frozen', True),
                          (shown['status'], shown['disabled_reason'], shown['frozen']))
         self.assertEqual([NAME], [one['name'] for one in self.list('?disabled=true')])
 
-    def test_what_is_not_there(self):
+    def test_unknown_cluster_not_found(self):
         admin = self.http.as_admin
         for reply in (admin.get('/clusters/zz'),
                       admin.get(f'/clusters/{NAME}?binary=cinder-backup'),
@@ -140,7 +140,7 @@ class ClustersTest(base.ApiTestCase):
             self.assert_status(404, reply)
         self.assert_fault(404, 'Cluster zz could not be found.', admin.get('/clusters/zz'))
 
-    def test_malformed_requests_change_nothing(self):
+    def test_malformed_cluster_requests_change_nothing(self):
         for action, body in (
                 ('disable', {}), ('disable', {'name': ''}), ('disable', {'name': None}),
                 ('disable', {'name': NAME, 'colour': 'red'}),

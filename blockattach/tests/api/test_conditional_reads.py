@@ -1,5 +1,6 @@
-"""A read of one volume or attachment has a tag; who names it gets 304 as long as nothing that
-shows has changed.
+"""Conditional reads of a volume or an attachment.
+
+A request with a matching If-None-Match gets 304 as long as no shown value has changed.
 """
 import datetime
 import json
@@ -53,7 +54,7 @@ class ReadsTestCase(base.ApiTestCase):
 
 class TagTest(ReadsTestCase):
 
-    def test_nothing_has_changed(self):
+    def test_unchanged_resource_returns_304(self):
         for path in (self.of_volume, self.of_attachment):
             for version in ('3.27', '3.71', EXTENDED):
                 for persona in (self.http.as_admin, self.http.as_member, self.http.as_reader):
@@ -61,7 +62,7 @@ class TagTest(ReadsTestCase):
                         _, tag = self.tagged(path, persona, version)
                         self.assert_unchanged(path, tag, persona, version)
 
-    def test_each_form_that_names_it(self):
+    def test_if_none_match_forms(self):
         for path in (self.of_volume, self.of_attachment):
             _, tag = self.tagged(path)
             strong = tag.removeprefix('W/')
@@ -74,13 +75,13 @@ class TagTest(ReadsTestCase):
                     self.assert_status(200, reply)
                     self.assertEqual(tag, reply.headers['ETag'])
 
-    def test_a_head_has_it_as_well(self):
+    def test_head_returns_etag(self):
         _, tag = self.tagged(self.of_volume)
         for named, status in ((tag, 304), ('"x"', 200)):
             reply = self.http.as_admin.send('HEAD', self.of_volume, None, EXTENDED, {NAMED: named})
             self.assertEqual((status, tag), (reply.status, reply.headers['ETag']))
 
-    def test_each_answer_has_its_own(self):
+    def test_etag_differs_by_response(self):
         """By version, by extension, by what the caller may see, by the addresses in it."""
         for path in (self.of_volume, self.of_attachment):
             tags = {}
@@ -102,7 +103,7 @@ class TagTest(ReadsTestCase):
         self.assert_status(200, without_project)
         self.assertNotEqual(admin[0].body, without_project.body)
 
-    def test_who_may_not_see_it_learns_nothing_by_naming_it(self):
+    def test_matching_etag_reveals_nothing_to_unauthorized(self):
         for path in (self.of_volume, self.of_attachment):
             _, tag = self.tagged(path)
             for persona in (self.http.as_stranger, self.http.as_nobody):
@@ -117,23 +118,23 @@ class TagTest(ReadsTestCase):
         self.http.as_member.delete(self.of_attachment)
         self.assert_status(404, self.conditional(self.of_attachment, '*'))
 
-    def test_a_malformed_version_is_refused_all_the_same(self):
+    def test_unsupported_version_rejected_despite_etag(self):
         self.assert_status(406, self.conditional(self.of_volume, '*', version='3.999'))
 
-    def test_nothing_else_has_it(self):
+    def test_lists_have_no_etag(self):
         for path in ('/volumes', '/volumes/detail', '/attachments', '/attachments/detail'):
             reply = self.conditional(path, '*')
             self.assert_status(200, reply)
             self.assertNotIn('ETag', reply.headers)
 
-    def test_metadata_keeps_its_own(self):
+    def test_metadata_etag_stays_md5(self):
         path = f'{self.of_volume}/metadata'
         tag = self.read(path).headers['ETag']
         self.assertRegex(tag, '^[0-9a-f]{32}$')
         for named in (tag, f'"{tag}"', '*'):
             self.assert_status(200, self.conditional(path, named))
 
-    def test_what_cannot_be_written_down_has_none(self):
+    def test_unencodable_response_has_no_etag(self):
         """Half a character within what a host said of itself."""
         self.sql("UPDATE attachments SET connector = '{\"initiator\": \"i\", \"x\": \"\\ud800\"}'")
         reply = self.conditional(self.of_attachment, '*', version='3.71')
@@ -142,7 +143,7 @@ class TagTest(ReadsTestCase):
 
 
 class ChangesTest(ReadsTestCase):
-    """What a request changes, a reader sees."""
+    """Requests that change a shown value and so its ETag."""
 
     def put(self, path, body):
         self.assertLess(self.http.as_admin.put(path, body).status, 300)
@@ -165,7 +166,7 @@ class ChangesTest(ReadsTestCase):
                 self.assertNotEqual(tag, after.headers['ETag'])
                 self.assert_unchanged(path, after.headers['ETag'])
 
-    def test_of_a_volume(self):
+    def test_volume_changes_change_etag(self):
         metadata = f'{self.of_volume}/metadata'
         type_id = self.multiattach_type().id
         other = make.volume_type(self.http.database, 'other', multiattach=True)
@@ -196,7 +197,7 @@ class ChangesTest(ReadsTestCase):
             'status': lambda: self.act('os-reset_status', {'status': 'error'}),
         })
 
-    def test_of_an_attachment(self):
+    def test_attachment_changes_change_etag(self):
         host = make.connector()
         self.attachment_id = self.reserve(self.volume_id, base.OTHER_SERVER)
         path = f'/attachments/{self.attachment_id}'
@@ -276,7 +277,7 @@ class ColumnsTest(ReadsTestCase):
                 for row in connection.execute(sa.select(table)).all():
                     yield table, row
 
-    def test_each_column(self):
+    def test_column_changes_change_etag_or_nothing(self):
         shown, silent = set(), set()
         before = [self.tagged(*how) for how in self.readers]
         for table, row in list(self.rows()):

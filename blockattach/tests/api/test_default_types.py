@@ -35,7 +35,7 @@ class DefaultTypesTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return reply.body['volume_type']['name']
 
-    def test_a_lifecycle(self):
+    def test_default_type_lifecycle(self):
         self.assert_fault(404, f'Default type for project {http.PROJECT} not found.',
                           self.admin.get(PATH))
         shown = {'default_type': {'project_id': http.PROJECT, 'volume_type_id': self.kind.id}}
@@ -56,7 +56,7 @@ class DefaultTypesTest(base.ApiTestCase):
             self.assert_status(204, reply)
         self.assert_status(404, self.admin.get(PATH))
 
-    def test_volumes_that_name_no_type_have_it(self):
+    def test_volume_without_type_gets_project_default(self):
         self.assertEqual(make.DEFAULT_TYPE, self.made_of())
         self.put()
         self.assertEqual(('gold', 'gold'), (self.made_of(), self.default()))
@@ -68,7 +68,7 @@ class DefaultTypesTest(base.ApiTestCase):
         self.admin.delete(PATH)
         self.assertEqual(make.DEFAULT_TYPE, self.made_of())
 
-    def test_a_private_one_needs_access(self):
+    def test_private_default_type_needs_access(self):
         kind = make.volume_type(self.http.database, 'hidden', is_public=False)
         self.assert_status(200, self.put('hidden'))
         member = self.http.as_member
@@ -80,7 +80,7 @@ class DefaultTypesTest(base.ApiTestCase):
             'project': http.PROJECT}})
         self.assertEqual(('hidden', 'hidden'), (self.made_of(), self.default()))
 
-    def test_a_type_that_is_a_default_stays(self):
+    def test_delete_of_default_type_rejected(self):
         self.put()
         path = f'/types/{self.kind.id}'
         self.assert_fault(400, f'The volume type {self.kind.id} is a default volume type and '
@@ -90,7 +90,7 @@ class DefaultTypesTest(base.ApiTestCase):
         self.admin.delete(PATH)
         self.assert_status(202, self.admin.delete(path))
 
-    def test_what_is_refused(self):
+    def test_invalid_default_type_rejected(self):
         self.assert_fault(400, 'Volume type with name zz could not be found.', self.put('zz'))
         self.assert_fault(400, f'Volume type {base.ABSENT} could not be found.',
                           self.put(base.ABSENT))
@@ -102,7 +102,7 @@ class DefaultTypesTest(base.ApiTestCase):
         self.assert_status(404, self.put(path=f'/default-types/{"x" * 256}'))
         self.assert_status(404, self.admin.get(PATH))
 
-    def test_from_3_62(self):
+    def test_default_types_served_from_3_62(self):
         self.put()
         for version, status in (('3.61', 404), ('3.62', 200)):
             for path in (PATH, '/default-types'):
@@ -112,7 +112,7 @@ class DefaultTypesTest(base.ApiTestCase):
 
 
 class ProjectTest(base.ApiTestCase):
-    """Where Keystone knows which projects there are."""
+    """Default types with Keystone as the source of existing projects."""
 
     def setUp(self):
         super().setUp()
@@ -132,7 +132,7 @@ class ProjectTest(base.ApiTestCase):
             request.json = body
         return request.get_response(self.app)
 
-    def test_it_must_be_there_but_to_have_none(self):
+    def test_set_and_get_need_existing_project_delete_does_not(self):
         asked = {'default_type': {'volume_type': make.DEFAULT_TYPE}}
         self.assertEqual(200, self.ask('PUT', asked).status_int)
         self.gone.append(http.PROJECT)
@@ -147,7 +147,7 @@ class ProjectTest(base.ApiTestCase):
 class WithoutConfiguredTest(base.ApiTestCase):
     SETTINGS = {'options': {'control': {'default_volume_type': 'lost'}}}
 
-    def test_the_default_of_the_project_is_enough(self):
+    def test_project_default_type_suffices_without_configured_default(self):
         self.assert_status(404, self.http.as_member.get('/types/default'))
         make.volume_type(self.http.database, 'gold')
         self.http.as_admin.put(PATH, {'default_type': {'volume_type': 'gold'}})

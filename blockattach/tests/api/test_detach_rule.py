@@ -1,4 +1,4 @@
-"""The rule of CVE-2023-2088 at the API: what ends or moves an attachment asks Nova first."""
+"""Detach rule of CVE-2023-2088: requests that delete or move an attachment ask Nova first."""
 from blockattach.platform import failpoints
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
@@ -56,18 +56,18 @@ class DetachRuleTest(base.ApiTestCase):
         self.assertEqual(('in-use', [self.attachment_id]), (
             shown['status'], [one['attachment_id'] for one in shown['attachments']]))
 
-    def test_nobody_but_a_service_ends_what_a_server_uses(self):
+    def test_user_detach_of_attachment_in_use_rejected(self):
         for way, reply in self.ways():
             with self.subTest(way):
                 self.assert_fault(409, f'ConflictNovaUsingAttachment: Detach volume from instance '
                                        f'{base.SERVER} using the Compute API', reply)
                 self.assert_still_attached()
 
-    def test_a_service_does(self):
+    def test_service_user_delete_accepted_without_asking_nova(self):
         self.assert_status(200, self.delete(self.http.as_service))
         self.assertEqual([], self.nova.requests)
 
-    def test_without_an_answer_nothing_is_changed(self):
+    def test_failed_nova_request_keeps_attachment(self):
         self.nova.answer = nova.Reply(500, {'computeFault': {'code': 500}})
         for way, reply in self.ways():
             with self.subTest(way):
@@ -75,7 +75,7 @@ class DetachRuleTest(base.ApiTestCase):
                 self.assertEqual('serviceUnavailable', reply.fault[0])
                 self.assert_still_attached()
 
-    def test_by_force_a_silent_nova_is_not_in_the_way_and_one_that_answers_is(self):
+    def test_force_delete_ignores_silent_nova_only(self):
         path = f'/attachments/{self.attachment_id}?force=true'
         self.assert_fault(409, 'ConflictNovaUsingAttachment',
                           self.http.as_admin.delete(path, None, **FORCED))
@@ -83,7 +83,7 @@ class DetachRuleTest(base.ApiTestCase):
         self.nova.answer = nova.Reply(500, {'computeFault': {'code': 500}})
         self.assert_status(200, self.http.as_admin.delete(path, None, **FORCED))
 
-    def test_the_same_host_may_connect_once_more(self):
+    def test_same_host_reconnects_without_asking_nova(self):
         connector = make.connector()
         volume_id = self.volume()
         made = self.attached(volume_id, connector=connector)
@@ -91,11 +91,11 @@ class DetachRuleTest(base.ApiTestCase):
         self.assert_status(200, self.move(self.http.as_member, made, connector))
         self.assertEqual([], self.nova.requests)
 
-    def test_where_the_server_is_gone_another_host_takes_its_place(self):
+    def test_another_host_connects_after_server_deleted(self):
         self.nova.answer = nova.Reply(404, {'itemNotFound': {'code': 404}})
         self.assert_status(200, self.move(self.http.as_member))
 
-    def test_one_attachment_of_many_that_nova_uses_keeps_all(self):
+    def test_detach_all_rejected_if_nova_uses_one_attachment(self):
         volume_id = self.volume(multiattach=True)
         made = [self.attached(volume_id, server)
                 for server in (base.OTHER_SERVER, base.SERVER)]
@@ -104,7 +104,7 @@ class DetachRuleTest(base.ApiTestCase):
                                          {'attach_status': 'detached'}, volume_id))
         self.assertEqual(2, len(self.shown(volume_id)['attachments']))
 
-    def test_no_action_gives_the_access_of_a_server_to_another_host(self):
+    def test_legacy_actions_keep_access_of_connected_server(self):
         """What `domain.detach_rule.ASKED` never asks for touches no connected server."""
         for action, body in (
                 ('os-initialize_connection', {'connector': make.connector()}),
@@ -121,23 +121,23 @@ class DetachRuleTest(base.ApiTestCase):
                     for export in self.http.manager.backend.fake_target.exports()
                     for grant in export.grants])
 
-    def test_nova_is_asked_as_the_user(self):
+    def test_nova_asked_with_user_token(self):
         self.delete(self.http.as_member)
         self.assertEqual([self.http.as_member.token],
                          [request.headers['x-auth-token'] for request in self.nova.requests])
 
-    def test_what_the_server_no_longer_uses_goes(self):
+    def test_delete_of_attachment_unused_by_server_accepted(self):
         self.nova.use(base.SERVER, self.volume_id, base.new_id())
         self.assert_status(200, self.delete(self.http.as_member))
 
-    def test_what_was_only_reserved_goes_unasked(self):
+    def test_delete_of_reservation_accepted_without_asking_nova(self):
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
         self.nova.use(base.SERVER, volume_id, attachment_id)
         self.assert_status(200, self.delete(self.http.as_member, attachment_id))
         self.assertEqual([], self.nova.requests)
 
-    def test_what_the_server_begins_to_use_after_the_judgement_stays(self):
+    def test_delete_rejected_if_server_completes_meanwhile(self):
         """Checked while it was reserved only; the server connects and completes before it can
         go."""
         service = self.http.as_service
@@ -161,7 +161,7 @@ class DetachRuleTest(base.ApiTestCase):
                 self.assert_fault(409, 'ConflictNovaUsingAttachment', reply)
                 self.assertEqual('in-use', self.shown(volume_id)['status'])
 
-    def test_an_action_that_could_mean_several(self):
+    def test_os_detach_without_attachment_id_of_multiattach_rejected(self):
         volume_id = self.volume(multiattach=True)
         for server_id in (base.SERVER, base.OTHER_SERVER):
             self.attached(volume_id, server_id)
@@ -169,7 +169,7 @@ class DetachRuleTest(base.ApiTestCase):
             self.assert_fault(409, 'Detach volume from instance  using the Compute API',
                               self.act(self.http.as_member, 'os-detach', body, volume_id))
 
-    def test_what_os_terminate_connection_has_ended_is_ended(self):
+    def test_os_detach_after_terminate_connection_accepted(self):
         """Clients before there were attachments ask for both, and only the second names it."""
         volume_id = self.volume()
         connector = make.connector()
@@ -181,7 +181,7 @@ class DetachRuleTest(base.ApiTestCase):
         self.assert_fault(409, 'ConflictNovaUsingAttachment',
                           self.act(self.http.as_member, 'os-detach', ended, self.volume()))
 
-    def test_a_host_that_several_servers_share(self):
+    def test_terminate_connection_of_shared_host_rejected_for_users(self):
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
         for server_id in (base.SERVER, base.OTHER_SERVER):
@@ -192,7 +192,7 @@ class DetachRuleTest(base.ApiTestCase):
                 persona, 'os-terminate_connection', {'connector': connector}, volume_id))
             self.assertEqual(2, len(self.shown(volume_id)['attachments']))
 
-    def test_an_attachment_of_another_volume(self):
+    def test_os_detach_of_attachment_of_another_volume_rejected(self):
         body = {'attachment_id': self.attachment_id}
         self.assert_fault(400, 'Mismatched volume and attachment',
                           self.act(self.http.as_member, 'os-detach', body, self.volume()))

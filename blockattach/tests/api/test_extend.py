@@ -1,4 +1,4 @@
-"""os-extend: a volume becomes larger, attached or not; and what a user reads where it does not."""
+"""os-extend of available and attached volumes, and the messages of a failed extend."""
 import dataclasses
 
 from blockattach.storage.db.services import pools
@@ -18,7 +18,7 @@ _Own = volume_lifecycle.OwnStatus
 
 
 class StaleTarget(fake_target.FakeTarget):
-    """Hosts see the new size of a volume only when they attach it again."""
+    """Target whose hosts see the new size of a volume only when they attach it again."""
 
     resize = None
 
@@ -55,7 +55,7 @@ class ExtendTestCase(actions.ActionsTestCase):
 
 class AvailableTest(ExtendTestCase):
 
-    def test_it_is_larger(self):
+    def test_extend_available_volume(self):
         volume_id = self.volume()
         for version, new_size in (('3.0', 2), ('3.41', '3'), ('3.71', 5)):
             with self.subTest(version):
@@ -64,7 +64,7 @@ class AvailableTest(ExtendTestCase):
                 self.assertEqual('available', self.status(volume_id))
         self.assertEqual([], self.messages(volume_id))
 
-    def test_it_is_shown_extending_and_at_its_size_meanwhile(self):
+    def test_extending_volume_keeps_size_and_rejects_actions(self):
         volume_id = self.volume()
         self.http.hold = True
         self.extended(volume_id)
@@ -80,7 +80,7 @@ class AvailableTest(ExtendTestCase):
         self.assertEqual('extending', self.shown(volume_id)['status'])
         self.assertEqual((3, 3, 3), self.sizes(volume_id))
 
-    def test_it_must_be_larger(self):
+    def test_extend_to_invalid_size_rejected(self):
         volume_id = self.volume(size=3)
         for new_size in (3, 2, '1', '0'):
             with self.subTest(new_size):
@@ -95,7 +95,7 @@ class AvailableTest(ExtendTestCase):
                 self.assert_status(400, self.act(volume_id, 'os-extend', body))
         self.assertEqual((3, 3, 3), self.sizes(volume_id))
 
-    def test_only_from_available(self):
+    def test_extend_rejected_by_own_status(self):
         for own_status in (_Own.ERROR, _Own.MAINTENANCE, _Own.ERROR_EXTENDING, _Own.MIGRATING):
             with self.subTest(own_status):
                 volume_id = self.volume()
@@ -104,7 +104,7 @@ class AvailableTest(ExtendTestCase):
                          f"WHERE id = '{volume_id}'")
                 self.assert_fault(400, 'to extend, currently', self.extend(volume_id))
 
-    def test_another_project_learns_nothing(self):
+    def test_extend_of_another_project_not_found(self):
         volume_id = self.volume()
         self.assert_status(404, self.extend(volume_id, persona=self.http.as_stranger))
         self.assertEqual((1, 1, 1), self.sizes(volume_id))
@@ -112,7 +112,7 @@ class AvailableTest(ExtendTestCase):
 
 class RefusedTest(ExtendTestCase):
 
-    def test_a_pool_without_room_leaves_it_as_it_was(self):
+    def test_extend_without_pool_space_changes_nothing(self):
         volume_id = self.volume()
         self.extended(volume_id, 1001)
         self.assertEqual((1, 1, 1), self.sizes(volume_id))
@@ -123,7 +123,7 @@ class RefusedTest(ExtendTestCase):
         self.extended(volume_id, 1000)
         self.assertEqual((1000,) * 3, self.sizes(volume_id))
 
-    def test_only_its_own_pool_will_do(self):
+    def test_extend_not_moved_to_another_pool(self):
         volume_id = self.volume()
         in_process.Manager(self.http.deployment, 'storage-2@fake')
         self.sql("UPDATE services SET disabled = 1 WHERE host = 'storage-1@fake'")
@@ -131,14 +131,14 @@ class RefusedTest(ExtendTestCase):
         self.assertEqual((1, 1, 1), self.sizes(volume_id))
         self.assertIn('out of service', self.message(volume_id)[1])
 
-    def test_the_difference_counts_and_not_the_size(self):
+    def test_extend_needs_pool_space_of_difference(self):
         self.store.total_gb = 10
         self.http.manager.report()
         volume_id = self.volume(size=6)
         self.extended(volume_id, 10)
         self.assertEqual((10, 10, 10), self.sizes(volume_id))
 
-    def test_a_driver_that_refuses(self):
+    def test_extend_refused_by_driver_sets_error_extending(self):
         for fault in (faults.Fault.REFUSED, faults.Fault.FULL):
             with self.subTest(fault):
                 volume_id = self.volume()
@@ -155,14 +155,14 @@ class RefusedTest(ExtendTestCase):
                 self.extended(volume_id)
                 self.assertEqual((3, 3, before + 2), self.sizes(volume_id))
 
-    def test_it_can_be_deleted_then(self):
+    def test_error_extending_volume_deleted(self):
         volume_id = self.volume()
         self.store.faults.plan('extend', faults.Fault.REFUSED)
         self.extended(volume_id)
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
         self.assertEqual(({}, 0), (self.store.sizes(), self.allocated()))
 
-    def test_force_deleted_while_it_waits_for_room(self):
+    def test_extending_volume_force_deleted(self):
         volume_id = self.volume()
         self.http.hold = True
         self.extended(volume_id)
@@ -170,7 +170,7 @@ class RefusedTest(ExtendTestCase):
         self.http.work.settle()
         self.assertEqual(({}, 0), (self.store.sizes(), self.allocated()))
 
-    def test_without_a_scheduler_it_is_resumed_at_its_deadline(self):
+    def test_extend_without_scheduler_resumed_at_deadline(self):
         volume_id = self.volume()
         self.shown(volume_id)
         extending.start(self.http.database, make.judged(volume_id), 3, 'available', -1)
@@ -190,7 +190,7 @@ class InUseTest(InUseTestCase):
 
     SETTINGS = {'options': {'nova': {'detach_rule': 'off'}}}
 
-    def test_its_hosts_see_it_and_it_is_in_use_all_the_time(self):
+    def test_extend_attached_volume_stays_in_use(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.http.hold = True
@@ -203,7 +203,7 @@ class InUseTest(InUseTestCase):
         self.assertEqual((3, 'in-use'), (self.seen(volume_id), self.status(volume_id)))
         self.assertEqual([], self.messages(volume_id))
 
-    def test_not_below_its_version(self):
+    def test_extend_attached_volume_rejected_before_3_42(self):
         volume_id = self.volume()
         self.attached(volume_id)
         for version in ('3.0', '3.41'):
@@ -211,14 +211,14 @@ class InUseTest(InUseTestCase):
                                    'in-use.', self.extend(volume_id, version=version))
         self.assertEqual((1, 1, 1), self.sizes(volume_id))
 
-    def test_not_what_is_reserved_or_on_its_way(self):
+    def test_extend_reserved_or_attaching_volume_rejected(self):
         volume_id = self.volume(multiattach=True)
         attachment_id = self.reserve(volume_id)
         self.assert_fault(400, 'currently reserved.', self.extend(volume_id))
         self.connect(attachment_id)
         self.assert_fault(400, 'currently attaching.', self.extend(volume_id))
 
-    def test_detached_meanwhile(self):
+    def test_detach_during_extend_accepted(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.http.hold = True
@@ -232,7 +232,7 @@ class InUseTest(InUseTestCase):
         self.assertEqual((3, 3, 3), self.sizes(volume_id))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_a_refusal_leaves_its_attachments(self):
+    def test_refused_extend_keeps_attachments(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.store.faults.plan('extend', faults.Fault.REFUSED)
@@ -245,7 +245,7 @@ class InUseTest(InUseTestCase):
         self.extended(volume_id)
         self.assertEqual((3, 'in-use'), (self.seen(volume_id), self.status(volume_id)))
 
-    def test_a_target_that_refuses_leaves_it_larger(self):
+    def test_refused_target_resize_keeps_new_size(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.http.manager.backend.fake_target.faults.plan('resize', faults.Fault.REFUSED)
@@ -258,7 +258,7 @@ class ForbiddenTest(InUseTestCase):
 
     SETTINGS = {'rules': {'volume:extend_attached_volume': '!'}}
 
-    def test_a_rule_of_its_own(self):
+    def test_extend_attached_volume_forbidden_by_policy(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.assert_fault(403, 'volume:extend_attached_volume', self.extend(volume_id))
@@ -276,7 +276,7 @@ class StaleTargetTest(InUseTestCase):
             manager.backend.loaded, target=StaleTarget(manager.backend.loaded.settings))
         manager.report()
 
-    def test_the_pool_says_so_and_what_is_in_use_is_refused(self):
+    def test_extend_attached_volume_rejected_without_online_extend(self):
         [pool] = self.http.as_admin.get('/scheduler-stats/get_pools?detail=true').body['pools']
         self.assertIs(False, pool['capabilities']['online_extend_support'])
         volume_id = self.volume()
@@ -309,7 +309,7 @@ class NovaTest(InUseTestCase):
                 f'iqn.2026-01.org.example:host-{number}', f'host-{number}'))
         return volume_id
 
-    def test_every_server_once_and_after_the_new_size_is_shown(self):
+    def test_extend_notifies_each_server_once(self):
         volume_id = self.in_use()
         self.attached(volume_id, base.SERVER, make.connector(
             'iqn.2026-01.org.example:host-9', 'host-9'))
@@ -321,14 +321,14 @@ class NovaTest(InUseTestCase):
         self.assertEqual('compute 2.51', sent.headers['openstack-api-version'])
         self.assertEqual([], self.messages(volume_id))
 
-    def test_not_for_what_no_server_uses(self):
+    def test_extend_unattached_volume_sends_no_nova_event(self):
         volume_id = self.volume()
         self.reserve(self.volume())
         self.extended(volume_id)
         self.shown(volume_id)
         self.assertEqual([], self.nova.events)
 
-    def test_a_server_that_nova_does_not_know(self):
+    def test_extend_reports_server_unknown_to_nova(self):
         volume_id = self.in_use()
         self.nova.end(base.OTHER_SERVER)
         self.extended(volume_id)
@@ -340,7 +340,7 @@ class NovaTest(InUseTestCase):
         self.assertIn(f'Server {base.OTHER_SERVER}: Nova does not know the server', text)
         self.assertNotIn(base.SERVER, text)
 
-    def test_each_answer_that_is_none(self):
+    def test_extend_reports_failed_nova_event(self):
         for status, body, words in (
                 (500, {}, 'status 500'), (403, {'forbidden': {}}, 'status 403'),
                 (404, {'itemNotFound': {}}, 'Nova does not know the server'),
@@ -359,7 +359,7 @@ class NovaTest(InUseTestCase):
                 self.assertIn(words, self.message(volume_id)[1])
                 self.assertEqual((3, 'in-use'), (self.seen(volume_id), self.status(volume_id)))
 
-    def test_nova_is_not_there(self):
+    def test_extend_reports_unreachable_nova(self):
         volume_id = self.in_use()
         self.nova.close()
         self.extended(volume_id)
@@ -370,7 +370,7 @@ class NovaTest(InUseTestCase):
 
 class UnknownNovaTest(InUseTestCase):
 
-    def test_the_user_reads_why_the_server_does_not_know(self):
+    def test_extend_reports_nova_not_configured(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.extended(volume_id)
@@ -384,11 +384,11 @@ class CompletionTest(ExtendTestCase):
         return self.act(volume_id, 'os-extend_volume_completion', body,
                         persona or self.http.as_admin, version)
 
-    def test_only_its_version_has_it(self):
+    def test_extend_completion_rejected_before_3_71(self):
         for version in ('3.0', '3.70'):
             self.assert_status(400, self.complete(self.volume(), {}, version=version))
 
-    def test_what_is_not_being_extended(self):
+    def test_extend_completion_of_idle_volume_rejected(self):
         volume_id = self.volume()
         for body in ({}, {'error': None}, {'error': True}, {'error': 'true'}):
             self.assert_fault(400, 'Volume is not being extended.', self.complete(volume_id, body))
@@ -396,7 +396,7 @@ class CompletionTest(ExtendTestCase):
             self.assert_status(400, self.complete(volume_id, body))
         self.assert_status(403, self.complete(volume_id, {}, self.http.as_member))
 
-    def test_a_backend_ends_by_itself_what_it_has_begun(self):
+    def test_extend_completion_during_extend_rejected(self):
         volume_id = self.volume()
         self.http.hold = True
         self.extended(volume_id)

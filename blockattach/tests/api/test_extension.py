@@ -1,4 +1,4 @@
-"""What is given to clients of ``blockattach 1.0``, and to nobody else."""
+"""Fields and parameters of the API extension ``blockattach 1.0``."""
 import contextlib
 import functools
 
@@ -37,14 +37,14 @@ class ExtensionTestCase(base.ApiTestCase):
 
 class AttachmentTest(ExtensionTestCase):
 
-    def test_absent_unless_asked_for(self):
+    def test_extension_fields_absent_without_extension(self):
         attachment_id = self.attached(self.volume())
         plain = self.http.as_member.get(f'/attachments/{attachment_id}')
         self.assertEqual(set(), FIELDS & plain.body['attachment'].keys())
         self.assertEqual(FIELDS, self.show(attachment_id).keys()
                          - plain.body['attachment'].keys())
 
-    def test_what_is_shown(self):
+    def test_extension_fields_of_attachment(self):
         connector = make.connector(host='compute-7', mountpoint='/dev/vdb')
         shown = self.show(self.attached(self.volume(), connector=connector))
         self.assertEqual(
@@ -53,19 +53,19 @@ class AttachmentTest(ExtensionTestCase):
              'mode_enforced_by': 'target', 'last_error': None, 'shared_connections': []},
             {key: shown[key] for key in FIELDS})
 
-    def test_the_target_cannot_enforce_a_mode_for_one_that_was_adopted(self):
+    def test_mode_of_adopted_attachment_enforced_by_consumer(self):
         attachment_id = self.attached(self.volume())
         with self.http.database.writer() as connection:
             connection.execute(models.grants.update().values(adopted=True))
         self.assertEqual('consumer', self.show(attachment_id)['mode_enforced_by'])
 
-    def test_without_a_connector(self):
+    def test_extension_fields_null_without_connector(self):
         shown = self.show(self.reserve(self.volume()))
         self.assertEqual((None, None, None, []), (
             shown['host'], shown['connector'], shown['mode_enforced_by'],
             shown['shared_connections']))
 
-    def test_every_answer_of_an_attachment_has_it(self):
+    def test_extension_fields_in_every_attachment_response(self):
         made = self.send('POST', '/attachments', {'attachment': {
             'volume_uuid': self.volume(), 'instance_uuid': base.SERVER}})
         self.assert_status(200, made)
@@ -76,7 +76,7 @@ class AttachmentTest(ExtensionTestCase):
                       *detailed.body['attachments']):
             self.assertLessEqual(FIELDS, shown.keys())
 
-    def test_secrets_of_a_connector_are_masked(self):
+    def test_connector_secrets_masked(self):
         connector = make.connector(
             auth_password='hidden-1', nested={'CHAP_secret': 'hidden-2', 'plain': 'seen'},
             listed=[{'token': 'hidden-3'}], system_uuid='seen-too')
@@ -88,7 +88,7 @@ class AttachmentTest(ExtensionTestCase):
                              'auth_password', 'nested', 'listed', 'system_uuid')))
 
 
-    def test_what_a_connector_may_nest_can_be_shown(self):
+    def test_deeply_nested_connector_shown(self):
         deep = functools.reduce(lambda inner, _: [inner], range(95), 'x')
         attachment_id = self.attached(self.volume(), connector=make.connector(deep=deep))
         self.assertEqual(deep, self.show(attachment_id)['connector']['deep'])
@@ -108,12 +108,12 @@ class SharedConnectionTest(ExtensionTestCase):
         # The same host on another volume shares nothing.
         self.attached(self.volume(), connector=self.host)
 
-    def test_the_others_on_the_same_connection(self):
+    def test_shared_connections_list_attachments_of_host(self):
         self.assertEqual([[self.second], [self.first], []], [
             self.show(one)['shared_connections']
             for one in (self.first, self.second, self.alone)])
 
-    def test_what_no_client_sees_is_not_returned_either(self):
+    def test_os_reserve_reservation_hidden_from_shared_connections(self):
         """os-reserve holds it, for a server of the same host that has not come yet."""
         for action, value in (('os-reserve', None),
                               ('os-initialize_connection', {'connector': self.host})):
@@ -121,14 +121,14 @@ class SharedConnectionTest(ExtensionTestCase):
                 action: value}).status, 300)
         self.assertEqual([self.second], self.show(self.first)['shared_connections'])
 
-    def test_what_keeps_a_read_only_one_from_writing(self):
+    def test_mode_of_shared_connection_enforced_by_consumer(self):
         self.assertEqual(['target', 'consumer', 'target'], [
             self.show(one)['mode_enforced_by']
             for one in (self.first, self.second, self.alone)])
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{self.first}'))
         self.assertEqual('target', self.show(self.second)['mode_enforced_by'])
 
-    def test_a_delete_returns_who_shares_a_connection_of_what_remains(self):
+    def test_delete_response_shows_remaining_shared_connections(self):
         third = self.attached(self.volume_id, base.new_id(), self.host)
         reply = self.send('DELETE', f'/attachments/{third}')
         self.assert_status(200, reply)
@@ -138,7 +138,7 @@ class SharedConnectionTest(ExtensionTestCase):
         plain = self.http.as_member.delete(f'/attachments/{self.second}')
         self.assertNotIn('shared_connections', plain.body['attachments'][0])
 
-    def test_a_list_costs_one_query_more_however_long_it_is(self):
+    def test_detail_list_needs_one_extra_query(self):
         with self.reads() as plain:
             self.http.as_member.get('/attachments/detail')
         with self.reads() as extended:
@@ -154,7 +154,7 @@ class HostFilterTest(ExtensionTestCase):
         self.wanted = self.attached(self.volume(), connector=make.connector(host='compute-1'))
         self.attached(self.volume(), connector=make.connector(host='compute-2'))
 
-    def test_by_host(self):
+    def test_host_filter_matches_attachments(self):
         for path in ('/attachments', '/attachments/detail'):
             for client in (self.http.as_member, self.http.as_admin):
                 with self.subTest(path=path):
@@ -165,14 +165,14 @@ class HostFilterTest(ExtensionTestCase):
         reply = self.send('GET', '/attachments?host=compute-1', client=self.http.as_stranger)
         self.assertEqual([], reply.body['attachments'])
 
-    def test_not_found_without_the_extension(self):
+    def test_host_filter_rejected_without_extension(self):
         self.assert_fault(400, 'Invalid filters host',
                           self.http.as_member.get('/attachments?host=compute-1'))
 
 
 class ForceTest(ExtensionTestCase):
 
-    def test_only_an_administrator_may(self):
+    def test_force_delete_needs_admin(self):
         attachment_id = self.attached(self.volume())
         self.assert_fault(403, 'blockattach:attachment_force_delete',
                           self.send('DELETE', f'/attachments/{attachment_id}?force=true'))
@@ -181,12 +181,12 @@ class ForceTest(ExtensionTestCase):
                                           client=self.http.as_admin))
         self.assert_status(404, self.send('GET', f'/attachments/{attachment_id}'))
 
-    def test_what_is_no_boolean(self):
+    def test_invalid_force_rejected(self):
         attachment_id = self.attached(self.volume())
         self.assert_fault(400, 'force', self.send(
             'DELETE', f'/attachments/{attachment_id}?force=maybe', client=self.http.as_admin))
 
-    def test_means_nothing_without_the_extension(self):
+    def test_force_ignored_without_extension(self):
         for query in ('force=true', 'force=maybe'):
             attachment_id = self.attached(self.volume())
             self.assert_status(200, self.http.as_member.delete(
@@ -195,7 +195,7 @@ class ForceTest(ExtensionTestCase):
 
 class VolumeTest(ExtensionTestCase):
 
-    def test_how_many_attachments(self):
+    def test_attachment_count_of_volumes(self):
         shared, single, unused = (self.volume(multiattach=True), self.volume(), self.volume())
         self.reserve(shared)
         self.attached(shared, base.OTHER_SERVER)
@@ -211,11 +211,11 @@ class VolumeTest(ExtensionTestCase):
             self.assertEqual(count, shown['attachment_count'])
             self.assertNotIn('attachment_count', self.shown(volume_id))
 
-    def test_a_new_one_has_none(self):
+    def test_attachment_count_of_new_volume_zero(self):
         made = self.send('POST', '/volumes', {'volume': {'size': 1}})
         self.assertEqual(0, made.body['volume']['attachment_count'])
 
-    def test_a_list_costs_one_query_more_however_long_it_is(self):
+    def test_volume_detail_list_needs_one_extra_query(self):
         for _ in range(3):
             self.volume()
         with self.reads() as plain:
@@ -227,13 +227,13 @@ class VolumeTest(ExtensionTestCase):
 
 class NegotiationTest(ExtensionTestCase):
 
-    def test_the_version_in_use_is_answered(self):
+    def test_response_names_negotiated_version(self):
         self.assertEqual('volume 3.71, blockattach 1.0',
                          self.send('GET', '/volumes').headers['OpenStack-API-Version'])
         self.assertEqual('volume 3.71',
                          self.http.as_member.get('/volumes').headers['OpenStack-API-Version'])
 
-    def test_a_version_that_is_not_there(self):
+    def test_unsupported_extension_version_rejected(self):
         for asked, status in (('blockattach 1.8', 406), ('blockattach x', 400)):
             with self.subTest(asked=asked):
                 self.assert_status(status, self.send(

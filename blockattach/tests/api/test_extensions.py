@@ -1,4 +1,4 @@
-"""Extensions: which parts of the API a client is promised."""
+"""Extensions, which name the parts of the API that are served."""
 from blockattach.platform.http import operation
 from blockattach.storage.api import routes
 from blockattach.storage.api.resources import extensions
@@ -19,7 +19,7 @@ class ExtensionsTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return {one['alias']: one for one in reply.body['extensions']}
 
-    def test_each_that_is_served_and_no_other(self):
+    def test_listed_extensions_match_served_routes(self):
         served = {row.name.replace('{host}', '{id}') for row in routes.operations()}
         listed = self.list()
         for one in extensions.EXTENSIONS:
@@ -30,7 +30,7 @@ class ExtensionsTest(base.ApiTestCase):
                               'os-availability-zone', 'qos-specs'}, listed.keys())
         self.assertEqual(set(), {'backups', 'consistencygroups', 'cgsnapshots'} & listed.keys())
 
-    def test_one(self):
+    def test_show_extension(self):
         wanted = {'alias': 'os-hosts', 'name': 'Hosts', 'updated': '2011-06-29T00:00:00+00:00',
                   'description': 'Hosts of services, for administrators.', 'links': []}
         self.assertEqual(wanted, self.list()['os-hosts'])
@@ -40,10 +40,10 @@ class ExtensionsTest(base.ApiTestCase):
             self.assert_fault(404, 'The resource could not be found.',
                               self.http.as_reader.get(f'/extensions/{alias}'))
 
-    def test_all_are_known(self):
+    def test_known_extensions_have_unique_aliases(self):
         self.assertEqual(32, len({one.alias for one in extensions.EXTENSIONS}))
 
-    def test_with_what_it_stands_for_it_is_listed(self):
+    def test_extension_listed_if_its_route_served(self):
         for one in extensions.EXTENSIONS:
             with self.subTest(one.alias):
                 row, _ = extensions.operations([_row(one.by.replace('{id}', '{name}'))])

@@ -1,4 +1,4 @@
-"""Values of filters in every form that clients send: numbers, booleans, quoted texts."""
+"""Filter values in each form that clients send: numbers, booleans and quoted strings."""
 from urllib import parse
 
 from blockattach.tests.api import snapshots
@@ -23,7 +23,7 @@ class FormsTest(snapshots.SnapshotsTestCase):
         [listed] = [value for name, value in reply.body.items() if not name.endswith('_links')]
         return sorted(one['id'] for one in listed)
 
-    def test_metadata_of_volumes_in_each_form_finds_them(self):
+    def test_volume_metadata_filter_accepts_each_form(self):
         for text in ("{'n': 1}", '{"n": 1}', "{'n': '1'}", '{"n":"1"}', "{'b': True}",
                      "{'b': 'True'}", '{"b": true, "n": 1}', "{'n': 1,}"):
             for path in ('/volumes', '/volumes/detail'):
@@ -35,20 +35,20 @@ class FormsTest(snapshots.SnapshotsTestCase):
             with self.subTest(text):
                 self.assertEqual([], self.found('/volumes', {'metadata': text}))
 
-    def test_metadata_of_snapshots_in_each_form_finds_them(self):
+    def test_snapshot_metadata_filter_accepts_each_form(self):
         snapshot_id = self.snapshot(self.plain, metadata={'n': '1', 'b': 'True'})['id']
         self.snapshot(self.plain)
         for text in ("{'n': 1}", '{"n": 1}', "{'b': True}", "{'n': '1'}"):
             with self.subTest(text):
                 self.assertEqual([snapshot_id], self.found('/snapshots', {'metadata': text}))
 
-    def test_extra_specs_of_types_in_each_form_find_them(self):
+    def test_type_extra_specs_filter_accepts_each_form(self):
         kind = make.volume_type(self.http.database, extra_specs={'n': '1', 'b': 'True'})
         for text in ("{'n': 1}", '{"n": 1}', "{'b': True}", "{'n': '1'}"):
             with self.subTest(text):
                 self.assertEqual([kind.id], self.found('/types', {'extra_specs': text}))
 
-    def test_texts_in_quotes_find_what_the_text_finds(self):
+    def test_quoted_filter_values_match_unquoted(self):
         for key, value in (('status', 'available'), ('availability_zone', 'nova'),
                            ('id', self.plain), ('user_id', http.USER), ('size', '2')):
             expected = self.found('/volumes', {key: value})
@@ -57,7 +57,7 @@ class FormsTest(snapshots.SnapshotsTestCase):
                 with self.subTest(key, text=text):
                     self.assertEqual(expected, self.found('/volumes', {key: text}))
 
-    def test_lists_find_what_has_one_of_their_values(self):
+    def test_list_filter_values_match_any_element(self):
         for key, text, expected in (
                 ('id', f"['{self.plain}', '{self.quoted}']", self.both),
                 ('id', f"('{self.plain}',)", [self.plain]), ('id', '[]', []),
@@ -66,18 +66,18 @@ class FormsTest(snapshots.SnapshotsTestCase):
             with self.subTest(key, text=text):
                 self.assertEqual(expected, self.found('/volumes', {key: text}))
 
-    def test_none_finds_what_has_no_value(self):
+    def test_none_filter_value_matches_null(self):
         copy = self.volume(source_volid=self.plain, size=1)
         self.assertEqual(self.both, self.found('/volumes', {'source_volid': 'None'}))
         self.assertEqual([copy], self.found('/volumes', {'source_volid': f"'{self.plain}'"}))
 
-    def test_names_are_taken_as_they_are(self):
+    def test_name_filter_values_taken_literally(self):
         for key in ('name', 'display_name'):
             self.assertEqual([self.quoted], self.found('/volumes', {key: '"plain"'}))
             self.assertEqual([self.plain], self.found('/volumes', {key: 'plain'}))
             self.assertEqual([], self.found('/volumes', {key: "['plain']"}))
 
-    def test_values_that_only_look_like_python_are_texts(self):
+    def test_malformed_python_literals_taken_as_text(self):
         for key in ('status', 'availability_zone', 'id', 'user_id', 'size'):
             for text in ("'", '"a', '[', '(' * 5000, 'Nova', 'nova[0]', "['a'", "[['a']]",
                          "'\\x00'", "['\\ud800']", "'\\ud800'", '{}', '1e999', '', 'N',
@@ -92,7 +92,7 @@ class FormsTest(snapshots.SnapshotsTestCase):
                     self.assert_fault(400, 'is not a mapping', self.http.as_member.get(
                         f'{path}?{parse.urlencode({"metadata": text})}'))
 
-    def test_key_that_is_not_ascii_is_refused_since_filters_are_strict(self):
+    def test_non_ascii_filter_key_rejected_from_3_31(self):
         for path in ('/volumes', '/volumes/detail', '/snapshots', '/attachments', '/messages'):
             for persona in (self.http.as_member, self.http.as_admin):
                 for key in ('naïve', 'é~', '名'):
@@ -104,7 +104,7 @@ class FormsTest(snapshots.SnapshotsTestCase):
                             self.assert_status(200, persona.get(
                                 f'{path}?{query}', version='3.30'))
 
-    def test_forms_in_the_other_lists_are_texts(self):
+    def test_quoted_values_taken_literally_in_other_lists(self):
         self.attached(self.plain)
         self.assertEqual([], self.found('/attachments', {'volume_id': f"'{self.plain}'"}))
         self.assertEqual([], self.found('/snapshots', {'status': "'available'"}))

@@ -32,7 +32,7 @@ class ForcedTest(actions.ActionsTestCase):
     def verbs(self):
         return self.force_detach, self.delete_by_force, self.reset_to_detached
 
-    def test_forced_end_of_last_attachment_makes_volume_available(self):
+    def test_forced_detach_of_last_attachment_makes_volume_available(self):
         for verb in self.verbs():
             for status in WITH_ATTACHMENTS if verb == self.force_detach else SOME:
                 with self.subTest(verb.__name__, status=status):
@@ -43,7 +43,7 @@ class ForcedTest(actions.ActionsTestCase):
                     self.assertEqual((status if status in KEPT else 'available', []),
                                      (self.status(volume_id), self.rows(volume_id)))
 
-    def test_forced_end_of_one_of_two_attachments_makes_volume_in_use(self):
+    def test_forced_detach_of_one_of_two_makes_volume_in_use(self):
         for verb in (self.force_detach, self.delete_by_force):
             for status in SOME:
                 with self.subTest(verb.__name__, status=status):
@@ -56,7 +56,7 @@ class ForcedTest(actions.ActionsTestCase):
                                       [base.OTHER_SERVER]),
                                      (self.status(volume_id), self.servers(volume_id)))
 
-    def test_volume_is_attached_again_after_forced_detach(self):
+    def test_volume_attached_again_after_forced_detach(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.reset(volume_id, status='error')
@@ -64,7 +64,7 @@ class ForcedTest(actions.ActionsTestCase):
         self.attached(volume_id)
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_forced_detach_of_volume_without_attachments_makes_it_available(self):
+    def test_forced_detach_of_unattached_volume_makes_it_available(self):
         for status in WITHOUT:
             with self.subTest(status=status):
                 volume_id = self.volume()
@@ -73,7 +73,7 @@ class ForcedTest(actions.ActionsTestCase):
                 self.assertEqual(status if status in KEPT else 'available',
                                  self.status(volume_id))
 
-    def test_reset_to_detached_of_volume_without_attachments_keeps_its_status(self):
+    def test_reset_to_detached_of_unattached_volume_keeps_status(self):
         for status in WITHOUT:
             with self.subTest(status=status):
                 volume_id = self.volume()
@@ -87,13 +87,13 @@ class ForcedTest(actions.ActionsTestCase):
             return connection.exec_driver_sql(
                 f"SELECT own_status FROM volumes WHERE id = '{volume_id}'").scalar_one()
 
-    def test_reset_with_a_status_has_the_last_word(self):
+    def test_reset_with_status_overrides_derived_status(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.reset(volume_id, status='error', attach_status='detached')
         self.assertEqual(('error', []), (self.status(volume_id), self.rows(volume_id)))
 
-    def test_forced_detach_of_volume_at_work_keeps_its_status(self):
+    def test_forced_detach_of_extending_volume_keeps_status(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.http.hold = True
@@ -104,7 +104,7 @@ class ForcedTest(actions.ActionsTestCase):
         self.http.work.settle()
         self.assertEqual('available', self.status(volume_id))
 
-    def test_forced_detach_of_volume_that_was_never_made_keeps_its_status(self):
+    def test_forced_detach_of_uncreated_volume_keeps_status(self):
         self.http.hold = True
         volume_id = self.volume()
         self.reset(volume_id, status='error')
@@ -112,7 +112,7 @@ class ForcedTest(actions.ActionsTestCase):
         self.done(volume_id, 'os-force_detach', {}, self.http.as_admin)
         self.assertEqual('error', self.status(volume_id))
 
-    def test_plain_ends_of_attachments_keep_an_error(self):
+    def test_unforced_detach_keeps_error_status(self):
         """Detaches by other users do not clear a status set by an administrator or the service."""
         for end in (lambda one, other: self.done(one, 'os-detach', {'attachment_id': other}),
                     lambda one, other: self.http.as_member.delete(f'/attachments/{other}')):

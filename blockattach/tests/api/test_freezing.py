@@ -1,4 +1,4 @@
-"""A backend that is frozen: its volumes stay as they are, and are used as ever."""
+"""Frozen backends, which neither create nor delete volumes but keep attaching them."""
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
 
@@ -17,7 +17,7 @@ class FreezingTest(base.ApiTestCase):
         service = self.http.as_admin.get('/os-services').body['services'][0]
         return service['status'], service['disabled_reason'], service['frozen']
 
-    def test_it_takes_no_new_volumes_whatever_it_reports(self):
+    def test_frozen_backend_gets_no_new_volume(self):
         self.freeze()
         self.http.manager.report()
         made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
@@ -28,7 +28,7 @@ class FreezingTest(base.ApiTestCase):
             reply = persona.get(f'/messages?resource_uuid={made["id"]}')
             self.assertIn(words, reply.body['messages'][0]['user_message'])
 
-    def test_its_volumes_are_not_deleted(self):
+    def test_delete_of_volume_on_frozen_backend_rejected(self):
         volume = self.volume()
         self.freeze()
         reply = self.http.as_member.delete(f'/volumes/{volume}')
@@ -38,18 +38,18 @@ class FreezingTest(base.ApiTestCase):
         self.assert_status(200, self.put('thaw', host=http.HOST))
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume}'))
 
-    def test_a_volume_that_never_came_there_goes(self):
+    def test_delete_of_unplaced_volume_accepted_while_frozen(self):
         self.freeze()
         made = self.http.as_member.post('/volumes', {'volume': {'size': 1}}).body['volume']
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{made["id"]}'))
 
-    def test_its_volumes_are_used_as_ever(self):
+    def test_volume_on_frozen_backend_attached_and_detached(self):
         volume = self.volume()
         self.freeze()
         attached = self.attached(volume)
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{attached}'))
 
-    def test_it_is_shown_and_what_was_before_comes_back(self):
+    def test_frozen_service_shown_and_thaw_restores_status(self):
         self.freeze()
         self.assertEqual(('disabled', 'frozen', True), self.shown())
         self.put('thaw', host=http.HOST)
@@ -61,14 +61,14 @@ class FreezingTest(base.ApiTestCase):
         self.put('thaw', host=http.HOST)
         self.assertEqual(('disabled', 'new disks', False), self.shown())
 
-    def test_what_is_so_already(self):
+    def test_freeze_and_thaw_are_idempotent(self):
         self.assert_status(200, self.put('thaw', host=http.HOST))
         self.assertEqual(('enabled', None, False), self.shown())
         for _ in range(2):
             self.freeze()
             self.assertEqual(('disabled', 'frozen', True), self.shown())
 
-    def test_what_is_not_there(self):
+    def test_freeze_of_unknown_host_rejected(self):
         for action in ('freeze', 'thaw', 'failover_host', 'failover'):
             for body in ({'host': 'storage-9@fake'}, {'host': 'control-1'}):
                 with self.subTest(action, body=body):
@@ -76,7 +76,7 @@ class FreezingTest(base.ApiTestCase):
                     self.assert_fault(status, 'could not be found', self.put(action, **body))
         self.assert_status(400, self.put('freeze', cluster='alpha@fake'))
 
-    def test_what_is_wrong(self):
+    def test_malformed_freeze_requests_rejected(self):
         for action, version, body in (
                 ('freeze', '3.71', {}), ('freeze', '3.71', {'host': ''}),
                 ('freeze', '3.71', {'host': http.HOST, 'cluster': 'alpha@fake'}),
@@ -88,7 +88,7 @@ class FreezingTest(base.ApiTestCase):
                 self.assert_status(400, self.put(action, version, **body))
         self.assertEqual(('enabled', None, False), self.shown())
 
-    def test_nothing_is_replicated(self):
+    def test_failover_rejected_without_replication(self):
         for action in ('failover_host', 'failover'):
             for more in ({}, {'backend_id': 'other'}):
                 with self.subTest(action, more=more):
@@ -97,7 +97,7 @@ class FreezingTest(base.ApiTestCase):
                     self.assertIn('not replicated', reply.fault[1])
         self.assert_status(404, self.put('failover', '3.25', host=http.HOST))
 
-    def test_permissions(self):
+    def test_freeze_and_failover_forbidden_for_members(self):
         for action in ('freeze', 'thaw', 'failover_host', 'failover'):
             with self.subTest(action):
                 self.assert_status(403, self.http.as_member.put(

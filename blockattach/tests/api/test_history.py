@@ -25,7 +25,7 @@ class HistoryTest(Case):
     def history(self, attachment_id, query=''):
         return self.read(f'/attachments/{attachment_id}/history{query}', 'history')
 
-    def test_each_move_is_shown(self):
+    def test_history_shows_each_transition(self):
         attachment_id = self.attached(self.volume())
         self.assertLess(self.http.as_member.delete(f'/attachments/{attachment_id}').status, 300)
         found = self.history(attachment_id)
@@ -36,14 +36,14 @@ class HistoryTest(Case):
              ('disconnected', 'disconnecting', 'gone')],
             [(one['event'], one['from'], one['to']) for one in found])
 
-    def test_it_says_by_whom_and_by_which_request(self):
+    def test_history_shows_user_and_request_id(self):
         made = self.send('POST', '/attachments', {'attachment': {
             'volume_uuid': self.volume(), 'instance_uuid': base.SERVER}})
         [found] = self.history(made.body['attachment']['id'])
         self.assertEqual(made.headers['x-openstack-request-id'], found['request_id'])
         self.assertIsNotNone(found['user_id'])
 
-    def test_it_says_why(self):
+    def test_history_shows_reason_of_refusal(self):
         attachment_id = self.reserve(self.volume())
         self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
         self.assertEqual(500, self.http.as_member.put(f'/attachments/{attachment_id}', {
@@ -52,7 +52,7 @@ class HistoryTest(Case):
         self.assertEqual(('refused', 'reserved'), (last['event'], last['to']))
         self.assertTrue(last['reason'])
 
-    def test_in_parts(self):
+    def test_history_paginated_by_limit_and_after(self):
         attachment_id = self.attached(self.volume())
         self.assertEqual([1, 2], [one['generation'] for one in self.history(
             attachment_id, '?limit=2')])
@@ -103,7 +103,7 @@ class HistoryTest(Case):
         reply = self.send('GET', f'/attachments/history?volume_id={self.volume()}')
         self.assert_status(404, reply)
 
-    def test_who_does_not_ask_for_it_finds_nothing(self):
+    def test_history_and_explain_hidden_from_older_clients(self):
         attachment_id = self.reserve(self.volume())
         for noun in ('history', 'explain'):
             self.assert_status(404, self.send('GET', f'/attachments/{attachment_id}/{noun}',
@@ -124,7 +124,7 @@ class ExplainTest(Case):
         return self.read(f'/attachments/{attachment_id or self.attachment_id}/explain',
                          'explanation')
 
-    def test_all_is_well(self):
+    def test_explain_shows_agreement_of_record_and_target(self):
         info = self.http.as_member.get(
             f'/attachments/{self.attachment_id}').body['attachment']['connection_info']
         self.target.log_in(self.volume_id, self.host['initiator'], connection.Credential(
@@ -137,18 +137,18 @@ class ExplainTest(Case):
         self.assertEqual(('attached', 'complete'),
                          (found['record']['state'], found['record']['last_move']['event']))
 
-    def test_a_host_without_a_session(self):
+    def test_explain_shows_host_without_session(self):
         found = self.explain()
         self.assertEqual(('idle', 0), (found['difference'], found['target']['sessions']))
         self.assertIn('iscsiadm', found['advice'][0])
 
-    def test_a_target_that_has_lost_it(self):
+    def test_explain_shows_grant_missing_at_target(self):
         self.target.lose_everything()
         found = self.explain()
         self.assertEqual(('missing', False, None), (
             found['difference'], found['target']['exported'], found['target']['mode']))
 
-    def test_a_target_that_cannot_be_asked(self):
+    def test_explain_shows_unknown_if_target_unreachable(self):
         self.target.faults.plan('exports', faults.Fault.REFUSED)
         self.assertEqual('unknown', self.explain()['difference'])
         self.http.managers.remove(http.HOST)
@@ -159,11 +159,11 @@ class ExplainTest(Case):
                           client=self.http.as_admin).body['explanation']['target']['reason']
         self.assertNotIn(shown, (None, found['target']['reason']))
 
-    def test_a_session_that_is_shared(self):
+    def test_explain_shows_shared_session(self):
         other = self.attached(self.volume_id, base.OTHER_SERVER, self.host)
         self.assertEqual([other], self.explain()['session_shared_with'])
 
-    def test_one_that_waits_and_one_that_is_gone(self):
+    def test_explain_of_reserved_and_deleted_attachment(self):
         found = self.explain(self.reserve(self.volume()))
         self.assertEqual(('reserved', None, None), (
             found['record']['state'], found['difference'], found['target']['exported']))
@@ -172,7 +172,7 @@ class ExplainTest(Case):
         found = self.explain()
         self.assertEqual(('gone', None), (found['record']['state'], found['difference']))
 
-    def test_only_an_administrator_sees_the_backend(self):
+    def test_explain_shows_backend_to_admin_only(self):
         self.assertIsNone(self.explain()['backend'])
         reply = self.send('GET', f'/attachments/{self.attachment_id}/explain',
                           client=self.http.as_admin)
@@ -188,7 +188,7 @@ class DryRunTest(Case):
     def rows(self):
         return self.http.as_admin.get('/attachments?all_tenants=1').body['attachments']
 
-    def test_it_says_what_would_be_made_and_makes_nothing(self):
+    def test_dry_run_shows_attachment_without_creating(self):
         volume_id = self.volume()
         before = self.shown(volume_id)
         reply = self.dry_run(volume_id, mode='ro', connector=make.connector(host='compute-1'))
@@ -202,7 +202,7 @@ class DryRunTest(Case):
         self.assertEqual(before, self.shown(volume_id))
         self.reserve(volume_id)
 
-    def test_what_would_be_refused_is_refused(self):
+    def test_dry_run_returns_errors_of_create(self):
         plain = self.volume()
         self.attached(plain)
         self.assert_status(400, self.dry_run(plain, instance_uuid=base.OTHER_SERVER))
@@ -214,23 +214,23 @@ class DryRunTest(Case):
         self.assert_status(200, self.dry_run(free))
         self.assertEqual(1, len(self.rows()))
 
-    def test_a_quota_that_would_be_exceeded(self):
+    def test_dry_run_beyond_quota_rejected(self):
         self.assert_status(200, self.send('PUT', f'/os-quota-sets/{make.PROJECT}', {
             'quota_set': {'attachments': 0}}, client=self.http.as_admin))
         self.assert_status(413, self.dry_run(self.volume()))
 
-    def test_a_session_that_would_be_shared(self):
+    def test_dry_run_shows_shared_connections(self):
         volume_id, host = self.volume(multiattach=True), make.connector()
         there = self.attached(volume_id, connector=host)
         shown = self.dry_run(volume_id, mode='ro', connector=host).body['attachment']
         self.assertEqual(([there], 'consumer'),
                          (shown['shared_connections'], shown['mode_enforced_by']))
 
-    def test_neither_true_nor_false(self):
+    def test_invalid_dry_run_value_rejected(self):
         self.assert_status(400, self.send('POST', '/attachments?dry_run=perhaps', {
             'attachment': {'volume_uuid': self.volume()}}))
         self.assertEqual([], self.rows())
 
-    def test_it_is_made_for_who_did_not_ask_for_the_extension(self):
+    def test_dry_run_ignored_for_older_clients(self):
         self.assert_status(200, self.dry_run(self.volume(), headers=OLDER))
         self.assertEqual(1, len(self.rows()))

@@ -1,4 +1,4 @@
-"""Hosts of services, what is on them, and the zones that they are in."""
+"""Hosts of services, the volumes on them, and their availability zones."""
 from blockattach.storage.db import models
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import binaries
@@ -14,7 +14,7 @@ class HostsTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return reply.body['hosts']
 
-    def test_services_in_use(self):
+    def test_hosts_list_shows_enabled_services(self):
         volume, scheduler = self.list()
         self.assertRegex(volume.pop('last-update'), r'^2\d{3}-')
         self.assertEqual({'host_name': http.HOST, 'service': 'cinder-volume', 'zone': 'nova',
@@ -22,7 +22,7 @@ class HostsTest(base.ApiTestCase):
         self.assertEqual(('control-1', 'cinder-scheduler'),
                          (scheduler['host_name'], scheduler['service']))
 
-    def test_one_that_is_silent_and_one_out_of_use(self):
+    def test_silent_host_unavailable_and_disabled_host_hidden(self):
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
         self.assertEqual(['unavailable'] * 2, [one['service-status'] for one in self.list()])
         for put in (lambda flag: services.set_disabled(
@@ -32,13 +32,13 @@ class HostsTest(base.ApiTestCase):
             self.assertEqual(['control-1'], [one['host_name'] for one in self.list()])
             put(False)
 
-    def test_those_of_a_zone(self):
+    def test_hosts_list_filtered_by_zone(self):
         services.register(self.http.database, binaries.VOLUME, 'node-1@fake', 'north', 'x')
         self.assertEqual(['node-1@fake'], [one['host_name'] for one in self.list('?zone=north')])
         self.assertEqual(3, len(self.list('?zone=')))
         self.assertEqual([], self.list('?zone=zz'))
 
-    def test_what_is_on_one(self):
+    def test_host_shows_usage_per_project(self):
         self.assertEqual([self.use('(total)', 0, 0, 0, 0)], self.show())
         mine = self.volume(size=3)
         self.volume(size=4)
@@ -77,14 +77,14 @@ class HostsTest(base.ApiTestCase):
                 availability_zone='nova', pool=http.POOL, generation=0, created_at=now,
                 deleted=deleted))
 
-    def test_of_a_cluster_each_member_has_it_all(self):
+    def test_cluster_member_shows_usage_of_cluster(self):
         services.register(self.http.database, binaries.VOLUME, 'node-1@fake', 'nova', 'x',
                           cluster='alpha@fake')
         make.volume(self.http.database, size_gb=7, on_pool='alpha@fake#pool')
         reply = self.http.as_admin.get('/os-hosts/node-1@fake')
         self.assertEqual('7', reply.body['host'][0]['resource']['total_volume_gb'])
 
-    def test_what_is_not_there(self):
+    def test_unknown_host_not_found(self):
         for host in ('zz', 'control-1', 'storage-1'):
             with self.subTest(host=host):
                 self.assert_fault(404, f'Host {host} could not be found.',
@@ -99,7 +99,7 @@ class ZonesTest(base.ApiTestCase):
         return {one['zoneName']: one['zoneState'] for one in
                 reply.body['availabilityZoneInfo']}
 
-    def test_a_zone_is_available_where_any_service_is_in_use(self):
+    def test_zone_available_while_any_service_enabled(self):
         for host, zone in (('node-1@fake', 'north'), ('node-2@fake', 'north')):
             services.register(self.http.database, binaries.VOLUME, host, zone, 'x')
         services.register(self.http.database, binaries.SCHEDULER, 'node-3', 'south', 'x')
@@ -110,6 +110,6 @@ class ZonesTest(base.ApiTestCase):
         services.set_frozen(self.http.database, 'node-2@fake', True)
         self.assertEqual({'nova': yes, 'north': no}, self.zones())
 
-    def test_everyone_sees_them(self):
+    def test_zones_visible_to_every_persona(self):
         for persona in (self.http.as_admin, self.http.as_member, self.http.as_nobody):
             self.assertEqual({'nova': {'available': True}}, self.zones(persona))

@@ -1,4 +1,4 @@
-"""``Idempotency-Key``: a request that comes again makes nothing twice."""
+"""``Idempotency-Key``, with which a repeated request creates nothing twice."""
 import threading
 from concurrent import futures
 
@@ -17,11 +17,11 @@ LIMIT = polling.LIMIT
 
 
 class Died(BaseException):
-    """The end of the process that was answering, as far as the rest can see."""
+    """Death of the process that was serving the request."""
 
 
 class NamedTestCase(base.ApiTestCase):
-    """Sends requests that have a name."""
+    """Sends requests with an idempotency key."""
 
     def attach(self, volume_id, key, persona=None, **more):
         body = {'attachment': {'volume_uuid': volume_id, 'instance_uuid': base.SERVER, **more}}
@@ -44,7 +44,7 @@ class NamedTestCase(base.ApiTestCase):
 
 class IdempotencyTest(NamedTestCase):
 
-    def test_the_same_request_shows_the_same_attachment(self):
+    def test_repeated_request_returns_same_attachment(self):
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
         first = self.attach(volume_id, 'k', connector=connector)
@@ -54,33 +54,33 @@ class IdempotencyTest(NamedTestCase):
         self.assertEqual(first.body['attachment']['id'], again.body['attachment']['id'])
         self.assertEqual([first.body['attachment']['id']], self.ids(volume_id))
 
-    def test_two_names_in_one_request_refused(self):
+    def test_two_keys_in_one_request_rejected(self):
         """Servers join repeated headers with a comma."""
         volume_id = self.volume(multiattach=True)
         for key in ('k, k', 'k,other', ','):
             self.assert_fault(400, 'one name', self.attach(volume_id, key))
         self.assertEqual([], self.ids(volume_id))
 
-    def test_another_body_under_the_name_is_refused(self):
+    def test_key_reused_with_another_body_rejected(self):
         volume_id = self.volume(multiattach=True)
         self.assert_status(200, self.attach(volume_id, 'k'))
         self.assert_fault(409, 'a different body', self.attach(volume_id, 'k', mode='ro'))
         self.assertEqual(1, len(self.ids(volume_id)))
 
-    def test_the_name_is_the_callers_own(self):
+    def test_different_keys_create_different_attachments(self):
         volume_id = self.volume(multiattach=True)
         self.assert_status(200, self.attach(volume_id, 'k'))
         self.assert_status(200, self.attach(volume_id, 'other'))
         self.assertEqual(2, len(self.ids(volume_id)))
 
-    def test_what_is_gone_is_not_found(self):
+    def test_repeat_after_attachment_deleted_not_found(self):
         volume_id = self.volume(multiattach=True)
         made = self.attach(volume_id, 'k').body['attachment']['id']
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{made}'))
         self.assert_fault(404, made, self.attach(volume_id, 'k'))
         self.assertEqual([], self.ids(volume_id))
 
-    def test_what_failed_is_made_anew(self):
+    def test_repeat_after_failed_grant_creates_attachment(self):
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
         self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
@@ -89,7 +89,7 @@ class IdempotencyTest(NamedTestCase):
         self.assert_status(200, self.attach(volume_id, 'k', connector=connector))
         self.assertEqual(1, len(self.ids(volume_id)))
 
-    def test_a_refused_request_leaves_no_name(self):
+    def test_rejected_request_frees_key(self):
         volume_id = self.volume()
         self.assert_status(200, self.http.as_member.post('/attachments', {
             'attachment': {'volume_uuid': volume_id, 'instance_uuid': base.OTHER_SERVER}}))
@@ -98,7 +98,7 @@ class IdempotencyTest(NamedTestCase):
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{reserved}'))
         self.assert_status(200, self.attach(volume_id, 'k'))
 
-    def test_the_same_request_at_once_makes_one(self):
+    def test_concurrent_requests_with_one_key_create_one_attachment(self):
         """Where no server is named, a plain volume has no place for a second one."""
         connector = make.connector()
         for multiattach in (True, False):
@@ -112,7 +112,7 @@ class IdempotencyTest(NamedTestCase):
                     self.assertEqual(1, len({reply.text for reply in replies}))
                     self.assertEqual([replies[0].body['attachment']['id']], self.ids(volume_id))
 
-    def test_volumes_too(self):
+    def test_repeated_request_returns_same_volume(self):
         body = {'volume': {'size': 1}}
         first, again = (self.http.as_member.post(
             '/volumes', body, **{'Idempotency-Key': 'v'}) for _ in range(2))
@@ -122,13 +122,13 @@ class IdempotencyTest(NamedTestCase):
         self.assert_fault(409, 'a different body', self.http.as_member.post(
             '/volumes', {'volume': {'size': 2}}, **{'Idempotency-Key': 'v'}))
 
-    def test_the_same_volume_at_once_is_one(self):
+    def test_concurrent_requests_with_one_key_create_one_volume(self):
         replies = self.at_once(6, '/volumes', {'volume': {'size': 1, 'name': 'one'}})
         self.assertEqual([202] * 6, [reply.status for reply in replies])
         self.assertEqual(1, len({reply.body['volume']['id'] for reply in replies}))
         self.assertEqual(1, len(self.http.as_member.get('/volumes').body['volumes']))
 
-    def test_a_volume_that_is_gone_is_not_found(self):
+    def test_repeat_after_volume_deleted_not_found(self):
         body = {'volume': {'size': 1}}
         made = self.http.as_member.post('/volumes', body, **{'Idempotency-Key': 'v'})
         volume_id = made.body['volume']['id']
@@ -137,7 +137,7 @@ class IdempotencyTest(NamedTestCase):
             '/volumes', body, **{'Idempotency-Key': 'v'}))
         self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
 
-    def test_a_name_is_of_one_path_and_one_caller(self):
+    def test_key_scoped_to_path_and_project(self):
         volume_id = self.volume(multiattach=True)
         key = {'Idempotency-Key': 'k'}
         made = self.attach(volume_id, 'k').body['attachment']['id']
@@ -155,7 +155,7 @@ class IdempotencyTest(NamedTestCase):
         self.assertNotEqual(made, colleagues.body['attachment']['id'])
         self.assertEqual(made, self.attach(volume_id, 'k').body['attachment']['id'])
 
-    def test_names_that_are_none(self):
+    def test_invalid_key_rejected(self):
         volume_id = self.volume()
         for key in ('', 'k' * 256):
             with self.subTest(length=len(key)):
@@ -163,7 +163,7 @@ class IdempotencyTest(NamedTestCase):
 
 
 class UnderWayTest(NamedTestCase):
-    """The same request while the first is still at work: its backend does not grant yet."""
+    """Repeated request while the grant of the first one is still in progress."""
 
     def setUp(self):
         self.clock = clock.ManualClock()
@@ -204,14 +204,14 @@ class UnderWayTest(NamedTestCase):
         self.clock.advance(1)
         return first, second.result(LIMIT)
 
-    def test_a_second_one_waits_and_shows_what_the_first_made(self):
+    def test_repeat_waits_and_returns_attachment_of_first(self):
         first, second = self.both()
         self.assert_status(200, second)
         self.assertEqual(first.body, second.body)
         self.assertIn('auth_password', second.body['attachment']['connection_info'])
         self.assertEqual([first.body['attachment']['id']], self.ids(self.volume_id))
 
-    def test_a_second_one_is_the_first_when_that_is_refused(self):
+    def test_repeat_retries_after_first_refused(self):
         first, second = self.both(faults.Fault.REFUSED)
         self.assert_status(500, first)
         self.assert_status(200, second)
@@ -219,7 +219,7 @@ class UnderWayTest(NamedTestCase):
         self.assertEqual(second.body, self.attach(self.volume_id, 'k',
                                                   connector=self.connector).body)
 
-    def test_a_second_one_is_the_first_when_that_is_withdrawn(self):
+    def test_repeat_retries_after_first_withdrawn(self):
         first, second = self.both(faults.Fault.UNCERTAIN_BEFORE)
         self.assert_status(504, first)
         self.assert_status(200, second)
@@ -228,7 +228,7 @@ class UnderWayTest(NamedTestCase):
                          {one['id']: one['status'] for one in self.listed(self.volume_id)
                           if one['status'] != 'detaching'})
 
-    def test_a_second_one_is_the_first_when_that_died(self):
+    def test_repeat_retries_after_process_of_first_died(self):
         """What it had begun is refused, and it cannot say any more that its name is free."""
         def die():
             raise Died
@@ -249,7 +249,7 @@ class UnderWayTest(NamedTestCase):
         self.assertNotEqual(remaining, reply.body['attachment']['id'])
         self.assertEqual([reply.body['attachment']['id']], self.ids(self.volume_id))
 
-    def test_a_repeat_on_a_plain_volume_waits_for_the_end_of_what_is_withdrawn(self):
+    def test_repeat_waits_for_end_of_withdrawn_attachment(self):
         volume_id, wish = self.volume(), {'connector': make.connector()}
         self.goes_on.set()
         self.http.manager.backend.fake_target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
@@ -269,7 +269,7 @@ class UnderWayTest(NamedTestCase):
         self.assertIn(made.body['attachment']['id'], self.ids(volume_id))
         self.assertNotIn(remaining, self.ids(volume_id))
 
-    def test_a_second_one_does_not_wait_for_ever(self):
+    def test_repeat_times_out_while_first_in_progress(self):
         first = self.begin()
         self.assertTrue(self.at_work.wait(LIMIT))
         second = self.begin()
@@ -280,7 +280,7 @@ class UnderWayTest(NamedTestCase):
         self.assert_status(200, first.result(LIMIT))
         self.assertEqual([first.result().body['attachment']['id']], self.ids(self.volume_id))
 
-    def test_another_body_does_not_wait(self):
+    def test_another_body_rejected_without_waiting(self):
         first = self.begin()
         self.assertTrue(self.at_work.wait(LIMIT))
         self.assert_fault(409, 'a different body', self.attach(self.volume_id, 'k'))

@@ -1,4 +1,4 @@
-"""Volumes of an image that is cached, over HTTP: cloned, and like those that were downloaded."""
+"""Volumes created from a cached image over HTTP, equal to those of a downloaded image."""
 import os
 
 from blockattach.tests.api import test_images
@@ -48,7 +48,7 @@ class CacheCase(test_images.ImageCase):
 
 class CloneTest(CacheCase):
 
-    def test_the_second_is_cloned(self):
+    def test_second_volume_of_image_cloned(self):
         for disk_format in ('raw', 'qcow2'):
             image_id = self.glance.add(disks.image(disk_format), disk_format=disk_format,
                                        hw_disk_bus='scsi')
@@ -67,7 +67,7 @@ class CloneTest(CacheCase):
                 self.assertEqual(1, self.downloads(image_id))
                 self.nothing_is_left()
 
-    def test_what_an_administrator_sees(self):
+    def test_cached_volume_visible_to_admin_only(self):
         image_id = self.image()
         self.made(image_id)
         found = self.cached()[image_id]
@@ -79,19 +79,19 @@ class CloneTest(CacheCase):
             '/volumes/detail').body['volumes']])
         self.assert_status(404, self.http.as_member.get(f'/volumes/{found["id"]}'))
 
-    def test_no_quota_of_the_user_is_taken(self):
+    def test_cached_volume_uses_no_user_quota(self):
         self.made(self.image())
         usage = self.http.as_admin.get(
             f'/os-quota-sets/{self.http.as_member.project_id}?usage=true').body['quota_set']
         self.assertEqual((1, 1), (usage['volumes']['in_use'], usage['gigabytes']['in_use']))
 
-    def test_the_internal_project_needs_no_quota(self):
+    def test_internal_project_needs_no_quota(self):
         self.http.as_admin.put(f'/os-quota-sets/{PROJECT}', {'quota_set': {'volumes': 0}})
         image_id = self.image()
         self.made(image_id)
         self.assertIn(image_id, self.cached())
 
-    def test_the_sizes_are_checked_as_ever(self):
+    def test_image_sizes_checked_despite_cache(self):
         image_id = self.glance.add(disks.image('raw'), min_disk=2)
         self.made(image_id, size=2)
         self.assert_status(400, self.of_image(image_id))
@@ -101,13 +101,13 @@ class CloneTest(CacheCase):
         self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertEqual('VOLUME_VOLUME_005_007', self.message(volume_id)[0])
 
-    def test_an_image_that_its_user_does_not_see(self):
+    def test_cached_image_hidden_from_user_rejected(self):
         image_id = self.image()
         self.made(image_id)
         del self.glance.images[image_id]
         self.assert_fault(400, test_images.UNKNOWN, self.of_image(image_id))
 
-    def test_what_is_not_cached(self):
+    def test_encrypted_and_undated_images_not_cached(self):
         kind = make.encrypted_type(self.http.database)
         for image_id, asked in (
                 (self.image(), {'volume_type': kind.id}), (self.image(updated_at=None), {}),
@@ -116,7 +116,7 @@ class CloneTest(CacheCase):
                 self.made(image_id, **asked)
             self.assertEqual((2, {}), (self.downloads(image_id), self.cached()))
 
-    def test_an_image_that_cannot_be_used(self):
+    def test_unusable_image_not_cached(self):
         image_id = self.glance.add(disks.qcow2(backing=b'/etc/passwd'), disk_format='qcow2')
         self.assertEqual('error', self.shown(self.made(image_id))['status'])
         self.assertEqual({}, self.cached())
@@ -124,7 +124,7 @@ class CloneTest(CacheCase):
 
 class RemovedTest(CacheCase):
 
-    def test_an_image_that_has_changed(self):
+    def test_changed_image_replaces_cached_volume(self):
         image_id = self.image()
         self.made(image_id)
         before = self.cached()[image_id]['id']
@@ -137,7 +137,7 @@ class RemovedTest(CacheCase):
         self.made(image_id)
         self.assertEqual(2, self.downloads(image_id))
 
-    def test_an_administrator_deletes_it(self):
+    def test_admin_deletes_cached_volume(self):
         image_id = self.image()
         self.made(image_id)
         volume_id = self.cached()[image_id]['id']
@@ -147,7 +147,7 @@ class RemovedTest(CacheCase):
         self.assertEqual(2, self.downloads(image_id))
         self.assertEqual([(image_id, self.cached()[image_id]['id'])], self.rows())
 
-    def test_what_was_made_of_it_stays(self):
+    def test_clone_survives_delete_of_cached_volume(self):
         image_id = self.image()
         self.made(image_id)
         volume_id = self.made(image_id)
@@ -155,7 +155,7 @@ class RemovedTest(CacheCase):
         self.http.work.settle()
         self.assertEqual(disks.CONTENT, self.content(volume_id))
 
-    def test_one_that_somebody_has_made_use_of(self):
+    def test_extended_cached_volume_replaced(self):
         image_id = self.image()
         self.made(image_id)
         volume_id = self.cached()[image_id]['id']
@@ -167,7 +167,7 @@ class RemovedTest(CacheCase):
             f'/volumes/{volume_id}').body['volume']['status'])
         self.assertNotEqual(volume_id, self.rows()[0][1])
 
-    def test_the_bytes_are_gone(self):
+    def test_cached_volume_with_lost_data_replaced(self):
         image_id = self.image()
         self.made(image_id)
         before = self.cached()[image_id]['id']
@@ -183,7 +183,7 @@ class BoundsTest(CacheCase):
 
     CACHE = {'image_volume_cache_max_count': 2, 'image_volume_cache_max_size_gb': 3}
 
-    def test_the_longest_unused_goes(self):
+    def test_least_recently_used_image_evicted(self):
         first, second, third = (self.image() for _ in range(3))
         for image_id in (first, second, first, third):
             self.made(image_id)
@@ -191,7 +191,7 @@ class BoundsTest(CacheCase):
         self.assertEqual({first, third}, set(self.cached()))
         self.assertEqual(4 + 2, len(self.disks.fake_store.sizes()))
 
-    def test_so_many_gigabytes(self):
+    def test_cache_size_in_gigabytes_evicts(self):
         small = self.image()
         self.made(small)
         large = self.glance.add(disks.image('qcow2', 3 * GIB), disk_format='qcow2')
@@ -199,7 +199,7 @@ class BoundsTest(CacheCase):
         self.settle()
         self.assertEqual({large}, set(self.cached()))
 
-    def test_what_is_too_large_makes_no_room(self):
+    def test_oversized_image_evicts_nothing(self):
         small = self.image()
         self.made(small)
         large = self.glance.add(disks.image('qcow2', 4 * GIB), disk_format='qcow2')
@@ -211,7 +211,7 @@ class BoundsTest(CacheCase):
 
 class OffTest(test_images.ImageCase):
 
-    def test_nothing_is_cached(self):
+    def test_nothing_cached_while_cache_disabled(self):
         image_id = self.glance.add(disks.image('raw'))
         for _ in range(2):
             self.made(image_id)

@@ -1,4 +1,4 @@
-"""Volumes of images and images of volumes, over HTTP, with a Glance and a store of files."""
+"""Volumes from images and images of volumes over HTTP, with Glance and the file driver."""
 import os
 import tempfile
 
@@ -79,7 +79,7 @@ class ImageCase(actions.ActionsTestCase):
 
 class WithoutGlanceTest(actions.ActionsTestCase):
 
-    def test_the_verbs_say_so(self):
+    def test_image_actions_rejected_without_glance(self):
         volume_id = self.volume()
         for reply in (
                 self.http.as_member.post('/volumes', {'volume': {
@@ -93,7 +93,7 @@ class WithoutGlanceTest(actions.ActionsTestCase):
 
 class CreateTest(ImageCase):
 
-    def test_each_format(self):
+    def test_create_from_image_of_each_format(self):
         for ours, its in (('raw', 'raw'), ('iso', 'raw'), ('qcow2', 'qcow2'), ('vmdk', 'vmdk'),
                           ('vhd', 'vpc'), ('vhdx', 'vhdx'), ('vdi', 'vdi')):
             content = bytes(32768) + b'\x01CD001\x01' if ours == 'iso' else disks.CONTENT
@@ -105,7 +105,7 @@ class CreateTest(ImageCase):
                 self.assertEqual(content, self.content(volume_id, len(content)))
                 self.nothing_is_left()
 
-    def test_what_is_known_of_the_image_is_kept(self):
+    def test_image_metadata_copied_to_volume(self):
         image_id = self.glance.add(
             disks.image('raw'), name='ours', min_ram=64, hw_disk_bus='scsi', os_type='linux')
         kept = self.metadata(self.made(image_id))
@@ -115,13 +115,13 @@ class CreateTest(ImageCase):
             'size': str(disks.MIB), 'checksum': self.glance.images[image_id]['checksum'],
             'hw_disk_bus': 'scsi', 'os_type': 'linux'}, kept)
 
-    def test_property_that_no_database_takes_is_kept_without_it(self):
+    def test_unstorable_characters_of_image_property_replaced(self):
         image_id = self.glance.add(disks.image('raw'), name='a\0b', p='a\0\ud800b',
                                    **{'k\udfff': 'v'})
         kept = self.metadata(self.made(image_id))
         self.assertEqual(('ab', 'a?b', 'v'), (kept['image_name'], kept['p'], kept['k?']))
 
-    def test_by_id_address_or_name(self):
+    def test_image_named_by_id_url_or_name(self):
         image_id = self.glance.add(disks.image('raw'), name='ours')
         for ref in (image_id, f'http://glance/v2/images/{image_id}', 'ours'):
             self.assertEqual(image_id, self.metadata(self.made(ref))['image_id'])
@@ -132,14 +132,14 @@ class CreateTest(ImageCase):
         self.assertIn(self.http.as_member.token, self.glance.tokens)
         self.assertIn('notused', self.glance.tokens)
 
-    def test_what_cannot_be_meant(self):
+    def test_unknown_or_ambiguous_image_rejected(self):
         for ref in (base.ABSENT, 'no such name'):
             self.assert_fault(400, UNKNOWN, self.of_image(ref))
         for _ in range(2):
             self.glance.add(b'1', name='twice')
         self.assert_fault(409, "Multiple matches found for 'twice'", self.of_image('twice'))
 
-    def test_what_does_not_fit(self):
+    def test_image_that_does_not_fit_rejected(self):
         for sentence, shown in (
                 ('is not active', {'status': 'queued'}),
                 ('Size of specified image 2GB is larger than volume size 1GB.',
@@ -150,7 +150,7 @@ class CreateTest(ImageCase):
             self.assert_fault(400, sentence, self.of_image(self.glance.add(b'1', **shown)))
         self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
 
-    def test_a_disk_larger_than_the_volume(self):
+    def test_image_larger_than_volume_sets_error(self):
         volume_id = self.made(self.glance.add(disks.image('qcow2', 2 * GIB), disk_format='qcow2'))
         self.assertEqual('error', self.shown(volume_id)['status'])
         event, sentence = self.message(volume_id)
@@ -158,7 +158,7 @@ class CreateTest(ImageCase):
         self.assertIn(str(2 * GIB), sentence)
         self.nothing_is_left()
 
-    def test_a_malicious_image_never_reaches_the_volume(self):
+    def test_malicious_image_never_written_to_volume(self):
         for disk_format, data in (
                 ('qcow2', disks.qcow2(backing=b'/etc/passwd')),
                 ('qcow2', disks.qcow2(data_file=b'/etc/passwd')),
@@ -173,12 +173,12 @@ class CreateTest(ImageCase):
                 self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
         self.assertEqual([], os.listdir(f'{self.folder}/volumes'))
 
-    def test_bytes_that_are_not_those_of_the_digest(self):
+    def test_image_with_wrong_hash_sets_error(self):
         volume_id = self.made(self.glance.add(disks.image('raw'), os_hash_value='00'))
         self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertIn('does not match the hash', self.message(volume_id)[1])
 
-    def test_an_image_names_the_type(self):
+    def test_image_property_selects_volume_type(self):
         kind = make.volume_type(self.http.database, 'of-image')
         other = make.volume_type(self.http.database, 'other')
         for named, asked, expected in (
@@ -189,13 +189,13 @@ class CreateTest(ImageCase):
             self.assertEqual('__DEFAULT__' if expected is None else expected.name,
                              shown['volume_type'])
 
-    def test_glance_is_down(self):
+    def test_create_from_image_unavailable_while_glance_down(self):
         self.glance.broken = '.'
         reply = self.of_image(base.ABSENT)
         self.assert_status(503, reply)
         self.assertIn('Cannot use the image service', reply.text)
 
-    def test_no_host_is_connected_while_the_volume_is_filled(self):
+    def test_attachment_update_rejected_while_downloading(self):
         self.http.hold = True
         volume_id = self.made(self.glance.add(disks.image('raw')))
         self.sql(f"UPDATE volumes SET own_status = 'downloading', status = 'downloading' "
@@ -204,7 +204,7 @@ class CreateTest(ImageCase):
         self.assert_fault(400, 'is downloading an image', self.http.as_member.put(
             f'/attachments/{attachment_id}', {'attachment': {'connector': make.connector()}}))
 
-    def test_who_may(self):
+    def test_create_from_image_forbidden_for_reader(self):
         self.assert_status(403, self.of_image(base.ABSENT, self.http.as_reader))
 
 
@@ -213,7 +213,7 @@ class UploadTest(ImageCase):
     def filled(self, **shown):
         return self.made(self.glance.add(disks.image('raw'), **shown))
 
-    def test_the_image_has_the_bytes_of_the_volume(self):
+    def test_uploaded_image_has_volume_data(self):
         volume_id = self.filled()
         for disk_format in ('qcow2', 'vmdk', 'vdi', 'vhd', 'vhdx', 'raw'):
             with self.subTest(disk_format):
@@ -237,7 +237,7 @@ class UploadTest(ImageCase):
                                  self.http.as_member.get('/messages').text)
                 self.assertEqual(disks.CONTENT, self.content(again))
 
-    def test_the_answer(self):
+    def test_upload_response_by_version(self):
         volume_id = self.filled()
         for version, more in (('3.0', {'visibility': 'shared', 'protected': False}),
                               ('3.1', {'visibility': 'private', 'protected': False})):
@@ -253,7 +253,7 @@ class UploadTest(ImageCase):
                 shown)
             self.assertEqual('mine', self.glance.images[image_id]['name'])
 
-    def test_what_the_image_says(self):
+    def test_uploaded_image_properties(self):
         volume_id = self.filled(os_type='linux', os_glance_x='y')
         reply = self.upload(volume_id, disk_format='qcow2', visibility='community',
                             protected='true')
@@ -294,13 +294,13 @@ class UploadTest(ImageCase):
                 self.assert_fault(status, f'Volume {volume_id}', reply)
                 self.assertEqual({}, self.glance.images)
 
-    def test_a_public_image_is_for_administrators(self):
+    def test_public_upload_needs_admin(self):
         volume_id = self.volume()
         self.assert_status(403, self.upload(volume_id, visibility='public'))
         self.assert_status(202, self.upload(volume_id, self.http.as_admin, visibility='public',
                                             disk_format='qcow2'))
 
-    def test_only_an_available_volume(self):
+    def test_upload_of_attached_volume_rejected(self):
         volume_id = self.volume()
         self.attached(volume_id)
         for force in ({}, {'force': True}):
@@ -309,7 +309,7 @@ class UploadTest(ImageCase):
         self.assertEqual([], list(self.glance.images))
         self.assertEqual('in-use', self.shown(volume_id)['status'])
 
-    def test_glance_refuses_the_image(self):
+    def test_upload_rejected_if_glance_refuses_image(self):
         volume_id = self.volume()
         self.glance.broken, self.glance.status = 'POST', 403
         self.assert_fault(400, 'It is broken.', self.upload(volume_id))
@@ -317,7 +317,7 @@ class UploadTest(ImageCase):
         self.assert_status(503, self.upload(volume_id))
         self.assertEqual('available', self.shown(volume_id)['status'])
 
-    def test_glance_refuses_the_bytes(self):
+    def test_upload_fails_if_glance_refuses_data(self):
         volume_id = self.volume()
         self.glance.broken, self.glance.status = 'PUT', 413
         self.assert_status(202, self.upload(volume_id, disk_format='qcow2', protected=True))
@@ -325,7 +325,7 @@ class UploadTest(ImageCase):
         self.assertEqual({}, self.glance.images)
         self.assertEqual('VOLUME_VOLUME_003_004', self.message(volume_id)[0])
 
-    def test_a_malformed_body(self):
+    def test_malformed_upload_rejected(self):
         volume_id = self.volume()
         for fields in ({'disk_format': 'tape'}, {'force': 'perhaps'}, {'image_name': ''},
                        {'visibility': 'all'}, {'more': 1}, {'container_format': 'ova'},
@@ -333,7 +333,7 @@ class UploadTest(ImageCase):
             self.assert_status(400, self.upload(volume_id, **fields))
         self.assert_status(400, self.upload(volume_id, version='3.0', visibility='private'))
 
-    def test_who_may(self):
+    def test_upload_permissions(self):
         volume_id = self.volume()
         self.assert_status(403, self.upload(volume_id, self.http.as_reader))
         self.assert_status(404, self.upload(volume_id, self.http.as_stranger))
@@ -343,7 +343,7 @@ class ForcedUploadTest(ImageCase):
 
     OPTIONS = {'enable_force_upload': True}
 
-    def test_a_volume_in_use_where_that_is_said(self):
+    def test_forced_upload_of_attached_volume_accepted(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.assert_status(400, self.upload(volume_id))
@@ -359,7 +359,7 @@ class ReimageTest(ImageCase):
         return self.act(volume_id, 'os-reimage', {'image_id': image_id, **fields},
                         persona=persona, version=version)
 
-    def test_nothing_is_left_of_the_bytes_before(self):
+    def test_reimage_leaves_no_previous_data(self):
         volume_id = self.made(self.glance.add(disks.image('raw', content=b'\1' * disks.MIB)))
         image_id = self.glance.add(disks.image('qcow2'), disk_format='qcow2', name='second')
         self.assert_status(202, self.reimage(volume_id, image_id))
@@ -368,7 +368,7 @@ class ReimageTest(ImageCase):
                          self.content(volume_id, 2 * disks.MIB))
         self.assertEqual('second', self.metadata(volume_id)['image_name'])
 
-    def test_a_reserved_volume_where_that_is_said(self):
+    def test_reimage_of_reserved_volume_needs_flag(self):
         volume_id, image_id = self.volume(), self.glance.add(disks.image('raw'))
         self.reserve(volume_id)
         self.assert_fault(400, f'Volume {volume_id} status must be available or error, but '
@@ -377,7 +377,7 @@ class ReimageTest(ImageCase):
         self.assertEqual('reserved', self.shown(volume_id)['status'])
         self.assertEqual(disks.CONTENT, self.content(volume_id))
 
-    def test_no_host_is_cut_off_whatever_an_administrator_says(self):
+    def test_reimage_of_attached_volume_rejected_despite_reset(self):
         volume_id, image_id = self.volume(), self.glance.add(disks.image('raw'))
         self.attached(volume_id)
         self.assert_status(202, self.act(volume_id, 'os-reset_status', {'status': 'error'},
@@ -386,7 +386,7 @@ class ReimageTest(ImageCase):
                                'current status is in-use.', self.reimage(volume_id, image_id))
         self.assertEqual('error', self.shown(volume_id)['status'])
 
-    def test_not_more_than_one_server(self):
+    def test_reimage_with_several_servers_rejected(self):
         volume_id = self.volume(multiattach=True)
         for server in (base.SERVER, base.OTHER_SERVER):
             self.reserve(volume_id, server)
@@ -397,7 +397,7 @@ class ReimageTest(ImageCase):
         [row] = [row for row in routes.operations() if row.action == 'os-reimage']
         self.assertIn(409, sources.load_tool('print_api').codes(row))
 
-    def test_an_image_that_cannot_be_used(self):
+    def test_reimage_with_unusable_image_rejected(self):
         volume_id = self.volume()
         self.assert_status(404, self.reimage(volume_id, base.ABSENT))
         self.assert_fault(400, 'minDisk', self.reimage(volume_id, self.glance.add(
@@ -411,10 +411,10 @@ class ReimageTest(ImageCase):
         self.assert_status(202, self.reimage(volume_id, self.glance.add(disks.image('raw'))))
         self.assertEqual('available', self.shown(volume_id)['status'])
 
-    def test_its_version(self):
+    def test_reimage_rejected_before_3_68(self):
         self.assert_status(404, self.reimage(self.volume(), base.ABSENT, version='3.67'))
 
-    def test_who_may(self):
+    def test_reimage_permissions(self):
         volume_id = self.volume()
         self.assert_status(403, self.reimage(volume_id, base.ABSENT, self.http.as_reader))
         self.assert_status(404, self.reimage(volume_id, base.ABSENT, self.http.as_stranger))

@@ -304,7 +304,7 @@ class RetypedMeanwhileTest(base.ApiTestCase):
         self.http = http.ApiFixture(kind=self.KIND)
         self.addCleanup(self.http.close)
 
-    def test_attach_judged_as_shared_holds_the_plain_volume_for_itself(self):
+    def test_attach_after_retype_to_plain_reserves_exclusively(self):
         volume_id = self.volume(multiattach=True)
         plain = make.volume_type(self.http.database)
 
@@ -324,7 +324,7 @@ class RetypedMeanwhileTest(base.ApiTestCase):
 
 class TableTest(unittest.TestCase):
 
-    def test_each_verb_has_its_requests(self):
+    def test_every_judged_verb_has_requests(self):
         self.assertEqual(set(rules.JUDGED_VERBS), set(REQUESTS))
 
 

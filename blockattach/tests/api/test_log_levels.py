@@ -1,4 +1,4 @@
-"""The levels of logs, asked for and set while everything runs."""
+"""Log levels, which are read and set at run time."""
 import logging
 
 from blockattach.tests.api import base
@@ -28,12 +28,12 @@ class LogLevelsTest(base.ApiTestCase):
         self.assert_status(202, reply)
         self.assertEqual('', reply.text)
 
-    def test_every_process_is_asked(self):
+    def test_get_log_asks_every_service(self):
         self.assertEqual(
             {('cinder-api', http.API_HOST): 'WARNING', ('cinder-volume', http.HOST): 'WARNING',
              ('cinder-scheduler', 'control-1'): 'WARNING'}, self.shown())
 
-    def test_some_of_them(self):
+    def test_get_log_filtered_by_binary_and_server(self):
         for body, expected in (
                 ({'binary': 'cinder-scheduler'}, {'cinder-scheduler'}),
                 ({'binary': 'cinder-api', 'server': 'control-1'}, {'cinder-api'}),
@@ -49,7 +49,7 @@ class LogLevelsTest(base.ApiTestCase):
             with self.subTest(body):
                 self.assertEqual(expected, {binary for binary, _ in self.shown(**body)})
 
-    def test_they_are_set(self):
+    def test_set_log_changes_levels(self):
         for binary in ('cinder-volume', 'cinder-scheduler', 'cinder-api'):
             for level in ('debug', 'ERROR'):
                 with self.subTest(binary, level=level):
@@ -57,7 +57,7 @@ class LogLevelsTest(base.ApiTestCase):
                     self.assertEqual(level.upper(), logging.getLevelName(self.logger.level))
                     self.assertEqual({level.upper()}, set(self.shown().values()))
 
-    def test_only_loggers_whose_names_begin_so(self):
+    def test_log_levels_limited_to_prefix(self):
         other = logging.getLogger(f'{__name__}.other')
         other.setLevel('WARNING')
         self.set(level='DEBUG')
@@ -65,11 +65,11 @@ class LogLevelsTest(base.ApiTestCase):
         self.assertNotIn(other.name, self.put(
             'get-log', prefix=LOGGER).body['log_levels'][0]['levels'])
 
-    def test_a_process_that_is_silent_is_not_asked(self):
+    def test_silent_service_not_asked_for_log_levels(self):
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
         self.assertEqual({('cinder-api', http.API_HOST)}, set(self.shown()))
 
-    def test_what_is_wrong_changes_nothing(self):
+    def test_malformed_log_level_requests_change_nothing(self):
         for action, body in (('set-log', {}), ('set-log', {'level': 'LOUD'}),
                              ('set-log', {'level': None}), ('set-log', {'level': ''}),
                              ('set-log', {'level': 'DEBUG', 'binary': 'cinder-party'}),
@@ -79,7 +79,7 @@ class LogLevelsTest(base.ApiTestCase):
                 self.assert_status(400, self.put(action, **{'prefix': LOGGER, **body}))
         self.assertEqual(logging.WARNING, self.logger.level)
 
-    def test_permissions(self):
+    def test_log_level_permissions_and_version(self):
         for action in ('get-log', 'set-log'):
             with self.subTest(action):
                 self.assert_status(403, self.http.as_member.put(

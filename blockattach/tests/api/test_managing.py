@@ -1,4 +1,4 @@
-"""What lies on a backend already becomes a volume, is left there again, and is listed."""
+"""Manage, unmanage and list of storage that exists on a backend."""
 from blockattach.storage.db.services import pools
 from blockattach.storage.drivers import base as drivers
 from blockattach.storage.drivers import faults
@@ -47,7 +47,7 @@ class ManagingTestCase(actions.ActionsTestCase):
 
 class ManageTest(ManagingTestCase):
 
-    def test_it_is_a_volume_with_its_size_and_its_bytes(self):
+    def test_managed_volume_keeps_size_and_data(self):
         for path, version in (('/manageable_volumes', '3.8'), ('/os-volume-manage', '3.0')):
             with self.subTest(path):
                 before = self.allocated()
@@ -66,7 +66,7 @@ class ManageTest(ManagingTestCase):
                 self.assertEqual(2, self.store.sizes()[f'volume-{answered["id"]}'])
                 self.assertEqual(2, self.allocated() - before)
 
-    def test_it_is_attached_and_deleted_like_any_other(self):
+    def test_managed_volume_attached_and_deleted(self):
         volume_id = self.managed(self.lies_there('disk'))
         attachment_id = self.reserve(volume_id)
         self.connect(attachment_id)
@@ -75,17 +75,17 @@ class ManageTest(ManagingTestCase):
         self.assertEqual({}, self.store.sizes())
         self.assertEqual(0, self.allocated())
 
-    def test_a_full_pool_keeps_what_it_has(self):
+    def test_manage_in_full_pool_accepted(self):
         self.lies_there('disk', self.store.total_gb)
         self.http.manager.report()
         self.assertEqual('available', self.shown(self.managed('disk'))['status'])
 
-    def test_a_host_without_a_pool(self):
+    def test_manage_with_host_without_pool_accepted(self):
         self.lies_there('disk')
         self.assertEqual(http.POOL, self.shown(self.managed('disk', host=http.HOST))[
             'os-vol-host-attr:host'])
 
-    def test_what_cannot_be_managed_ends_in_error_and_stays_as_it_was(self):
+    def test_unmanageable_storage_sets_error_and_stays(self):
         existing = self.volume()
         self.lies_there('snapshot-of-others')
         self.lies_there('refused')
@@ -102,14 +102,14 @@ class ManageTest(ManagingTestCase):
                 self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
                 self.assertEqual((before, given), (self.store.sizes(), self.allocated()))
 
-    def test_the_pool_is_judged(self):
+    def test_manage_rejected_by_scheduler_filter(self):
         self.lies_there('disk')
         volume_id = self.managed('disk', availability_zone='mars')
         self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertEqual(['VOLUME_VOLUME_008_003'], self.events(volume_id))
         self.assertEqual({'disk': 2}, self.store.sizes())
 
-    def test_quotas(self):
+    def test_manage_beyond_quota_sets_error(self):
         self.lies_there('disk', 5)
         self.assert_status(200, self.http.as_admin.put(
             f'/os-quota-sets/{self.http.as_admin.project_id}', {'quota_set': {'gigabytes': 4}}))
@@ -120,7 +120,7 @@ class ManageTest(ManagingTestCase):
             f'/os-quota-sets/{self.http.as_admin.project_id}', {'quota_set': {'volumes': 1}}))
         self.assert_status(413, self.manage('disk'))
 
-    def test_host_null_is_as_if_it_were_left_out(self):
+    def test_manage_with_null_host_rejected_as_missing(self):
         for version, sentence in (('3.15', 'Host field is missing.'),
                                   ('3.16', "Cluster 'nowhere' not found")):
             fields = {'cluster': 'nowhere'} if version == '3.16' else {}
@@ -128,7 +128,7 @@ class ManageTest(ManagingTestCase):
                 'volume': {'host': None, 'ref': {'source-name': 'disk'}, **fields}},
                 version=version))
 
-    def test_bad_requests(self):
+    def test_malformed_manage_rejected(self):
         self.lies_there('disk')
         both = 'One and only one of cluster and host must be set.'
         for sentence, version, more in (
@@ -151,7 +151,7 @@ class ManageTest(ManagingTestCase):
         self.assert_status(404, self.manage('disk', version='3.7'))
         self.assertEqual([], self.http.as_admin.get('/volumes').body['volumes'])
 
-    def test_a_backend_that_is_not_in_use(self):
+    def test_manage_on_disabled_backend_rejected(self):
         self.sql('UPDATE services SET disabled = 1')
         self.assert_fault(400, 'Service is unavailable at this time.',
                           self.manage(self.lies_there('disk')))
@@ -161,7 +161,7 @@ class ManageTest(ManagingTestCase):
 
 class UnmanageTest(ManagingTestCase):
 
-    def test_its_bytes_stay_and_can_be_managed_again(self):
+    def test_unmanaged_data_stays_and_managed_again(self):
         volume_id = self.volume()
         self.assert_status(202, self.unmanage(volume_id))
         self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
@@ -172,7 +172,7 @@ class UnmanageTest(ManagingTestCase):
             self.shown(again)[key] for key in ('status', 'size')))
         self.assertEqual({f'volume-{again}': 1}, self.store.sizes())
 
-    def test_one_that_is_used_is_not_left(self):
+    def test_unmanage_of_used_volume_rejected(self):
         reserved, with_snapshot = self.volume(), self.volume()
         self.reserve(reserved)
         self.assert_status(202, self.http.as_member.post(
@@ -182,25 +182,25 @@ class UnmanageTest(ManagingTestCase):
                 self.assert_fault(400, 'Volume status must be available', self.unmanage(volume_id))
                 self.assertIn(f'volume-{volume_id}', self.store.sizes())
 
-    def test_an_encrypted_one_is_not_left(self):
+    def test_unmanage_of_encrypted_volume_rejected(self):
         volume_id = self.volume()
         self.sql(f"UPDATE volumes SET encrypted = 1 WHERE id = '{volume_id}'")
         self.assert_fault(400, 'Unmanaging encrypted volumes is not supported.',
                           self.unmanage(volume_id))
 
-    def test_one_that_was_never_made_is_gone_at_once(self):
+    def test_unmanage_of_failed_manage_deletes_volume(self):
         volume_id = self.managed('absent')
         self.assert_status(202, self.unmanage(volume_id))
         self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
 
-    def test_a_target_that_refuses(self):
+    def test_unmanage_with_refused_unexport_keeps_volume(self):
         volume_id = self.volume()
         self.http.manager.backend.fake_target.faults.plan('unexport', faults.Fault.REFUSED)
         self.assert_status(202, self.unmanage(volume_id))
         self.assertEqual('available', self.shown(volume_id)['status'])
         self.assertEqual(['VOLUME_VOLUME_006_001'], self.events(volume_id))
 
-    def test_only_administrators(self):
+    def test_manage_and_unmanage_forbidden_for_members(self):
         volume_id = self.volume()
         self.assert_status(403, self.unmanage(volume_id, self.http.as_member))
         self.assert_status(403, self.manage('disk', persona=self.http.as_member))
@@ -209,7 +209,7 @@ class UnmanageTest(ManagingTestCase):
 
 class ListTest(ManagingTestCase):
 
-    def test_all_that_lies_there(self):
+    def test_list_manageable_volumes(self):
         volume_id = self.volume()
         self.lies_there('disk', 3)
         self.assertEqual([
@@ -226,12 +226,12 @@ class ListTest(ManagingTestCase):
         self.assertEqual((None, None), (detail['disk']['reason_not_safe'],
                                         detail['disk']['cinder_id']))
 
-    def test_one_that_was_left_is_safe(self):
+    def test_unmanaged_volume_listed_as_safe_to_manage(self):
         volume_id = self.volume()
         self.unmanage(volume_id)
         self.assertEqual([True], [one['safe_to_manage'] for one in self.listed()])
 
-    def test_order_and_pages(self):
+    def test_manageable_list_sorted_and_paginated(self):
         for name, size in (('a', 2), ('b', 1), ('c', 3)):
             self.lies_there(name, size)
 
@@ -244,7 +244,7 @@ class ListTest(ManagingTestCase):
             with self.subTest(more):
                 self.assertEqual(expected, names(**more))
 
-    def test_bad_requests(self):
+    def test_malformed_manageable_list_rejected(self):
         for sentence, query in (
                 ('One and only one of cluster and host must be set.', ''),
                 ('One and only one of cluster and host must be set.',
@@ -264,7 +264,7 @@ class ListTest(ManagingTestCase):
 
 
 class SnapshotTest(ManagingTestCase):
-    """The same of snapshots."""
+    """Manage, unmanage and list of snapshots."""
 
     def lies_there_too(self, name, volume_id):
         """A snapshot that somebody else made on the backend."""
@@ -285,7 +285,7 @@ class SnapshotTest(ManagingTestCase):
     def status_of(self, snapshot_id):
         return self.http.as_admin.get(f'/snapshots/{snapshot_id}').body['snapshot']['status']
 
-    def test_it_is_a_snapshot_of_its_volume(self):
+    def test_managed_snapshot_belongs_to_volume(self):
         volume_id = self.volume()
         for path, version in (('/manageable_snapshots', '3.8'), ('/os-snapshot-manage', '3.0')):
             with self.subTest(path):
@@ -296,7 +296,7 @@ class SnapshotTest(ManagingTestCase):
                 self.assertIn(f'snapshot-{snapshot_id}', self.store.sizes())
                 self.assertNotIn('snapshot-old', self.store.sizes())
 
-    def test_what_cannot_be_managed_ends_in_error_and_stays_as_it_was(self):
+    def test_unmanageable_snapshot_sets_error_and_stays(self):
         volume_id = self.volume()
         existing = self.http.as_admin.post('/snapshots', {'snapshot': {'volume_id': volume_id}})
         existing = existing.body['snapshot']['id']
@@ -309,7 +309,7 @@ class SnapshotTest(ManagingTestCase):
                 self.assert_status(202, self.http.as_admin.delete(f'/snapshots/{snapshot_id}'))
                 self.assertEqual(before, self.store.sizes())
 
-    def test_one_that_is_being_managed_is_not_removed(self):
+    def test_delete_while_snapshot_managing_rejected(self):
         volume_id = self.volume()
         self.lies_there_too('snapshot-old', volume_id)
         self.http.hold = True
@@ -322,7 +322,7 @@ class SnapshotTest(ManagingTestCase):
         self.http.work.settle()
         self.assertEqual('available', self.status_of(snapshot_id))
 
-    def test_one_that_is_left_can_be_managed_again(self):
+    def test_unmanaged_snapshot_managed_again(self):
         volume_id = self.volume()
         self.lies_there_too('snapshot-old', volume_id)
         snapshot_id = self.managed_snapshot(volume_id, 'snapshot-old')
@@ -333,7 +333,7 @@ class SnapshotTest(ManagingTestCase):
         again = self.managed_snapshot(volume_id, f'snapshot-{snapshot_id}')
         self.assertEqual('available', self.status_of(again))
 
-    def test_lists(self):
+    def test_list_manageable_snapshots(self):
         volume_id = self.volume()
         self.lies_there_too('snapshot-old', volume_id)
         existing = self.http.as_admin.post('/snapshots', {'snapshot': {'volume_id': volume_id}})
@@ -348,7 +348,7 @@ class SnapshotTest(ManagingTestCase):
                   one['reason_not_safe'], one['cinder_id'])
                  for one in reply.body['manageable-snapshots']})
 
-    def test_bad_requests(self):
+    def test_malformed_snapshot_manage_rejected(self):
         volume_id = self.volume()
         self.assert_fault(400, 'source-name', self.http.as_admin.post(
             '/manageable_snapshots', {'snapshot': {'volume_id': volume_id, 'ref': None}}))

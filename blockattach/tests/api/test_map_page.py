@@ -1,4 +1,4 @@
-"""The page that draws attachments, in a browser: what a viewer sees, types and is refused."""
+"""Attachment map page in a browser: its contents, its filters and its errors."""
 import json
 import re
 import threading
@@ -42,8 +42,8 @@ def tearDownModule():
 
 
 class Guarded:
-    """The API behind what asks for a token, as Keystone's middleware does, and behind a proxy that
-    takes `PREFIX` away.
+    """API behind a token check like that of Keystone's middleware, and behind a proxy that removes
+    `PREFIX`.
     """
 
     def __init__(self, application):
@@ -123,7 +123,7 @@ class MapPageTestCase(unittest.TestCase):
 
 class MapPageTest(MapPageTestCase):
 
-    def test_what_is_there_is_shown_and_what_is_stuck_is_first(self):
+    def test_map_shows_volumes_and_stuck_first(self):
         page = self.view()
         self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
         volumes = self.column(page, 'Volume')
@@ -139,7 +139,7 @@ class MapPageTest(MapPageTestCase):
         self.assertRegex(first, 'volume web-assets, in-use: compute-3, .*error_attaching, stuck')
         self.assertEqual(2 * 14, page.run('document.querySelectorAll("#graph .edge").length'))
 
-    def test_nothing_leaves_the_origin_and_nothing_is_complained_of(self):
+    def test_map_requests_stay_on_origin_without_errors(self):
         page = self.view(LIVE)
         self.choose(page, 'text', 'compute')
         self.attach('compute-7')
@@ -149,7 +149,7 @@ class MapPageTest(MapPageTestCase):
                               if not one.startswith(f'{self.server.url}/')])
 
     @exhaustive.only
-    def test_behind_a_proxy_with_a_prefix(self):
+    def test_map_served_behind_proxy_prefix(self):
         page = self.view(LIVE, prefix=PREFIX)
         self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
         self.assertEqual([], [one for one in page.requests()
@@ -163,7 +163,7 @@ class MapPageTest(MapPageTestCase):
         self.assertNotEqual([], drawn)
         self.assertEqual([], [pair for pair in drawn if pair[0] != pair[1]])
 
-    def test_filters(self):
+    def test_map_filters(self):
         page = self.view()
         for field, value, shown in (
                 ('host', 'compute-4', '3 volumes, 3 attachments'),
@@ -183,7 +183,7 @@ class MapPageTest(MapPageTestCase):
                 self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
 
     @exhaustive.only
-    def test_a_heading_sorts(self):
+    def test_map_heading_click_sorts_table(self):
         page = self.view()
         heading = 'document.querySelector("th.of-host")'
         page.run(f'{heading}.querySelector("button").click()')
@@ -199,7 +199,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual('build-cache', self.column(page, 'Volume')[0])
 
     @exhaustive.only
-    def test_by_keyboard(self):
+    def test_map_usable_by_keyboard(self):
         page = self.view()
         page.press('Tab')
         self.assertEqual('Skip to the table', page.run(f'{FOCUSED}.textContent'))
@@ -219,7 +219,7 @@ class MapPageTest(MapPageTestCase):
         page.until('document.querySelector("th.of-age").getAttribute("aria-sort") === "ascending"')
 
     @exhaustive.only
-    def test_by_keyboard_it_begins_at_the_first_host_whatever_was_read_first(self):
+    def test_map_keyboard_focus_starts_at_first_host(self):
         self.guarded.lists_attachments.clear()
         self.addCleanup(self.guarded.lists_attachments.set)
         page = self.view('document.querySelector(".node.volume")')
@@ -251,7 +251,7 @@ class MapPageTest(MapPageTestCase):
         page.until('document.getElementById("host").value === ""')
         page.until(f'{FOCUSED}.getAttribute("aria-pressed") === "false"')
 
-    def test_what_happens_is_shown_by_the_stream(self):
+    def test_map_stream_updates_attachments(self):
         page = self.view(LIVE)
         made = self.attach('compute-8')
         self.counts(page, '8 volumes, 15 attachments; 1 stuck.')
@@ -260,7 +260,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual(200, self.http.as_admin.delete(f'/attachments/{made}').status)
         self.counts(page, '8 volumes, 14 attachments; 1 stuck.')
 
-    def test_after_the_service_was_away(self):
+    def test_map_shows_error_while_service_down(self):
         page = self.view(LIVE)
         self.server.stop()
         page.run('document.getElementById("read").click()')
@@ -270,7 +270,7 @@ class MapPageTest(MapPageTestCase):
         self.assertIn('web-assets', self.text(page, '#table'))
         page.until('document.getElementById("freshness").textContent.includes("interrupted")')
 
-    def test_names_are_only_names(self):
+    def test_map_escapes_markup_in_names(self):
         map_scene.fill(self.http.database, [map_scene.Held(map_scene.HOSTILE, 1, (
             map_scene.Use('<b>host</b>', make.connection.AccessMode.RW,
                           error='<svg onload=alert(3)>'),))])
@@ -285,7 +285,7 @@ class MapPageTest(MapPageTestCase):
                           'The filter shows 1 volume, 1 attachment.')
         self.assertEqual([], page.complaints())
 
-    def test_what_assistive_technology_gets(self):
+    def test_map_accessibility_tree(self):
         page = self.view()
         found = page.accessible()
         for wanted in (('heading', 'Attachment map'), ('main', ''), ('search', 'Filter'),
@@ -306,7 +306,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual('en', page.run('document.documentElement.lang'))
 
     @exhaustive.only
-    def test_contrast(self):
+    def test_map_color_contrast(self):
         for scheme in ('light', 'dark'):
             page = self.view(prefers_color_scheme=scheme)
             names = {name: page.run('getComputedStyle(document.documentElement)'
@@ -317,7 +317,7 @@ class MapPageTest(MapPageTestCase):
                     self.assertGreaterEqual(contrast(names[text], names[ground]), 4.5)
 
     @exhaustive.only
-    def test_on_a_phone(self):
+    def test_map_layout_on_narrow_screen(self):
         page = self.view(width=360)
         self.assertLessEqual(page.run('document.documentElement.scrollWidth'), 360)
         self.assertEqual('block', page.run('getComputedStyle(document.querySelector('
@@ -331,7 +331,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual([], page.complaints())
 
     @exhaustive.only
-    def test_motion_is_left_out_for_who_asks(self):
+    def test_map_respects_prefers_reduced_motion(self):
         page = self.view(LIVE, prefers_reduced_motion='reduce')
         self.attach('compute-8')
         page.until('document.querySelector("tr.changed")')
@@ -345,7 +345,7 @@ class LongListTest(MapPageTestCase):
     SCENE = (map_scene.Held('crowded', 1, (
         map_scene.Use('compute-1', make.connection.AccessMode.RW),)),)
 
-    def test_all_of_a_long_list_is_read(self):
+    def test_map_reads_all_pages_of_long_list(self):
         with self.http.database.writer() as connection:
             [row] = connection.execute(models.attachments.select()).mappings()
             connection.execute(models.attachments.insert(), [
@@ -391,7 +391,7 @@ class TokenTest(MapPageTestCase):
     def problem(self, page, words):
         page.until(f'document.getElementById("problem").textContent.includes({json.dumps(words)})')
 
-    def test_it_is_asked_for_and_kept_nowhere(self):
+    def test_token_requested_and_not_stored(self):
         page = self.view()
         self.problem(page, 'The service requires a token. Enter a token.')
         self.assertEqual('password', page.run('document.getElementById("token").type'))
@@ -407,7 +407,7 @@ class TokenTest(MapPageTestCase):
             '[localStorage.length, sessionStorage.length, document.cookie]'))
         self.assertEqual([], [one for one in page.requests() if make.USER in one])
 
-    def test_one_that_has_expired_is_asked_for_again(self):
+    def test_expired_token_requested_again(self):
         page = self.view()
         self.give(page, TOKEN)
         self.counts(page, '7 volumes, 14 attachments; 1 stuck.')
@@ -418,14 +418,14 @@ class TokenTest(MapPageTestCase):
         self.assertIn('web-assets', self.text(page, '#table'))
         self.assertTrue(page.run('document.getElementById("entry").offsetParent !== null'))
 
-    def test_one_that_may_see_nothing(self):
+    def test_token_without_role_shows_access_denied(self):
         self.guarded.accepted = token = f'{make.USER}:{make.PROJECT}:guest'
         page = self.view()
         self.give(page, token)
         self.problem(page, 'Access denied: ')
         self.problem(page, 'Use the token of a user with the role reader in a project.')
 
-    def test_a_member_sees_its_project_only(self):
+    def test_member_token_shows_own_project_only(self):
         self.guarded.accepted = token = f'{make.USER}:{make.PROJECT}:member,reader'
         page = self.view()
         self.give(page, token)
@@ -437,7 +437,7 @@ class WithoutStreamTest(MapPageTestCase):
 
     WATCHED = False
 
-    def test_it_is_read_again_and_again(self):
+    def test_map_polls_without_stream(self):
         page = self.view('document.getElementById("freshness").textContent.includes('
                          '"refreshed every 5 s: no stream is available")')
         self.attach('compute-8')

@@ -25,7 +25,7 @@ class MessagesTest(base.ApiTestCase):
     def of(self, *arguments, **more):
         return [one['resource_uuid'] for one in self.list(*arguments, **more)]
 
-    def test_the_whole(self):
+    def test_message_keys_and_values(self):
         found = self.list()[0]
         shown = self.http.as_reader.get(f'/messages/{found["id"]}', version='3.3')
         self.assertEqual({'message': found}, shown.body)
@@ -41,7 +41,7 @@ class MessagesTest(base.ApiTestCase):
                        {'rel': 'bookmark', 'href': f'http://localhost{path}'}]},
             {key: value for key, value in found.items() if key != 'id'})
 
-    def test_pages_and_filters_from_3_5(self):
+    def test_messages_pagination_and_filters_from_3_5(self):
         first, second, third = self.volume_ids
         marker = self.list()[1]['id']
         rows = (
@@ -59,7 +59,7 @@ class MessagesTest(base.ApiTestCase):
         self.assertIn(f'marker={body["messages"][0]["id"]}', body['messages_links'][0]['href'])
         self.assertEqual({'messages'}, self.http.as_reader.get('/messages').body.keys())
 
-    def test_what_is_refused(self):
+    def test_invalid_messages_query_rejected(self):
         for query, status, sentence in (
                 ('?limit=-1', 400, 'limit'), ('?sort=zz', 400, 'Invalid sort key'),
                 (f'?marker={base.ABSENT}', 404, base.ABSENT),
@@ -70,7 +70,7 @@ class MessagesTest(base.ApiTestCase):
         self.assertEqual(3, len(self.list('?zz=1', version='3.30')))
         self.assertEqual([], self.list('?zz=1', self.http.as_admin))
 
-    def test_a_part_of_a_value_from_3_34(self):
+    def test_messages_inexact_filters_from_3_34(self):
         admin = self.http.as_admin
         first, second, third = self.volume_ids
         for query, expected in (('?event_id~=002_0', [second]),
@@ -83,13 +83,13 @@ class MessagesTest(base.ApiTestCase):
         self.assert_fault(400, 'Invalid filters event_id~',
                           self.http.as_member.get('/messages?event_id~=1'))
 
-    def test_of_which_project(self):
+    def test_messages_scope_by_project(self):
         self.assertEqual([base.ABSENT], self.of(persona=self.http.as_stranger))
         self.assertEqual('', self.list(persona=self.http.as_stranger)[0]['request_id'])
         self.assertEqual(4, len(self.list('?all_tenants=1', self.http.as_admin)))
         self.assertEqual(3, len(self.list('?all_tenants=1')))
 
-    def test_what_only_administrators_read(self):
+    def test_message_detail_visible_to_admin_only(self):
         messages.create(self.http.database, http.PROJECT, 'req-1', domain_messages.DELETE_FAILED,
                         base.ABSENT, 'lvremove: node-7 is busy', words='It is in use.')
         text = 'delete volume:Backend refused to delete the volume. It is in use.'
@@ -99,7 +99,7 @@ class MessagesTest(base.ApiTestCase):
             shown = persona.get(f'/messages/{listed["id"]}').body['message']
             self.assertEqual([expected] * 2, [listed['user_message'], shown['user_message']])
 
-    def test_an_operator_may_let_its_users_read_it(self):
+    def test_message_detail_visible_by_policy(self):
         opened = http.ApiFixture(rules={'blockattach:message_detail': '@'})
         self.addCleanup(opened.close)
         messages.create(opened.database, http.PROJECT, None, domain_messages.ATTACH_FAILED,
@@ -108,7 +108,7 @@ class MessagesTest(base.ApiTestCase):
         self.assertEqual('attach volume:Failed to attach volume. node-7 is busy',
                          shown['user_message'])
 
-    def test_delete(self):
+    def test_delete_message(self):
         message_id = self.list()[0]['id']
         path = f'/messages/{message_id}'
         reply = self.http.as_member.delete(path, version='3.3')
@@ -117,7 +117,7 @@ class MessagesTest(base.ApiTestCase):
         for reply in (self.http.as_member.delete(path), self.http.as_member.get(path)):
             self.assert_fault(404, f'Message {message_id} could not be found.', reply)
 
-    def test_they_are_there_from_3_3(self):
+    def test_messages_routes_absent_before_3_3(self):
         path = f'/messages/{self.list()[0]["id"]}'
         for method, asked in (('GET', '/messages'), ('GET', path), ('DELETE', path)):
             with self.subTest(method=method, asked=asked):

@@ -1,4 +1,4 @@
-"""os-migrate_volume: a volume goes to another backend, whole, or stays where it is."""
+"""os-migrate_volume, which moves a volume to another backend or changes nothing."""
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import moves
@@ -21,7 +21,7 @@ class MigrateTestCase(moves.MovesTestCase):
 
 class MigrateTest(MigrateTestCase):
 
-    def test_it_goes_there_and_back(self):
+    def test_migrate_to_other_backend_and_back(self):
         volume_id = self.written()
         self.assertEqual(('available', None), self.migstat(volume_id))
         for version, host, pool in (('3.0', moves.OTHER, moves.OTHER_POOL),
@@ -36,7 +36,7 @@ class MigrateTest(MigrateTestCase):
                 self.assertEqual((1, 0) if pool == http.POOL else (0, 1), self.allocated())
         self.assertEqual([], self.messages(volume_id))
 
-    def test_it_is_attached_where_it_is(self):
+    def test_migrated_volume_attached_at_new_backend(self):
         volume_id = self.written()
         self.assert_status(202, self.migrate(volume_id))
         self.clean()
@@ -47,7 +47,7 @@ class MigrateTest(MigrateTestCase):
                           self.migrate(volume_id, 'storage-1@fake'))
         self.http.as_member.delete(f'/attachments/{attachment_id}')
 
-    def test_what_it_shows_meanwhile(self):
+    def test_migrating_volume_status_and_rejected_actions(self):
         for lock, status in ((False, 'available'), (True, 'maintenance'), ('true', 'maintenance')):
             with self.subTest(lock):
                 volume_id = self.written()
@@ -76,7 +76,7 @@ class MigrateTest(MigrateTestCase):
                 self.assertEqual(('available', 'success'), self.migstat(volume_id))
                 self.assert_at(moves.OTHER_POOL, volume_id)
 
-    def test_clusters_are_named_from_3_16_on(self):
+    def test_migrate_to_cluster_from_3_16(self):
         volume_id = self.written()
         self.assert_status(400, self.migrate(volume_id, version='3.15', cluster='pair@x'))
         for body in ({}, {'host': moves.OTHER, 'cluster': 'pair@x'}, {'host': None}):
@@ -90,7 +90,7 @@ class MigrateTest(MigrateTestCase):
             volume_id, 'os-migrate_volume', {'cluster': 'pair@x'}, version='3.16',
             persona=self.http.as_admin))
 
-    def test_where_it_cannot_go(self):
+    def test_migrate_to_invalid_host_rejected(self):
         volume_id = self.written()
         in_process.Manager(self.http.deployment, moves.FAR)
         for host, said in (('nowhere', "No available service named 'nowhere'"),
@@ -107,7 +107,7 @@ class MigrateTest(MigrateTestCase):
         self.assertEqual(('available', None), self.migstat(volume_id))
         self.assert_at(http.POOL, volume_id)
 
-    def test_what_cannot_go(self):
+    def test_migrate_of_used_volume_rejected(self):
         volume_id = self.written()
         self.reserve(volume_id)
         self.assert_fault(400, 'Migration of volumes in use is not supported',
@@ -124,7 +124,7 @@ class MigrateTest(MigrateTestCase):
         self.http.as_member.post('/volumes', {'volume': {'source_volid': source}})
         self.assert_fault(400, 'Another volume is being created from volume', self.migrate(source))
 
-    def test_a_volume_that_is_a_copy_goes_without_its_source(self):
+    def test_migrate_of_clone_leaves_source(self):
         source = self.written()
         copy = self.volume(source_volid=source)
         self.assert_status(202, self.migrate(copy))
@@ -132,7 +132,7 @@ class MigrateTest(MigrateTestCase):
         self.assert_at(moves.OTHER_POOL, copy)
         self.assert_at(http.POOL, source)
 
-    def test_nothing_waits_to_be_completed(self):
+    def test_migration_completion_rejected(self):
         one, other = self.written(), self.written()
         self.assert_fault(400, 'Source volume not mid-migration.', self.act(
             one, 'os-migrate_volume_completion', {'new_volume': other},
@@ -144,7 +144,7 @@ class MigrateTest(MigrateTestCase):
 
 class RefusedTest(MigrateTestCase):
 
-    def test_a_backend_without_room(self):
+    def test_migrate_without_destination_space_keeps_volume(self):
         self.other_store.total_gb = 2
         self.other.report()
         volume_id = self.written(size=3)
@@ -159,7 +159,7 @@ class RefusedTest(MigrateTestCase):
         self.clean()
         self.assert_at(moves.OTHER_POOL, volume_id, 3)
 
-    def test_each_fault_leaves_it_whole_where_it_was(self):
+    def test_migrate_faults_keep_volume_at_source(self):
         for side, method in (('other', 'create'), ('other', 'delete'), ('other', 'disk'),
                              ('own', 'disk')):
             for fault in (faults.Fault.REFUSED, faults.Fault.UNCERTAIN_BEFORE,

@@ -1,4 +1,4 @@
-"""A backend without multiattach gets no multiattach volume by create, retype or migrate."""
+"""Multiattach volumes, which create, retype and migrate keep off backends without multiattach."""
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.api import base
@@ -43,22 +43,22 @@ class PoolsTestCase(moves.MovesTestCase):
 
 class MultiattachPoolsTest(PoolsTestCase):
 
-    def test_pools_say_whether_they_can(self):
+    def test_pools_report_multiattach_capability(self):
         found = self.http.as_admin.get('/scheduler-stats/get_pools?detail=True').body['pools']
         self.assertEqual({http.POOL: True, moves.OTHER_POOL: False}, {
             one['name']: one['capabilities']['multiattach'] for one in found})
 
-    def test_create_of_shared_volumes_avoids_the_pool(self):
+    def test_create_multiattach_avoids_unsupporting_pool(self):
         for _ in range(3):
             volume_id = self.create('shared')
             self.assertEqual(http.POOL, self.shown(volume_id)['os-vol-host-attr:host'])
 
-    def test_create_where_no_pool_can_fails_with_the_reason(self):
+    def test_create_multiattach_without_capable_pool_fails(self):
         volume_id = self.create('elsewhere')
         self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertIn(REASON, self.messages(volume_id)[0][1])
 
-    def test_retype_to_a_shared_type_moves_the_volume_away(self):
+    def test_retype_to_multiattach_moves_volume(self):
         self.sql(f"UPDATE services SET disabled = 1 WHERE host = '{http.HOST}'")
         volume_id = self.create('plain')
         self.sql(f"UPDATE services SET disabled = 0 WHERE host = '{http.HOST}'")
@@ -71,14 +71,14 @@ class MultiattachPoolsTest(PoolsTestCase):
         self.assert_at(http.POOL, volume_id)
         self.assertTrue(self.shown(volume_id)['multiattach'])
 
-    def test_retype_to_a_shared_type_of_the_pool_is_cancelled(self):
+    def test_retype_multiattach_to_unsupporting_pool_cancelled(self):
         volume_id = self.written(volume_type='shared')
         self.assert_status(202, self.retype(volume_id, 'elsewhere'))
         self.clean()
         self.assert_at(http.POOL, volume_id)
         self.assertEqual('shared', self.shown(volume_id)['volume_type'])
 
-    def test_migrate_of_a_shared_volume_to_the_pool_is_refused(self):
+    def test_migrate_multiattach_to_unsupporting_pool_rejected(self):
         volume_id = self.written(volume_type='shared')
         self.migrate(volume_id)
         self.clean()
@@ -86,13 +86,13 @@ class MultiattachPoolsTest(PoolsTestCase):
         self.assertEqual('error', self.shown(volume_id)['migration_status'])
         self.assertIn(REASON, str(self.messages(volume_id)))
 
-    def test_migrate_of_a_plain_volume_goes_there(self):
+    def test_migrate_plain_volume_to_unsupporting_pool(self):
         volume_id = self.written(volume_type='plain')
         self.assert_status(202, self.migrate(volume_id))
         self.clean()
         self.assert_at(moves.OTHER_POOL, volume_id)
 
-    def test_second_host_of_a_volume_there_is_refused(self):
+    def test_second_host_in_unsupporting_pool_rejected(self):
         volume_id = self.written(volume_type='plain')
         self.migrate(volume_id)
         self.clean()
@@ -108,11 +108,11 @@ class CheckTest(PoolsTestCase):
 
     SETTINGS = {'check_capabilities': 'reject'}
 
-    def test_check_refuses_at_once_what_no_pool_can(self):
+    def test_pool_check_rejects_type_without_capable_pool(self):
         for kind, disabled in (('shared', True), ('elsewhere', False)):
             self.sql(f"UPDATE services SET disabled = {int(disabled)} WHERE host = '{http.HOST}'")
             self.assert_fault(400, REASON if kind == 'shared' else 'capabilities required',
                               self.ask(kind))
 
-    def test_check_accepts_what_a_pool_can(self):
+    def test_pool_check_accepts_type_with_capable_pool(self):
         self.assert_status(202, self.ask('shared'))

@@ -1,4 +1,4 @@
-"""What this service does not offer: clients that look find none, and read why none is made."""
+"""Resources that are not offered: their lists are empty, and a create names the reason."""
 from blockattach.storage.api.resources import not_offered
 from blockattach.tests.api import base
 
@@ -13,10 +13,10 @@ ABSENT = {'backups': 'Backup', 'groups': 'Group', 'group_types': 'Group type',
 
 class NotOfferedTest(base.ApiTestCase):
 
-    def test_each_is_tried(self):
+    def test_every_unoffered_resource_covered(self):
         self.assertEqual(SINCE.keys(), {noun.key for noun in not_offered.NOUNS})
 
-    def test_lists_are_empty(self):
+    def test_unoffered_resource_lists_empty(self):
         for key, (since, _) in SINCE.items():
             for path in (f'/{key}', f'/{key}/detail', f'/{key}?all_tenants=1&limit=5'):
                 if path == '/group_types/detail':
@@ -27,13 +27,13 @@ class NotOfferedTest(base.ApiTestCase):
                         self.assert_status(200, reply)
                         self.assertEqual({key: []}, reply.body)
 
-    def test_backups_are_counted_from_3_45(self):
+    def test_backups_count_shown_from_3_45(self):
         for version, more in (('3.44', {}), ('3.45', {'count': 0})):
             reply = self.http.as_admin.get('/backups/detail?with_count=true', version=version)
             self.assertEqual({'backups': [], **more}, reply.body)
         self.assert_fault(400, 'with_count', self.http.as_reader.get('/backups?with_count=x'))
 
-    def test_what_their_lists_cannot_be_filtered_by(self):
+    def test_unoffered_resource_list_filters(self):
         for path, since in (('/backups', '3.31'), ('/backups/detail', '3.31'), ('/groups', '3.31'),
                             ('/group_snapshots', '3.31'), ('/group_types', None),
                             ('/cgsnapshots', None), ('/consistencygroups', None)):
@@ -48,14 +48,14 @@ class NotOfferedTest(base.ApiTestCase):
             self.assert_status(200, self.http.as_reader.get(
                 f'{path}?{"name=x&" if since else ""}sort=name&limit=1'))
 
-    def test_below_their_versions_they_are_not_there(self):
+    def test_unoffered_resources_not_found_before_their_version(self):
         for key, (_, before) in SINCE.items():
             for method, path in (('GET', f'/{key}'), ('POST', f'/{key}')) if before else ():
                 with self.subTest(method, path=path):
                     self.assert_fault(404, 'The resource could not be found.',
                                       self.http.as_admin.send(method, path, version=before))
 
-    def test_nothing_is_under_any_id(self):
+    def test_unoffered_resource_ids_not_found(self):
         for key, kind in ABSENT.items():
             for method in ('GET', 'DELETE'):
                 for persona in (self.http.as_admin, self.http.as_nobody):
@@ -68,7 +68,7 @@ class NotOfferedTest(base.ApiTestCase):
                     self.assert_fault(404, 'The resource could not be found.',
                                       self.http.as_admin.send(method, path))
 
-    def test_none_is_made_and_the_answer_says_so(self):
+    def test_create_of_unoffered_resource_rejected_with_reason(self):
         for path, body, what in (
                 ('/backups', {'backup': {'volume_id': base.ABSENT}}, 'backups'),
                 ('/backups', {}, 'backups'), ('/backups', b'{', 'backups'),

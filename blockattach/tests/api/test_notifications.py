@@ -1,4 +1,4 @@
-"""What is notified while requests come: all that starts ends once, well or in error."""
+"""Notifications of requests, in which each start has one end or error."""
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
@@ -35,7 +35,7 @@ class Case(actions.ActionsTestCase):
 
 class AttachmentsTest(Case):
 
-    def test_a_lifecycle(self):
+    def test_attach_and_detach_notify_start_and_end(self):
         attachment_id = self.attached(self.volume())
         self.assert_notified(ATTACHED, attachment_id)
         self.assert_status(200, self.delete(attachment_id))
@@ -46,16 +46,16 @@ class AttachmentsTest(Case):
         self.assertEqual(['attaching', 'in-use', 'detaching', 'available'],
                          [payload['status'] for _, payload in self.heard.events])
 
-    def test_a_lifecycle_that_begins_with_a_connector(self):
+    def test_create_with_connector_notifies_attach(self):
         reply = self.create(self.volume(), connector=make.connector())
         self.complete(reply.body['attachment']['id'])
         self.assert_notified(ATTACHED)
 
-    def test_of_a_reservation_nothing(self):
+    def test_reservation_sends_no_notification(self):
         self.reserve(self.volume())
         self.assertEqual([], self.heard.events)
 
-    def test_complete_without_a_connector(self):
+    def test_complete_without_connector_notifies_attach_once(self):
         attachment_id = self.reserve(self.volume())
         for _ in range(2):
             self.complete(attachment_id)
@@ -63,7 +63,7 @@ class AttachmentsTest(Case):
         self.delete(attachment_id)
         self.assert_notified(ATTACHED + DETACHED, attachment_id)
 
-    def test_requests_that_come_again(self):
+    def test_repeated_requests_notify_once(self):
         attachment_id = self.reserve(self.volume())
         for _ in range(2):
             self.connect(attachment_id)
@@ -73,14 +73,14 @@ class AttachmentsTest(Case):
             self.delete(attachment_id)
         self.assert_notified(ATTACHED + DETACHED, attachment_id)
 
-    def test_another_connector_for_what_is_attached(self):
+    def test_reconnect_notifies_attach_again(self):
         attachment_id = self.attached(self.volume())
         self.connect(attachment_id)
         self.assert_notified([*ATTACHED, 'attach.start'], attachment_id)
         self.complete(attachment_id)
         self.assert_notified(ATTACHED * 2, attachment_id)
 
-    def test_a_connector_that_is_refused(self):
+    def test_refused_connector_notifies_attach_error(self):
         self.target.faults.plan('grant', REFUSED, 3)
         self.assert_status(500, self.create(self.volume(), connector=make.connector()))
         self.assert_notified(['attach.start', 'attach.error'])
@@ -90,13 +90,13 @@ class AttachmentsTest(Case):
                 'attachment': {'connector': make.connector()}}))
         self.assert_notified(['attach.start', 'attach.error'] * 2, attachment_id)
 
-    def test_it_is_given_up_before_it_was_complete(self):
+    def test_delete_before_complete_notifies_attach_error(self):
         attachment_id = self.reserve(self.volume())
         self.connect(attachment_id)
         self.delete(attachment_id)
         self.assert_notified(['attach.start', 'attach.error', *DETACHED], attachment_id)
 
-    def test_a_delete_that_is_refused(self):
+    def test_refused_delete_notifies_detach_error(self):
         attachment_id = self.attached(self.volume())
         self.target.faults.plan('revoke', REFUSED)
         self.assert_status(500, self.delete(attachment_id))
@@ -104,7 +104,7 @@ class AttachmentsTest(Case):
         self.assert_status(200, self.delete(attachment_id))
         self.assert_notified([*ATTACHED, 'detach.start', 'detach.error', *DETACHED], attachment_id)
 
-    def test_a_delete_of_which_nobody_knows_how_it_ended(self):
+    def test_uncertain_delete_notifies_end_on_retry(self):
         attachment_id = self.attached(self.volume())
         self.target.faults.plan('revoke', UNCERTAIN)
         self.assert_status(504, self.delete(attachment_id))
@@ -112,14 +112,14 @@ class AttachmentsTest(Case):
         self.assert_status(200, self.delete(attachment_id))
         self.assert_notified(ATTACHED + DETACHED, attachment_id)
 
-    def test_nobody_is_asked_and_nothing_has_happened(self):
+    def test_update_without_manager_notifies_start_only(self):
         attachment_id = self.reserve(self.volume())
         self.http.managers.remove('storage-1@fake')
         self.assert_status(504, self.http.as_member.put(f'/attachments/{attachment_id}', {
             'attachment': {'connector': make.connector()}}))
         self.assert_notified(['attach.start'], attachment_id)
 
-    def test_by_force(self):
+    def test_force_detach_notifies_detach_force(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.target.faults.plan('revoke', REFUSED)
@@ -131,7 +131,7 @@ class AttachmentsTest(Case):
 
 class ActionsTest(Case):
 
-    def test_os_attach(self):
+    def test_os_attach_notifies_attach(self):
         for reserved in (False, True):
             with self.subTest(reserved=reserved):
                 self.heard.events.clear()
@@ -144,7 +144,7 @@ class ActionsTest(Case):
                 self.done(volume_id, 'os-detach')
                 self.assert_notified(ATTACHED + DETACHED)
 
-    def test_the_whole_lifecycle_by_legacy_actions(self):
+    def test_legacy_actions_notify_attach_and_detach(self):
         volume_id = self.volume()
         connector = make.connector()
         self.done(volume_id, 'os-reserve')
@@ -157,21 +157,21 @@ class ActionsTest(Case):
         self.done(volume_id, 'os-detach')
         self.assert_notified(ATTACHED + DETACHED)
 
-    def test_a_legacy_reservation_that_is_given_up(self):
+    def test_os_unreserve_sends_no_notification(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.initialize(volume_id)
         self.done(volume_id, 'os-unreserve')
         self.assertEqual([], self.heard.events)
 
-    def test_os_attach_that_is_refused(self):
+    def test_refused_os_attach_sends_no_notification(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-update_readonly_flag', {'readonly': True})
         self.assert_status(400, self.act(volume_id, 'os-attach', {
             'instance_uuid': base.SERVER, 'mountpoint': '/dev/vdb'}))
         self.assertEqual([], self.heard.events)
 
-    def test_os_reset_status(self):
+    def test_os_reset_status_notifies_detach_force(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.done(volume_id, 'os-reset_status', {'attach_status': 'detached'}, self.http.as_admin)

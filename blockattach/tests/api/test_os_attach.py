@@ -1,4 +1,4 @@
-"""What os-attach leaves: on the volume, and on the attachment that it makes."""
+"""Effects of os-attach on the metadata of the volume and on its attachment."""
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
@@ -8,7 +8,7 @@ FORCED = {'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'}
 
 
 class MetadataTest(actions.ActionsTestCase):
-    """The mode that os-attach sets is among the metadata until the attachment has ended."""
+    """Metadata key attached_mode, which os-attach sets and the end of the attachment removes."""
 
     def metadata(self, volume_id):
         return self.shown(volume_id)['metadata']
@@ -30,33 +30,33 @@ class MetadataTest(actions.ActionsTestCase):
                 self.assertEqual([], self.listed())
                 self.assertEqual({'readonly': 'False'}, self.metadata(volume_id))
 
-    def test_delete(self):
+    def test_delete_removes_attached_mode(self):
         self.each(lambda volume_id, attachment_id, connector: self.assert_status(
             200, self.http.as_member.delete(f'/attachments/{attachment_id}')))
 
-    def test_delete_by_force(self):
+    def test_force_delete_removes_attached_mode(self):
         self.each(lambda volume_id, attachment_id, connector: self.assert_status(
             200, self.http.as_admin.delete(f'/attachments/{attachment_id}?force=true', None,
                                            **FORCED)))
 
-    def test_os_detach(self):
+    def test_os_detach_removes_attached_mode(self):
         for value in (None, {}, 'named'):
             self.each(lambda volume_id, attachment_id, connector, value=value: self.done(
                 volume_id, 'os-detach',
                 {'attachment_id': attachment_id} if value == 'named' else value))
 
-    def test_os_force_detach(self):
+    def test_os_force_detach_removes_attached_mode(self):
         self.each(lambda volume_id, attachment_id, connector: self.done(
             volume_id, 'os-force_detach', {}, self.http.as_admin))
 
-    def test_os_force_detach_without_its_backend(self):
+    def test_os_force_detach_without_backend_removes_attached_mode(self):
         def end(volume_id, attachment_id, connector):
             self.http.manager.backend.fake_target.faults.plan('revoke', faults.Fault.REFUSED)
             self.done(volume_id, 'os-force_detach', {}, self.http.as_admin)
             self.http.manager.backend.fake_target.faults.clear()
         self.each(end)
 
-    def test_os_terminate_connection(self):
+    def test_os_terminate_connection_removes_attached_mode(self):
         volume_id = self.volume()
         connector = make.connector()
         self.done(volume_id, 'os-reserve')
@@ -65,11 +65,11 @@ class MetadataTest(actions.ActionsTestCase):
         self.done(volume_id, 'os-terminate_connection', {'connector': connector})
         self.assertEqual(({'readonly': 'False'}, []), (self.metadata(volume_id), self.listed()))
 
-    def test_os_reset_status(self):
+    def test_os_reset_status_removes_attached_mode(self):
         self.each(lambda volume_id, attachment_id, connector: self.done(
             volume_id, 'os-reset_status', {'attach_status': 'detached'}, self.http.as_admin))
 
-    def test_a_detach_that_the_backend_refuses_leaves_it(self):
+    def test_refused_detach_keeps_attached_mode(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.initialize(volume_id)
@@ -78,14 +78,14 @@ class MetadataTest(actions.ActionsTestCase):
         self.assert_status(500, self.act(volume_id, 'os-detach'))
         self.assertEqual({'readonly': 'False', 'attached_mode': 'rw'}, self.metadata(volume_id))
 
-    def test_a_reservation_made_meanwhile_takes_nothing_along(self):
+    def test_os_unreserve_keeps_attached_mode(self):
         volume_id = self.volume(multiattach=True)
         self.attach(volume_id)
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-unreserve')
         self.assertEqual('rw', self.metadata(volume_id)['attached_mode'])
 
-    def test_a_read_only_volume_is_used_read_only(self):
+    def test_os_attach_rw_of_readonly_volume_rejected(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-update_readonly_flag', {'readonly': True})
         for prepare in (lambda: None, lambda: self.done(volume_id, 'os-reserve')):
@@ -101,7 +101,7 @@ class MetadataTest(actions.ActionsTestCase):
 
 
 class ConnectionInfoTest(actions.ActionsTestCase):
-    """Null where os-attach named a consumer whose host is unknown."""
+    """Connection info, which is null after os-attach by a consumer with an unknown host."""
 
     def infos(self, attachment_id, version='3.71'):
         """What a show and a list return."""
@@ -111,7 +111,7 @@ class ConnectionInfoTest(actions.ActionsTestCase):
         one, = (one for one in listed.body['attachments'] if one['id'] == attachment_id)
         return shown.body['attachment']['connection_info'], one['connection_info']
 
-    def test_os_attach_alone(self):
+    def test_connection_info_null_after_os_attach(self):
         for reserved in (False, True):
             for details in ({'instance_uuid': base.SERVER}, {'host_name': 'h'}):
                 with self.subTest(reserved=reserved, details=details):
@@ -123,20 +123,20 @@ class ConnectionInfoTest(actions.ActionsTestCase):
                     for version in ('3.27', '3.44', '3.71'):
                         self.assertEqual((None, None), self.infos(row.id, version))
 
-    def test_what_is_reserved_or_complete_without_a_connector(self):
+    def test_connection_info_empty_without_connector(self):
         attachment_id = self.reserve(self.volume())
         self.assertEqual(({}, {}), self.infos(attachment_id))
         self.complete(attachment_id)
         self.assertEqual(({}, {}), self.infos(attachment_id))
 
-    def test_once_a_connector_came(self):
+    def test_connection_info_set_by_later_connector(self):
         volume_id = self.volume()
         self.attach(volume_id)
         row, = self.rows(volume_id)
         shown = self.connect(row.id)
         self.assertEqual(volume_id, shown['connection_info']['volume_id'])
 
-    def test_a_connector_that_was_refused(self):
+    def test_refused_connector_keeps_connection_info_null(self):
         volume_id = self.volume()
         self.attach(volume_id)
         row, = self.rows(volume_id)
@@ -150,7 +150,7 @@ class ConnectionInfoTest(actions.ActionsTestCase):
         self.assertEqual((before['status'], before['attachments']),
                          (after['status'], after['attachments']))
 
-    def test_the_mountpoint_outlives_a_legacy_connection(self):
+    def test_os_attach_mountpoint_kept_by_initialize_connection(self):
         volume_id = self.volume()
         self.attach(volume_id)
         connector = make.connector()

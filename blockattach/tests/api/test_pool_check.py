@@ -1,4 +1,4 @@
-"""What a client is answered at once for a volume that no pool will do for."""
+"""Pool check of a create request, which finds volumes that no pool can host."""
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import binaries
@@ -33,9 +33,9 @@ class CheckTestCase(base.ApiTestCase):
 
 
 class MessageTest(CheckTestCase):
-    """The default: answered as ever, but the reason is there before the scheduler has looked."""
+    """Default mode: the request is accepted and a message with the reason created at once."""
 
-    def test_the_reason_is_reported_at_once_and_once(self):
+    def test_pool_check_creates_message_once(self):
         self.http.hold = True
         reply = self.ask(volume_type='gold')
         self.assert_status(202, reply)
@@ -52,7 +52,7 @@ class MessageTest(CheckTestCase):
         self.assertEqual((message['id'], message['request_id'], message['created_at']),
                          (again['id'], again['request_id'], again['created_at']))
 
-    def test_its_user_reads_the_reasons_without_names_and_capacities(self):
+    def test_pool_check_message_hides_names_from_user(self):
         make.volume_type(self.http.database, 'elsewhere',
                          extra_specs={'volume_backend_name': 'secret-name'})
         for fields, words in (
@@ -70,7 +70,7 @@ class MessageTest(CheckTestCase):
                 self.assertTrue(full['user_message'].startswith(
                     f'{message["user_message"]} {http.POOL}: '))
 
-    def test_the_schedulers_word_stands(self):
+    def test_scheduler_message_replaces_pool_check_message(self):
         self.http.hold = True
         volume_id = self.ask(volume_type='gold').body['volume']['id']
         self.report(tier='tin')
@@ -79,7 +79,7 @@ class MessageTest(CheckTestCase):
         message, = self.messages(volume_id)
         self.assertIn('capability tier is tin (required: gold)', message['user_message'])
 
-    def test_what_was_said_too_early_is_taken_back(self):
+    def test_pool_check_message_deleted_after_placement(self):
         self.http.hold = True
         volume_id = self.ask(volume_type='gold').body['volume']['id']
         self.assertEqual(1, len(self.messages(volume_id)))
@@ -89,25 +89,25 @@ class MessageTest(CheckTestCase):
         self.assertEqual('available', self.shown(volume_id)['status'])
         self.assertEqual([], self.messages(volume_id))
 
-    def test_every_volume_has_a_message_of_its_own(self):
+    def test_pool_check_message_per_volume(self):
         for _ in range(2):
             self.assert_status(202, self.ask(volume_type='gold'))
         self.assertEqual(2, len({one['resource_uuid'] for one in self.messages()}))
 
-    def test_no_pool_for_several_hosts(self):
+    def test_pool_check_message_for_multiattach(self):
         self.report(multiattach=False)
         reply = self.ask(volume_type=self.multiattach_type().name)
         self.assert_status(202, reply)
         message, = self.messages(reply.body['volume']['id'])
         self.assertIn('multiattach is not supported', message['user_message'])
 
-    def test_nothing_is_said_of_a_volume_that_has_a_place(self):
+    def test_placeable_volume_gets_no_message(self):
         self.assert_status(202, self.ask())
         self.assertEqual([], self.messages())
 
 
 class RejectTest(CheckTestCase):
-    """The reasons are the answer, and nothing is made."""
+    """Mode reject: the response has the reasons and no volume is created."""
 
     SETTINGS = {'check_capabilities': 'reject'}
 
@@ -116,34 +116,34 @@ class RejectTest(CheckTestCase):
         self.assertEqual([], self.http.as_member.get('/volumes').body['volumes'])
         self.assertEqual([], self.messages())
 
-    def test_each_reason(self):
+    def test_pool_check_rejection_names_reason(self):
         self.refused('host the volume: capabilities required by the volume type are missing',
                      volume_type='gold')
         self.refused('host the volume: not enough free space', size=2000)
 
-    def test_no_pool_for_several_hosts(self):
+    def test_pool_check_rejects_multiattach(self):
         self.report(multiattach=False)
         self.refused('multiattach is not supported',
                      volume_type=self.multiattach_type().name)
 
-    def test_what_has_a_place_is_made(self):
+    def test_pool_check_accepts_placeable_volume(self):
         self.assert_status(202, self.ask())
 
-    def test_a_refusal_is_never_of_yesterday(self):
+    def test_pool_check_rejection_not_cached(self):
         self.refused('capabilities required', volume_type='gold')
         self.report(tier='gold')
         self.assert_status(202, self.ask(volume_type='gold'))
 
 
 class CacheTest(CheckTestCase):
-    """Reports that were good are believed for as long as a report is new."""
+    """Cache of pool reports that satisfied a request."""
 
     def setUp(self):
         self.clock = clock.ManualClock()
         self.SETTINGS = {'check_capabilities': 'reject', 'clock': self.clock}
         super().setUp()
 
-    def test_read_again_after_the_report_interval(self):
+    def test_pool_reports_reread_after_report_interval(self):
         self.report(tier='gold')
         self.assert_status(202, self.ask(volume_type='gold'))
         self.report()
@@ -153,14 +153,14 @@ class CacheTest(CheckTestCase):
 
 
 class StartingTest(CheckTestCase):
-    """While backends are still coming up nobody can say that there is none."""
+    """Requests while backends are starting and may still report."""
 
     def setUp(self):
         self.clock = clock.ManualClock()
         self.SETTINGS = {'check_capabilities': 'reject', 'clock': self.clock}
         super().setUp()
 
-    def test_a_silent_backend_may_still_come(self):
+    def test_pool_check_accepts_while_backend_may_start(self):
         services.register(self.http.database, binaries.VOLUME, 'storage-2@fake', make.ZONE, 'x')
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00' "
                  "WHERE host = 'storage-2@fake'")
@@ -173,7 +173,7 @@ class OffTest(CheckTestCase):
 
     SETTINGS = {'check_capabilities': 'off'}
 
-    def test_the_scheduler_finds_out(self):
+    def test_no_pool_check_leaves_message_to_scheduler(self):
         self.http.hold = True
         volume_id = self.ask(volume_type='gold').body['volume']['id']
         self.assertEqual([], self.messages(volume_id))

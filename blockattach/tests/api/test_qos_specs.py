@@ -1,4 +1,4 @@
-"""QoS specs: their lifecycle, the volume types that have them, and what consumers get."""
+"""QoS specs: their lifecycle, their volume types, and the specs a consumer gets."""
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 
@@ -51,7 +51,7 @@ class QosTestCase(base.ApiTestCase):
 
 class LifecycleTest(QosTestCase):
 
-    def test_a_lifecycle(self):
+    def test_qos_specs_lifecycle(self):
         reply = self.create(consumer='front-end', **SPECS)
         self.assert_status(200, reply)
         made = reply.body['qos_specs']
@@ -79,21 +79,21 @@ class LifecycleTest(QosTestCase):
         self.assertEqual({'qos_specs': []}, self.admin.get('/qos-specs').body)
         self.assertNotEqual(made['id'], self.made())
 
-    def test_what_may_be_omitted(self):
+    def test_qos_specs_created_with_defaults(self):
         self.assertEqual({'consumer': 'back-end', 'specs': {}, 'name': 'gold'}, {
             key: value for key, value in self.shown(self.made(' gold ')).items()
             if key != 'id'})
 
-    def test_numbers_are_kept_as_texts_and_null_is_null(self):
+    def test_spec_numbers_stored_as_text_and_null_kept(self):
         found = self.made(total_iops_sec=7, mine=None)
         self.assertEqual({'total_iops_sec': '7', 'mine': None}, self.shown(found)['specs'])
 
-    def test_a_name_is_taken_once(self):
+    def test_duplicate_qos_specs_name_rejected(self):
         self.made()
         self.assert_fault(409, 'QoS Specs gold already exists.', self.create())
         self.made('Gold')
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_qos_specs_rejected(self):
         found = self.made(**SPECS)
         for fields in ({'name': ''}, {'name': ' '}, {'name': None}, {'name': 'x' * 256},
                        {'consumer': 'middle'}, {'consumer': None}, {'a/b': 'x'}, {'x': []},
@@ -114,13 +114,13 @@ class LifecycleTest(QosTestCase):
         self.assertEqual(SPECS, self.shown(found)['specs'])
         self.assertEqual(1, len(self.admin.get('/qos-specs').body['qos_specs']))
 
-    def test_a_key_that_is_not_there_leaves_the_others(self):
+    def test_delete_of_missing_key_keeps_other_keys(self):
         found = self.made(**SPECS)
         self.assert_fault(404, f'QoS spec {found} has no spec with key mine.',
                           self.delete_keys(found, 'total_iops_sec', 'mine'))
         self.assertEqual(SPECS, self.shown(found)['specs'])
 
-    def test_specs_that_are_not_there(self):
+    def test_unknown_qos_specs_not_found(self):
         path, body = f'/qos-specs/{base.ABSENT}', {'qos_specs': {}}
         kind = self.kind()
         for reply in (self.admin.get(path), self.admin.put(path, body), self.admin.delete(path),
@@ -133,7 +133,7 @@ class LifecycleTest(QosTestCase):
                       self.admin.get(f'/qos-specs?marker={base.ABSENT}')):
             self.assert_fault(404, f'No such QoS spec {base.ABSENT}.', reply)
 
-    def test_lists(self):
+    def test_qos_specs_list_filtered_sorted_paginated(self):
         one, two, three = (self.made(name, consumer=consumer) for name, consumer in (
             ('b', 'both'), ('a', 'front-end'), ('c', 'both')))
         for query, ids in (
@@ -154,7 +154,7 @@ class LifecycleTest(QosTestCase):
 
 class TypesTest(QosTestCase):
 
-    def test_types_get_specs_and_lose_them(self):
+    def test_associate_and_disassociate_types(self):
         gold, kinds = self.made(), [self.kind('one'), self.kind('two'), self.kind('three')]
         self.assertEqual([], self.types(gold))
         for kind in kinds:
@@ -175,13 +175,13 @@ class TypesTest(QosTestCase):
         self.assertEqual([None] * 3, [self.specs_of(kind) for kind in kinds])
         self.assertEqual([], self.types(gold))
 
-    def test_each_may_be_repeated(self):
+    def test_association_actions_idempotent(self):
         gold, kind = self.made(), self.kind()
         for verb in ('associate', 'disassociate', 'disassociate_all'):
             for _ in range(2):
                 self.assert_status(202, self.act(gold, verb, kind))
 
-    def test_a_type_has_one(self):
+    def test_second_association_of_type_rejected(self):
         gold, other, kind = self.made(), self.made('silver'), self.kind()
         self.given(gold, kind)
         self.assert_fault(400, f'Type {kind.id} is already associated with another qos specs: '
@@ -189,7 +189,7 @@ class TypesTest(QosTestCase):
         self.assert_status(202, self.act(other, 'disassociate', kind))
         self.assertEqual(gold, self.specs_of(kind))
 
-    def test_a_type_must_be_named_and_be_there(self):
+    def test_association_needs_existing_type(self):
         gold = self.made()
         for verb in ('associate', 'disassociate'):
             for query in ('?x=y', '?vol_type_id='):
@@ -198,7 +198,7 @@ class TypesTest(QosTestCase):
             self.assert_fault(404, base.ABSENT,
                               self.act(gold, verb, query=f'?vol_type_id={base.ABSENT}'))
 
-    def test_specs_in_use_are_deleted_by_force_only(self):
+    def test_delete_of_associated_specs_needs_force(self):
         gold, kind = self.made(), self.kind()
         self.given(gold, kind)
         for query in ('', '?force=False', '?force=0'):
@@ -209,21 +209,21 @@ class TypesTest(QosTestCase):
         self.assert_status(202, self.admin.delete(f'/qos-specs/{gold}?force=True'))
         self.assertIsNone(self.specs_of(kind))
 
-    def test_a_type_that_goes_leaves_the_specs_alone(self):
+    def test_delete_of_type_keeps_qos_specs(self):
         gold, kind = self.made(), self.kind()
         self.given(gold, kind)
         self.assert_status(202, self.admin.delete(f'/types/{kind.id}'))
         self.assertEqual([], self.types(gold))
         self.assert_status(202, self.admin.delete(f'/qos-specs/{gold}'))
 
-    def test_a_type_in_use_may_get_other_limits(self):
+    def test_associate_type_in_use_accepted(self):
         kind = self.kind('used')
         self.volume(volume_type='used')
         self.given(self.made(consumer='both', **SPECS), kind)
 
 
 class ConsumerTest(QosTestCase):
-    """What the consumer of a volume gets."""
+    """QoS specs in the connection info of an attachment."""
 
     def setUp(self):
         super().setUp()
@@ -240,24 +240,24 @@ class ConsumerTest(QosTestCase):
         return self.admin.get(f'/attachments/{self.attachment_id}').body[
             'attachment']['connection_info']['qos_specs']
 
-    def test_whom_they_concern(self):
+    def test_qos_specs_shown_by_consumer(self):
         for consumer, expected in (('front-end', SPECS), ('both', SPECS), ('back-end', None)):
             with self.subTest(consumer=consumer):
                 self.assertEqual(expected, self.consumer_specs(consumer, **SPECS))
                 self.assertEqual(expected, self.again())
                 self.admin.delete(f'/qos-specs/{self.gold}?force=true')
 
-    def test_limits_by_size(self):
+    def test_qos_limits_scaled_by_volume_size(self):
         consumer_specs = {'total_iops_sec': 90, 'read_iops_sec': 50, 'write_iops_sec': 20}
         self.assertEqual(consumer_specs, self.consumer_specs(
             size=3, total_iops_sec_per_gb=30, read_iops_sec_per_gb=1,
             read_iops_sec_per_gb_min=50, write_iops_sec_per_gb='100', write_iops_sec_max='20'))
 
-    def test_a_volume_without_specs(self):
+    def test_qos_specs_null_without_association(self):
         attachment_id = self.reserve(self.volume())
         self.assertIsNone(self.connect(attachment_id)['connection_info']['qos_specs'])
 
-    def test_what_is_attached_keeps_its_specs_until_it_connects_again(self):
+    def test_attached_volume_keeps_qos_specs_until_reconnect(self):
         connector = make.connector()
         self.assertEqual(SPECS, self.consumer_specs(**SPECS))
         self.put(self.gold, total_iops_sec='9')
@@ -268,7 +268,7 @@ class ConsumerTest(QosTestCase):
         again = self.connect(self.attachment_id, connector)
         self.assertIsNone(again['connection_info']['qos_specs'])
 
-    def test_legacy_actions_return_them_too(self):
+    def test_initialize_connection_returns_qos_specs(self):
         gold = self.made(consumer='both', **SPECS)
         self.given(gold, self.limited)
         path = f'/volumes/{self.volume(volume_type="limited")}/action'

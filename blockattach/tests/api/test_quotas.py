@@ -1,4 +1,4 @@
-"""Quotas of volumes, GiB and types: shown and changed; one more is refused."""
+"""Quotas of volumes, gigabytes and types: show, update, and rejection beyond them."""
 import dataclasses
 import uuid
 
@@ -61,7 +61,7 @@ class Case(base.ApiTestCase):
 
 class QuotaSetTest(Case):
 
-    def test_defaults(self):
+    def test_quota_set_defaults(self):
         for persona in (self.http.as_admin, self.http.as_reader):
             for path in (OVER, f'{OVER}/defaults'):
                 for version in (None, '3.71'):
@@ -69,7 +69,7 @@ class QuotaSetTest(Case):
                         {'quota_set': {'id': http.PROJECT, **DEFAULTS, **OF_TYPE}},
                         persona.get(path, version=version).body)
 
-    def test_limits_of_its_own(self):
+    def test_update_quota_set_of_project(self):
         changed = self.change(volumes=3, gigabytes='7', volumes___DEFAULT__=2, groups=-1,
                               id='any', tenant_id='any')
         expected = {**DEFAULTS, **OF_TYPE, 'volumes': 3, 'gigabytes': 7, 'groups': -1,
@@ -82,7 +82,7 @@ class QuotaSetTest(Case):
         self.assert_status(200, self.http.as_admin.delete(OVER))
         self.assertEqual({'id': http.PROJECT, **DEFAULTS, **OF_TYPE}, self.shown())
 
-    def test_use(self):
+    def test_quota_set_usage(self):
         volume_id = self.volume(size=3)
         self.snapshot(volume_id)
         self.change(volumes=4)
@@ -96,7 +96,7 @@ class QuotaSetTest(Case):
         self.assertEqual(4, self.shown('?usage=false')['volumes'])
         self.assert_status(400, self.http.as_admin.get(f'{OVER}?usage=perhaps'))
 
-    def test_what_is_no_limit(self):
+    def test_invalid_quota_set_rejected(self):
         for bad in (None, {}, 3, [], {'volumes': -2}, {'volumes': MOST + 1}, {'volumes': None},
                     {'volumes': 'x'}, {'volumes': ''}, {'volumes': 1.5}, {'volumes': True},
                     {'volumes': {}}, {'volumes': '\u0663'}, {'volumes': '9' * 5000}):
@@ -114,7 +114,7 @@ class QuotaSetTest(Case):
             self.assert_status(400, self.http.as_admin.put(path, {key: {'volumes': 1}}))
         self.assertEqual({'id': http.PROJECT, **DEFAULTS, **OF_TYPE}, self.shown())
 
-    def test_not_below_what_it_has(self):
+    def test_quota_below_usage_rejected(self):
         """Only a limit that was set already, as the peer does."""
         for _ in range(3):
             self.volume()
@@ -127,7 +127,7 @@ class QuotaSetTest(Case):
         for fine in (3, -1, 4):
             self.change(volumes=fine)
 
-    def test_private_types_are_not_shown_to_others(self):
+    def test_quotas_of_private_types_hidden(self):
         kind = make.volume_type(self.http.database, 'hidden', is_public=False)
         name = 'volumes_hidden'
         self.assertIn(name, self.shown())
@@ -142,7 +142,7 @@ class QuotaSetTest(Case):
 
 class ClassTest(Case):
 
-    def test_the_default_class(self):
+    def test_default_quota_class_applies_to_projects(self):
         self.assertEqual({**DEFAULTS, **OF_TYPE, 'volumes': 2, 'gigabytes___DEFAULT__': 5},
                          self.change(CLASS, volumes=2, gigabytes___DEFAULT__='5'))
         shown = self.http.as_admin.get(CLASS).body['quota_class_set']
@@ -159,12 +159,12 @@ class ClassTest(Case):
             'gigabytes___DEFAULT__ quota. Requested 1G, quota is 5G and 5G has been consumed.',
             self.create(1))
 
-    def test_without_it(self):
+    def test_default_quota_class_disabled_by_option(self):
         self.change(CLASS, volumes=2)
         self.http.database.quota = quota_conf.QuotaSettings(use_default_quota_class=False)
         self.assertEqual(10, self.shown()['volumes'])
 
-    def test_another_class_is_kept_and_used_by_nobody(self):
+    def test_other_quota_class_stored_but_unused(self):
         self.change(CLASS, snapshots=7)
         path = '/os-quota-class-sets/gold'
         reply = self.http.as_admin.put(path, {'quota_class_set': {'volumes': 99}})
@@ -176,7 +176,7 @@ class ClassTest(Case):
 
 class ExceededTest(Case):
 
-    def test_volumes(self):
+    def test_create_beyond_volumes_quota_rejected(self):
         self.change(volumes=2)
         for _ in range(2):
             self.volume()
@@ -186,20 +186,20 @@ class ExceededTest(Case):
         self.assertEqual(2, len(self.http.as_member.get('/volumes').body['volumes']))
         self.assert_status(202, self.create(persona=self.http.as_stranger))
 
-    def test_gigabytes_come_first(self):
+    def test_gigabytes_quota_checked_before_volumes_quota(self):
         self.change(volumes=0, gigabytes=3)
         self.assert_exceeded(
             'VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed '
             'gigabytes quota. Requested 4G, quota is 3G and 0G has been consumed.',
             self.create(4))
 
-    def test_one_volume(self):
+    def test_create_beyond_per_volume_quota_rejected(self):
         self.change(per_volume_gigabytes=3)
         self.assert_exceeded('VolumeSizeExceedsLimit: Requested volume size 4G is larger than '
                              'maximum allowed limit 3G.', self.create(4))
         self.assert_status(202, self.create(3))
 
-    def test_a_named_request_that_was_refused_may_come_again(self):
+    def test_idempotency_key_freed_after_quota_rejection(self):
         self.change(volumes=0)
         body = {'volume': {'size': 1}}
         named = {'Idempotency-Key': 'k'}
@@ -216,7 +216,7 @@ class LimitsTest(Case):
         return self.http.as_admin.get(f'/limits{query}', version=version).body['limits'][
             'absolute']
 
-    def test_real_numbers(self):
+    def test_limits_show_quotas_and_usage(self):
         self.snapshot(self.volume(size=2))
         self.change(volumes=4)
         shown = self.absolute()
@@ -230,7 +230,7 @@ class LimitsTest(Case):
                                        self.absolute(query)['totalVolumesUsed']))
             self.assertEqual(shown, self.absolute(query, '3.38'))
 
-    def test_no_limit_of_snapshots_room(self):
+    def test_no_snapshot_gb_quota_excludes_snapshots(self):
         self.http.database.quota = dataclasses.replace(
             quota_conf.QuotaSettings(), no_snapshot_gb_quota=True)
         self.snapshot(self.volume(size=2))
@@ -238,14 +238,14 @@ class LimitsTest(Case):
 
 
 class UnifiedLimitsTest(Case):
-    """Limits that Keystone keeps."""
+    """Unified limits of Keystone."""
 
     def setUp(self):
         super().setUp()
         self.kept = {}
         self.http.database.limit_source = lambda project_id: self.kept.get(project_id, {})
 
-    def test_they_hold(self):
+    def test_unified_limits_enforced_and_shown(self):
         self.kept[http.PROJECT] = {'volumes': 1, 'gigabytes___DEFAULT__': 7, 'cores': 3,
                                    'volumes_none': 0}
         for name, limit in (('volumes', 1), ('gigabytes___DEFAULT__', 7), ('gigabytes', 1000)):
@@ -261,19 +261,19 @@ class UnifiedLimitsTest(Case):
         self.kept[http.PROJECT]['gigabytes___DEFAULT__'] = 8
         self.assert_status(202, self.create())
 
-    def test_attachments(self):
+    def test_unified_limit_of_attachments_enforced(self):
         volume_id = self.volume()
         self.kept[http.PROJECT] = {'attachments': 0}
         self.assert_status(413, self.http.as_member.post('/attachments', {
             'attachment': {'volume_uuid': volume_id}}))
 
-    def test_they_are_changed_in_keystone(self):
+    def test_update_of_quotas_forbidden_with_unified_limits(self):
         for act in (lambda: self.http.as_admin.put(OVER, {'quota_set': {'volumes': 1}}),
                     lambda: self.http.as_admin.delete(OVER),
                     lambda: self.http.as_admin.put(CLASS, {'quota_class_set': {'volumes': 1}})):
             self.assert_fault(403, 'unified limits in Keystone', act())
 
-    def test_no_limits_no_volume(self):
+    def test_create_unavailable_without_unified_limits(self):
         def silent(_):
             raise errors.LimitsUnavailable
         self.http.database.limit_source = silent

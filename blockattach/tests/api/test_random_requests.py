@@ -1,4 +1,4 @@
-"""Whatever a client sends: a mistake is the client's, and a refusal changes nothing."""
+"""Random requests, which never get a 5xx response and change nothing if rejected."""
 import itertools
 import os
 import random
@@ -50,7 +50,7 @@ class RandomRequestsTest(base.ApiTestCase):
                                 ('types', 'volume_types'))}
         return rows
 
-    def test_no_request_is_our_fault(self):
+    def test_random_requests_get_no_server_error(self):
         before = self.refill()
         statuses = {}
         for count, sent in enumerate(itertools.islice(self.requests, REQUESTS)):

@@ -50,7 +50,7 @@ class RepairsTest(actions.ActionsTestCase):
         elif one.repair == observed.END.format(attachment_id=one.attachment_id):
             self.assert_status(200, self.http.as_admin.delete(f'/attachments/{one.attachment_id}'))
 
-    def test_each_way_to_break_the_rows_is_repaired_as_reported(self):
+    def test_broken_rows_repaired_as_reported(self):
         for name, statement in BROKEN:
             with self.subTest(name=name, statement=statement):
                 self.fixture()
@@ -68,7 +68,7 @@ class RepairsTest(actions.ActionsTestCase):
                 self.assertEqual([], [
                     one for one in self.violations() if one.repair != observed.RECONCILE])
 
-    def test_each_repair_of_the_rows_is_played(self):
+    def test_every_derived_repair_covered(self):
         played = {name for name, _ in BROKEN}
         self.assertEqual(
             {row.name for row in invariants.INVARIANTS if row.repair in DERIVED},

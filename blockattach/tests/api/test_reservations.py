@@ -1,4 +1,4 @@
-"""What a host has reserved: shown for one attachment, to clients of ``blockattach 1.1``."""
+"""SCSI reservation of the host of an attachment, for clients of ``blockattach 1.1``."""
 from blockattach.platform import errors
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
@@ -27,13 +27,13 @@ class ReservationTest(base.ApiTestCase):
         names = [host['initiator'] for host in self.hosts]
         self.target.hold_reservations(self.volume_id, names[:2], holder=names[0])
 
-    def test_what_each_host_holds(self):
+    def test_reservation_shown_per_host(self):
         self.assertEqual(['none'] * 3, [self.reservation(one) for one in self.attachments])
         self.agree()
         self.assertEqual(['holder', 'registered', 'none'],
                          [self.reservation(one) for one in self.attachments])
 
-    def test_it_changes_the_tag_of_the_answer(self):
+    def test_reservation_changes_etag(self):
         path = f'/attachments/{self.attachments[0]}'
         before = self.http.as_member.send('GET', path, None, None, ASKED).headers['ETag']
         named = {**ASKED, 'If-None-Match': before}
@@ -43,19 +43,19 @@ class ReservationTest(base.ApiTestCase):
         self.assert_status(200, after)
         self.assertEqual('holder', after.body['attachment']['reservation'])
 
-    def test_an_unknown_host_is_null(self):
+    def test_reservation_null_for_unknown_host(self):
         self.assertIsNone(self.reservation(self.reserve(self.volume_id, base.new_id())))
         self.target.lose_everything()
         self.assertIsNone(self.reservation(self.attachments[0]))
 
-    def test_a_backend_that_fails_is_null(self):
+    def test_reservation_null_if_backend_fails(self):
         self.agree()
         for fault in (faults.Fault.REFUSED, faults.Fault.UNCERTAIN_BEFORE):
             self.target.faults.plan('reservations', fault)
             self.assertIsNone(self.reservation(self.attachments[0]))
         self.assertEqual('holder', self.reservation(self.attachments[0]))
 
-    def test_a_service_that_does_not_answer_or_is_too_old_is_null(self):
+    def test_reservation_null_if_service_silent_or_old(self):
         class Old:
             def host_reservation(self, *arguments):
                 raise errors.ConfigurationError(reason='older')
@@ -66,7 +66,7 @@ class ReservationTest(base.ApiTestCase):
         self.http.managers.add(http.HOST, Old())
         self.assertIsNone(self.reservation(self.attachments[0]))
 
-    def test_a_backend_that_cannot_report_is_not_even_asked(self):
+    def test_backend_without_reservation_capability_not_asked(self):
         self.agree()
         self.sql("UPDATE pools SET capabilities = "
                  "replace(capabilities, 'host_reservations', 'something_else')")
@@ -78,7 +78,7 @@ class ReservationTest(base.ApiTestCase):
         self.assertIsNone(self.reservation(self.attachments[0]))
         self.assertEqual(before, self.target.faults.calls.get('reservations', 0))
 
-    def test_absent_elsewhere(self):
+    def test_reservation_absent_in_lists_and_older_versions(self):
         path = f'/attachments/{self.attachments[0]}'
         for headers in ({'OpenStack-API-Version': 'volume 3.71, blockattach 1.0'},
                         {'OpenStack-API-Version': 'volume 3.71'}):

@@ -1,4 +1,4 @@
-"""os-reset_status: what an administrator may say, and what contradicts the attachments."""
+"""os-reset_status: accepted statuses, and those that contradict the attachments."""
 from blockattach.platform import failpoints
 from blockattach.storage.db.services import pools
 from blockattach.tests.api import actions
@@ -21,13 +21,13 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual(before, (self.status(volume_id), self.rows(volume_id),
                                   self.grants(volume_id)))
 
-    def test_an_administrator_only(self):
+    def test_reset_status_forbidden_for_members(self):
         volume_id = self.volume()
         self.assert_fault(403, 'volume_extension:volume_admin_actions:reset_status',
                           self.reset(volume_id, self.http.as_member, status='error'))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_what_is_true_of_the_volume_itself(self):
+    def test_reset_to_own_statuses_accepted(self):
         volume_id = self.volume()
         for word in ('error', 'ERROR', 'available', 'Maintenance', 'downloading', 'creating',
                      'error_deleting', 'error_extending', 'Error_Managing', 'error_restoring',
@@ -36,7 +36,7 @@ class ResetTest(actions.ActionsTestCase):
                 self.assert_status(202, self.reset(volume_id, status=word))
                 self.assertEqual(SHOWN.get(word.lower(), word.lower()), self.status(volume_id))
 
-    def test_words_of_attachments_are_free_where_there_are_none(self):
+    def test_reset_unattached_volume_to_attachment_statuses(self):
         """As in the peer; nothing can be attached until another reset, and force takes it."""
         volume_id = self.volume()
         for word in ('attaching', 'Detaching', 'reserved'):
@@ -55,7 +55,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assert_status(202, self.act(stuck, 'os-force_delete', None, self.http.as_admin))
         self.assert_status(404, self.http.as_admin.get(f'/volumes/{stuck}'))
 
-    def test_what_cannot_be_said(self):
+    def test_invalid_reset_status_rejected(self):
         volume_id = self.volume()
         for word in ('deleting', 'extending', 'retyping', 'awaiting-transfer', 'backing-up',
                      'managing', 'sleeping', '', ' available'):
@@ -75,7 +75,7 @@ class ResetTest(actions.ActionsTestCase):
                 self.assert_status(400, self.act(volume_id, 'os-reset_status', value,
                                                  self.http.as_admin))
 
-    def test_what_is_said_of_a_migration(self):
+    def test_reset_migration_status(self):
         volume_id = self.volume()
         for word in ('migrating', 'Starting', 'completing', 'error', 'success', 'NONE'):
             with self.subTest(word=word):
@@ -90,7 +90,7 @@ class ResetTest(actions.ActionsTestCase):
         shown = self.shown(volume_id)
         self.assertEqual(('error', 'error'), (shown['status'], shown['migration_status']))
 
-    def test_one_that_is_moved_is_not_deleted(self):
+    def test_delete_with_migration_status_rejected(self):
         volume_id = self.volume()
         for word in ('migrating', 'starting', 'completing'):
             self.assert_status(202, self.reset(volume_id, migration_status=word))
@@ -100,7 +100,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assert_status(202, self.reset(volume_id, migration_status='success'))
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
 
-    def test_words_that_follow_from_the_attachments(self):
+    def test_reset_to_attachment_status_must_match_attachments(self):
         volume_id = self.volume()
         self.refused(volume_id, 'in-use', status='in-use')
         self.attached(volume_id)
@@ -109,7 +109,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assert_status(202, self.reset(volume_id, status='in-use'))
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_in_use_takes_back_the_detaches_that_never_came(self):
+    def test_reset_to_in_use_cancels_begin_detaching(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.done(volume_id, 'os-begin_detaching')
@@ -117,12 +117,12 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual('in-use', self.status(volume_id))
         self.done(volume_id, 'os-begin_detaching')
 
-    def test_available_is_no_word_for_a_volume_with_attachments(self):
+    def test_reset_of_attached_volume_to_available_rejected(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.refused(volume_id, 'has attachments', status='available')
 
-    def test_a_volume_in_error_may_leave_it(self):
+    def test_reset_from_error_to_available_allows_attach(self):
         volume_id = self.volume()
         self.assert_status(202, self.reset(volume_id, status='error'))
         self.assert_status(400, self.http.as_member.post('/attachments', {'attachment': {
@@ -139,7 +139,7 @@ class ResetTest(actions.ActionsTestCase):
     def sizes(self):
         return self.http.manager.backend.fake_store.sizes()
 
-    def test_one_that_is_being_made_is_given_up_at_most(self):
+    def test_reset_of_creating_volume_accepts_error_only(self):
         """Simulation seed 200: the peer makes it available without bytes."""
         self.http.hold = True
         volume_id = self.volume()
@@ -157,7 +157,7 @@ class ResetTest(actions.ActionsTestCase):
         self.http.work.settle()
         self.assertEqual(('error', {}), (self.status(volume_id), self.sizes()))
 
-    def test_one_that_was_never_made_is_never_made_available(self):
+    def test_reset_of_uncreated_volume_to_available_rejected(self):
         """Not in two steps either."""
         self.http.hold = True
         volume_id = self.volume()
@@ -178,7 +178,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual({}, self.sizes())
         self.assertEqual(0, pools.get(self.http.database, http.POOL, 3600).allocated_gb)
 
-    def test_one_that_is_given_up_while_its_manager_makes_it_leaves_nothing(self):
+    def test_reset_during_create_leaves_no_storage(self):
         self.http.hold = True
         volume_id = self.volume()
         self.http.work.step()
@@ -195,7 +195,7 @@ class ResetTest(actions.ActionsTestCase):
         self.refused(volume_id, 'was never created on a backend', status='available')
         self.gone_for_good(volume_id)
 
-    def test_one_that_is_being_removed_stays_so(self):
+    def test_reset_of_deleting_volume_rejected(self):
         volume_id = self.volume()
         self.http.hold = True
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
@@ -206,14 +206,14 @@ class ResetTest(actions.ActionsTestCase):
         self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
         self.assertEqual({}, self.sizes())
 
-    def test_its_attachments_may_be_gone_or_there(self):
+    def test_reset_to_detached_keeps_creating_status(self):
         """Neither asks for a status: what is said of attachments alone is nobody's work."""
         self.http.hold = True
         volume_id = self.volume()
         self.assert_status(202, self.reset(volume_id, attach_status='detached'))
         self.assertEqual('creating', self.status(volume_id))
 
-    def test_detached_leaves_nothing_behind(self):
+    def test_reset_to_detached_revokes_all_grants(self):
         """The peer forgets the records and leaves the grants of the target."""
         volume_id = self.volume(multiattach=True)
         for _ in range(2):
@@ -224,7 +224,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual(('available', [], {}), (
             self.status(volume_id), self.rows(volume_id), self.grants(volume_id)))
 
-    def test_detached_touches_no_other_volume(self):
+    def test_reset_to_detached_keeps_other_volumes(self):
         other_id = self.volume()
         connector = make.connector()
         self.attached(other_id, connector=connector)
@@ -233,21 +233,21 @@ class ResetTest(actions.ActionsTestCase):
         self.assert_status(202, self.reset(volume_id, attach_status='DETACHED'))
         self.assertEqual({connector['initiator']: 'rw'}, self.grants(other_id))
 
-    def test_detached_and_available_at_once(self):
+    def test_reset_to_available_and_detached_together(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.assert_status(202, self.reset(
             volume_id, status='available', attach_status='detached'))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_half_of_what_is_said_is_not_done(self):
+    def test_rejected_reset_changes_nothing(self):
         volume_id = self.volume()
         self.attached(volume_id)
         for word in ('sleeping', 'in-use', 'reserved'):
             with self.subTest(word=word):
                 self.refused(volume_id, status=word, attach_status='detached')
 
-    def test_attached_is_true_or_refused(self):
+    def test_reset_to_attached_rejected_without_attachment(self):
         volume_id = self.volume()
         self.refused(volume_id, 'is not attached', attach_status='attached')
         attachment_id = self.reserve(volume_id)

@@ -1,4 +1,4 @@
-"""By what users may filter lists: the built-in table, and one of the operator's own."""
+"""Resource filters of lists: the built-in table, and a table of the operator."""
 import json
 import pathlib
 import tempfile
@@ -25,22 +25,22 @@ class TableTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return {row['resource']: row['filters'] for row in reply.body['resource_filters']}
 
-    def test_what_is_built_in(self):
+    def test_default_resource_filters_listed(self):
         table = {resource: list(names) for resource, names in resource_filters.DEFAULT.items()}
         self.assertEqual(table, self.listed())
         self.assertEqual(table, self.listed('?resource='))
         self.assertEqual({'pool': ['name', 'volume_type']}, self.listed('?resource=pool', '3.71'))
         self.assertEqual({}, self.listed('?resource=zz'))
 
-    def test_it_is_there_from_3_33(self):
+    def test_resource_filters_not_found_before_3_33(self):
         self.assert_status(404, self.http.as_admin.get('/resource_filters', version='3.32'))
 
-    def test_the_sample_is_what_is_built_in(self):
+    def test_sample_file_equals_default_filters(self):
         self.assertEqual(resource_filters.DEFAULT, resource_filters.read(str(SAMPLE)))
 
 
 class OwnTableTestCase(snapshots.SnapshotsTestCase):
-    """A service whose operator has a table of its own."""
+    """Service with a resource_query_filters_file."""
 
     TABLE = OWN
 
@@ -69,18 +69,18 @@ class OwnTableTest(OwnTableTestCase):
         self.assert_status(200, reply)
         return {one['id'] for one in reply.body['volumes']}
 
-    def test_it_is_shown(self):
+    def test_configured_resource_filters_listed(self):
         self.assertEqual([{'resource': name, 'filters': names} for name, names in OWN.items()],
                          self.get('/resource_filters').body['resource_filters'])
 
-    def test_users_filter_by_it(self):
+    def test_configured_filters_match_volumes(self):
         for query, expected in (('size=2', {self.other}), ('name=plain', {self.plain}),
                                 ('name~=lai', {self.plain}), ('host=x', set()),
                                 ("glance_metadata={'a':'b'}", set()), ('colour=red', set())):
             with self.subTest(query=query):
                 self.assertEqual(expected, self.ids(query))
 
-    def test_what_is_not_in_it_is_unknown_to_them(self):
+    def test_unconfigured_filters_rejected_for_users(self):
         both = {self.plain, self.other}
         for query in ('status=zz', 'size~=2', 'colour~=red', 'metadata=zz'):
             with self.subTest(query=query):
@@ -90,13 +90,13 @@ class OwnTableTest(OwnTableTestCase):
         self.assert_fault(400, 'Invalid filters name~ are found',
                           self.get('/volumes?name~=p', version='3.33'))
 
-    def test_administrators_are_not_bound_by_it(self):
+    def test_admin_filters_not_limited_by_file(self):
         for query, expected in (('status=available', {self.plain, self.other}),
                                 ('name~=the', {self.other}), ('name=plain', {self.plain})):
             with self.subTest(query=query):
                 self.assertEqual(expected, self.ids(query, self.http.as_admin))
 
-    def test_other_lists_read_it(self):
+    def test_configured_filters_apply_to_other_lists(self):
         reserved = self.reserve(self.plain)
         for path, status in (('/messages?event_id=x', 400), ('/attachments?attach_status=x', 400),
                              (f'/attachments?volume_id={self.plain}', 200),
@@ -116,7 +116,7 @@ class OwnTableTest(OwnTableTestCase):
 
 
 class OtherListsTest(OwnTableTestCase):
-    """Lists that are filtered as those of volumes are."""
+    """Resource filters of the lists beside those of volumes."""
 
     def check(self, path, key, rows):
         """Query, names of what is found or the filter that is unknown, version."""
@@ -130,7 +130,7 @@ class OtherListsTest(OwnTableTestCase):
                     self.assert_status(200, reply)
                     self.assertEqual(expected, [one['name'] for one in reply.body[key]])
 
-    def test_snapshots(self):
+    def test_snapshot_resource_filters(self):
         self.snapshot(self.volume(), name='a1')
         self.snapshot(self.volume(), name='b1')
         for path in ('/snapshots', '/snapshots/detail'):
@@ -142,7 +142,7 @@ class OtherListsTest(OwnTableTestCase):
                 ('name=a1', ['a1'], '3.31'),
                 ('status=error&name~=zz&sort=created_at:asc', ['a1', 'b1'], '3.30')))
 
-    def test_volume_types(self):
+    def test_volume_type_resource_filters(self):
         for name in ('gold', 'silver'):
             self.assert_status(200, self.http.as_admin.post('/types', {'volume_type': {
                 'name': name, 'description': f'of {name}'}}))
@@ -153,7 +153,7 @@ class OtherListsTest(OwnTableTestCase):
             ('name~=ol', ['gold'], '3.52'), ('name=gold&zz=1&is_public=x', ['gold'], '3.51'),
             ('name=gold&description~=x', ['gold'], '3.0')))
 
-    def test_what_is_not_offered(self):
+    def test_resource_filters_of_unoffered_resources(self):
         self.check('/backups', 'backups', (
             ('name=x', []), ('name~=x', []), ('status=x', 'status'), ('name~=x', 'name~', '3.33'),
             ('status=x', [], '3.30')))
@@ -165,7 +165,7 @@ class PoolsTest(OwnTableTestCase):
 
     TABLE = OF_POOLS
 
-    def test_by_what_is_reported(self):
+    def test_pool_filters_match_capabilities(self):
         found = [{'name': http.POOL}]
         for query, expected, version in (
                 ('multiattach=true', found, '3.28'), ('multiattach=false', [], '3.71'),
@@ -186,7 +186,7 @@ class PoolsTest(OwnTableTestCase):
 
 class UnusableFileTest(base.ApiTestCase):
 
-    def test_it_is_named(self):
+    def test_invalid_filters_file_rejected_at_start(self):
         for text, sentence in (('{', 'cannot read'), ('[]', 'must contain a JSON object'),
                                ('{"volume": "name"}', 'must contain a JSON object'),
                                ('{"volume": [1]}', 'must contain a JSON object'),

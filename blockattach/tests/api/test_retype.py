@@ -1,4 +1,4 @@
-"""os-retype: a volume gets another type, where it is or elsewhere; else it is what it was."""
+"""os-retype, which changes the type of a volume in place or with a migration, or nothing."""
 from blockattach.storage.db.types import qos_specs
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.drivers import faults
@@ -23,7 +23,7 @@ class RetypeTestCase(moves.MovesTestCase):
 
 class InPlaceTest(RetypeTestCase):
 
-    def test_by_id_and_name(self):
+    def test_retype_by_type_id_or_name(self):
         volume_id, plain, shared = self.written(), self.type('plain'), self.multiattach_type()
         for asked, outcome in ((plain.name, ('plain', False, 'available')),
                                (shared.id, (shared.name, True, 'available')),
@@ -37,7 +37,7 @@ class InPlaceTest(RetypeTestCase):
         self.assertEqual((1, 0), self.allocated())
         self.assertIsNone(self.shown(volume_id)['migration_status'])
 
-    def test_it_has_its_former_type_until_then(self):
+    def test_retyping_volume_shows_former_type(self):
         volume_id, shared = self.written(), self.multiattach_type()
         before = self.kind(volume_id)
         self.http.hold = True
@@ -47,7 +47,7 @@ class InPlaceTest(RetypeTestCase):
         self.release()
         self.assertEqual((shared.name, True, 'available'), self.kind(volume_id))
 
-    def test_a_full_pool_keeps_what_it_has(self):
+    def test_retype_in_full_pool_accepted(self):
         self.store.total_gb = 3
         self.http.manager.report()
         volume_id = self.written(size=3)
@@ -55,7 +55,7 @@ class InPlaceTest(RetypeTestCase):
         self.assert_status(202, self.retype(volume_id, 'plain'))
         self.assertEqual('plain', self.kind(volume_id)[0])
 
-    def test_no_pool_does_what_it_asks_for(self):
+    def test_retype_without_capable_pool_keeps_type(self):
         volume_id = self.written()
         before = self.kind(volume_id)
         self.type('fast', {'volume_backend_name': 'nowhere', 'multiattach': '<is> True'})
@@ -65,7 +65,7 @@ class InPlaceTest(RetypeTestCase):
         self.assertEqual('VOLUME_VOLUME_057_003', self.messages(volume_id)[0][0])
         self.assertIsNone(self.shown(volume_id)['migration_status'])
 
-    def test_a_type_that_changes_meanwhile(self):
+    def test_retype_to_type_changed_meanwhile(self):
         volume_id, plain = self.written(), self.type('plain')
         before = self.kind(volume_id)
         for change in (
@@ -81,14 +81,14 @@ class InPlaceTest(RetypeTestCase):
 
 class InUseTest(RetypeTestCase):
 
-    def test_what_attachments_do_not_see(self):
+    def test_retype_attached_volume_accepted(self):
         volume_id = self.written()
         self.attached(volume_id)
         self.type('plain')
         self.assert_status(202, self.retype(volume_id, 'plain', 'on-demand'))
         self.assertEqual(('plain', False, 'in-use'), self.kind(volume_id))
 
-    def test_what_they_would_see(self):
+    def test_retype_attached_volume_affecting_attachments_rejected(self):
         volume_id = self.written()
         self.attached(volume_id)
         before = self.kind(volume_id)
@@ -105,7 +105,7 @@ class InUseTest(RetypeTestCase):
                           self.retype(volume_id, limited.name))
         self.assertEqual(before, self.kind(volume_id))
 
-    def test_it_is_not_moved(self):
+    def test_retype_attached_volume_with_migration_cancelled(self):
         volume_id = self.written()
         self.attached(volume_id)
         before = self.kind(volume_id)
@@ -122,7 +122,7 @@ class MovedTest(RetypeTestCase):
         super().setUp()
         self.type('other', {'volume_backend_name': 'other', 'multiattach': '<is> True'})
 
-    def test_on_demand(self):
+    def test_retype_migrates_with_on_demand_policy_only(self):
         volume_id = self.written()
         before = self.kind(volume_id)
         self.assert_status(202, self.retype(volume_id, 'other', 'never'))
@@ -133,7 +133,7 @@ class MovedTest(RetypeTestCase):
         self.assert_at(moves.OTHER_POOL, volume_id)
         self.assertEqual((0, 1), self.allocated())
 
-    def test_a_fault_leaves_type_flag_and_place(self):
+    def test_retype_fault_keeps_type_and_backend(self):
         for method in ('create', 'disk'):
             volume_id = self.written()
             before = self.kind(volume_id)
@@ -144,7 +144,7 @@ class MovedTest(RetypeTestCase):
             self.assert_at(http.POOL, volume_id)
             self.assertEqual('error', self.shown(volume_id)['migration_status'])
 
-    def test_snapshots_keep_it_where_it_is(self):
+    def test_retype_with_snapshots_not_migrated(self):
         volume_id = self.written()
         self.http.as_member.post('/snapshots', {'snapshot': {'volume_id': volume_id}})
         before = self.kind(volume_id)
@@ -154,7 +154,7 @@ class MovedTest(RetypeTestCase):
 
 class RefusedTest(RetypeTestCase):
 
-    def test_what_is_no_type_of_the_caller(self):
+    def test_retype_to_invalid_type_rejected(self):
         volume_id = self.written()
         self.type('private', is_public=False)
         for name in ('nothing', base.ABSENT, 'private'):
@@ -166,7 +166,7 @@ class RefusedTest(RetypeTestCase):
                      {'new_type': same, 'more': 1}):
             self.assert_status(400, self.act(volume_id, 'os-retype', body))
 
-    def test_only_available_or_in_use(self):
+    def test_retype_rejected_by_status(self):
         volume_id = self.written()
         self.type('plain')
         self.reserve(volume_id)

@@ -1,4 +1,4 @@
-"""Hints of clients, between two backends: near to a volume, apart from it, or nowhere."""
+"""Scheduler hints of clients, with two backends."""
 from blockattach.storage.conf import scheduler as scheduler_conf
 from blockattach.storage.db.services import pools
 from blockattach.tests.api import base
@@ -54,7 +54,7 @@ class HeededTest(HintsTestCase):
         self.home = self.place(self.first)
         self.other, = {http.HOST, SECOND} - {self.home}
 
-    def test_near_to_a_volume_and_apart_from_it(self):
+    def test_same_host_and_different_host_hints(self):
         # Fewest volumes first: without a hint they would come to either one.
         for _ in range(3):
             self.assertEqual(self.home, self.made_on({'same_host': [self.first]}))
@@ -62,11 +62,11 @@ class HeededTest(HintsTestCase):
             self.assertEqual(self.other, self.made_on({'different_host': self.first}))
         self.assertEqual(self.home, self.made_on({'same_host': self.first.replace('-', '')}))
 
-    def test_without_hints_they_are_shared_out_by_number(self):
+    def test_volumes_without_hints_spread_over_backends(self):
         places = [self.home, *(self.made_on({}) for _ in range(5))]
         self.assertEqual(3, places.count(self.home), places)
 
-    def test_nowhere_with_the_reason_for_each_pool(self):
+    def test_unsatisfiable_hints_report_reason_per_pool(self):
         apart = self.place(second := self.ask({'different_host': [self.first]}))
         self.assertEqual(self.other, apart)
         lost = self.ask({'different_host': [self.first, second]})
@@ -76,26 +76,26 @@ class HeededTest(HintsTestCase):
                           f'different_host', self.message(lost))
         self.assertNotIn('#pool', self.message(lost, self.http.as_member))
 
-    def test_a_volume_that_is_not_theirs_says_nothing(self):
+    def test_hint_naming_foreign_volume_unsatisfiable(self):
         reply = self.http.as_stranger.post('/volumes', {
             'volume': {'size': 1}, KEY: {'same_host': self.first}})
         self.assertIsNone(self.place(reply.body['volume']['id']))
 
-    def test_what_names_no_volume(self):
+    def test_hint_with_invalid_volume_id_fails(self):
         lost = self.ask({'same_host': ['web']})
         self.assertIsNone(self.place(lost))
         for persona in (self.http.as_admin, self.http.as_member):
             self.assertIn('scheduler hint same_host contains an invalid volume ID',
                           self.message(lost, persona))
 
-    def test_a_query(self):
+    def test_query_hint_selects_pool(self):
         for host in (http.HOST, SECOND):
             self.assertEqual(host, self.made_on({'query': f'["=", "$host", "{host}#pool"]'}))
         lost = self.ask({'query': ['like', 1]})
         self.assertIn("scheduler hint query is invalid: unknown operator 'like'",
                       self.message(lost))
 
-    def test_near_a_server_whose_host_is_unknown(self):
+    def test_local_to_instance_hint_with_unknown_host_fails(self):
         lost = self.ask({'local_to_instance': base.SERVER})
         self.assertIsNone(self.place(lost))
         self.assertIn(f'Cannot determine the host of server {base.SERVER}: Nova cannot be reached',
@@ -104,7 +104,7 @@ class HeededTest(HintsTestCase):
             'weighted backend. Reasons: the host of the server in scheduler hint '
             'local_to_instance is unknown.'))
 
-    def test_a_backend_that_takes_small_ones_only(self):
+    def test_filter_function_of_pool_selects_backend(self):
         def made(**fields):
             # After each volume its manager reports, which says nothing of functions.
             for host, function in ((http.HOST, 'volume.size < 2 and volume.display_name == web'),
@@ -124,7 +124,7 @@ class HeededTest(HintsTestCase):
 
 class WaitingTest(HintsTestCase):
 
-    def test_they_hold_for_what_is_placed_again(self):
+    def test_hints_apply_to_rescheduled_volume(self):
         """Its first backend fails; the second one is not where it shall be."""
         first = self.ask(None)
         home = self.place(first)
@@ -143,7 +143,7 @@ class DefaultTest(HintsTestCase):
 
     SETTINGS = {}
 
-    def test_nobody_heeds_them_unless_configured(self):
+    def test_hints_ignored_by_default(self):
         for hints in (None, {}, {'same_host': ['web']}, {'query': '['},
                       {'local_to_instance': base.SERVER}):
             self.assertIsNotNone(self.made_on(hints))

@@ -1,4 +1,4 @@
-"""What the pools said of themselves."""
+"""Scheduler stats: reported pools, and the explanation of a placement."""
 from blockattach.storage.db.services import pools
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http
@@ -12,12 +12,12 @@ class PoolsTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return reply.body['pools']
 
-    def test_names(self):
+    def test_get_pools_lists_names(self):
         for query in ('', '?detail=false'):
             with self.subTest(query=query):
                 self.assertEqual([{'name': http.POOL}], self.list(query))
 
-    def test_capabilities(self):
+    def test_get_pools_detail_shows_capabilities(self):
         self.volume(size=7)
         for query in ('?detail=true', '?detail=1'):
             with self.subTest(query=query):
@@ -33,7 +33,7 @@ class PoolsTest(base.ApiTestCase):
                         'multiattach', 'storage_protocol', 'vendor_name', 'volume_backend_name',
                         'QoS_support')})
 
-    def test_one_that_is_silent_is_shown_as_down(self):
+    def test_silent_backend_shown_down(self):
         before, = self.list('?detail=true')
         self.assertEqual('up', before['capabilities']['backend_state'])
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
@@ -42,7 +42,7 @@ class PoolsTest(base.ApiTestCase):
         self.assertEqual(before['capabilities']['timestamp'], after['capabilities']['timestamp'])
         self.assertEqual([{'name': http.POOL}], self.list())
 
-    def test_by_name_from_3_28(self):
+    def test_get_pools_filtered_by_name_from_3_28(self):
         make.pool(self.http.database)
         both = [{'name': http.POOL}, {'name': make.POOL}]
         for query, version, expected in (
@@ -52,7 +52,7 @@ class PoolsTest(base.ApiTestCase):
             with self.subTest(query=query, version=version):
                 self.assertEqual(expected, self.list(query.replace('#', '%23'), version))
 
-    def test_by_type_from_3_35(self):
+    def test_get_pools_filtered_by_type_from_3_35(self):
         pools.report(self.http.database, 'storage-9@fake', [('storage-9@fake#gold', {
             'total_capacity_gb': 10, 'free_capacity_gb': 10, 'tier': 'gold'})], make.ZONE)
         gold = make.volume_type(self.http.database, 'gold', extra_specs={'tier': 'gold'})
@@ -69,7 +69,7 @@ class PoolsTest(base.ApiTestCase):
             '/scheduler-stats/get_pools?volume_type=silver'))
         self.assertEqual(2, len(self.list('?volume_type=gold', '3.34')))
 
-    def test_what_is_refused(self):
+    def test_invalid_get_pools_query_rejected(self):
         for query, sentence in (('?zz=1&yy=1', 'Invalid filters zz,yy'), ('?detail=zz', 'detail'),
                                 ('?name~=x', 'Invalid filters name~')):
             for version in ('3.31', '3.71'):
@@ -79,7 +79,7 @@ class PoolsTest(base.ApiTestCase):
 
 
 class ExplainPoolsTest(base.ApiTestCase):
-    """Which pools would take a volume, and why others would not."""
+    """Explanation of the pools that would host a volume and of those rejected."""
 
     def ask(self, query, extension=', blockattach 1.6'):
         return self.http.as_admin.get(f'/scheduler-stats/explain_pools{query}',
@@ -95,7 +95,7 @@ class ExplainPoolsTest(base.ApiTestCase):
             'total_capacity_gb': 10, 'free_capacity_gb': 10, 'multiattach': True, **report})],
             make.ZONE)
 
-    def test_each_pool_with_the_filter_that_refuses_it(self):
+    def test_explain_names_filter_that_rejects_pool(self):
         self.pool('storage-8@small#pool')
         self.pool('storage-9@single#pool', total_capacity_gb=5000, free_capacity_gb=5000,
                   multiattach=False)
@@ -112,19 +112,19 @@ class ExplainPoolsTest(base.ApiTestCase):
             [(one['name'], one['refused_by'], one['reason'])
              for one in found['pools']])
 
-    def test_the_best_comes_first_and_gets_the_volume(self):
+    def test_explain_sorts_pools_by_score(self):
         self.pool('storage-9@large#pool', total_capacity_gb=50000, free_capacity_gb=50000)
         first, second = self.explained('?size=1')['pools']
         self.assertEqual(('storage-9@large#pool', 50000.0), (first['name'], first['left_gb']))
         self.assertEqual(http.POOL, second['name'])
         self.assertGreater(first['score'], second['score'])
 
-    def test_nothing_is_made_or_held(self):
+    def test_explain_creates_and_reserves_nothing(self):
         before = self.explained('?size=7')
         self.assertEqual(before, self.explained('?size=7'))
         self.assertEqual([], self.http.as_admin.get('/volumes?all_tenants=1').body['volumes'])
 
-    def test_a_pool_without_limit(self):
+    def test_explain_pool_with_infinite_capacity(self):
         self.pool('storage-9@endless#pool', total_capacity_gb='infinite',
                   free_capacity_gb='infinite')
         found = {one['name']: one for one in self.explained('?size=100000')['pools']}
@@ -132,11 +132,11 @@ class ExplainPoolsTest(base.ApiTestCase):
         self.assertIsNone(found['storage-9@endless#pool']['reason'])
         self.assertEqual('capacity', found[http.POOL]['refused_by'])
 
-    def test_no_pool_is_there(self):
+    def test_explain_without_pools_empty(self):
         self.sql('DELETE FROM pools')
         self.assertEqual([], self.explained('?size=1')['pools'])
 
-    def test_what_is_refused(self):
+    def test_invalid_explain_query_rejected(self):
         for query, status, sentence in (
                 ('', 400, "'' for 'size'"), ('?size=0', 400, "'0' for 'size'"),
                 ('?size=x', 400, "'x' for 'size'"), ('?size=-1', 400, "'-1' for 'size'"),
@@ -146,7 +146,7 @@ class ExplainPoolsTest(base.ApiTestCase):
             with self.subTest(query=query):
                 self.assert_fault(status, sentence, self.ask(query))
 
-    def test_it_is_not_there_without_the_extension(self):
+    def test_explain_not_found_without_extension(self):
         for asked in ('', ', blockattach 1.5'):
             with self.subTest(asked=asked):
                 self.assert_status(404, self.ask('?size=1', asked))

@@ -1,4 +1,4 @@
-"""The page on the operations of the Block Storage API says what is there and what is answered."""
+"""Agreement of the documented operations of the Block Storage API with those served."""
 from blockattach.storage.api import routes
 from blockattach.storage.api.resources import not_offered
 from blockattach.tests.api import base
@@ -17,23 +17,23 @@ class ServedTest(base.ApiTestCase):
         super().setUp()
         self.table = sources.load_tool('print_served')
 
-    def test_what_is_served_is_there_from_its_version_on(self):
+    def test_documented_operations_match_routes(self):
         self.assertEqual(
             {row.name: str(row.since) for row in routes.operations()
              if row not in not_offered.OPERATIONS and row.extension is None},
             {name: since for _, since, name in self.table.delivered()})
 
-    def test_what_is_not_offered_is_left_out(self):
+    def test_unoffered_operations_documented(self):
         left = {(since, name) for _, _, since, name in self.table.left()}
         self.assertEqual(BEYOND, {(str(row.since), row.name) for row in not_offered.OPERATIONS}
                          - left)
 
-    def test_each_is_named_once(self):
+    def test_operation_documented_once(self):
         names = [name for _, _, name in self.table.delivered()]
         names += [name for _, _, _, name in self.table.left()]
         self.assertEqual(sorted(set(names)), sorted(names))
 
-    def test_what_is_left_out_is_answered_as_it_says(self):
+    def test_unoffered_operations_respond_as_documented(self):
         for _, status, since, name in self.table.left():
             method, path, *action = name.split(' ', 2)
             body = {action[0].strip('()'): {}} if action else {}
@@ -48,7 +48,7 @@ class ServedTest(base.ApiTestCase):
                     else:
                         self.assert_fault(status, '', reply)
 
-    def test_what_is_always_refused_says_so(self):
+    def test_always_rejected_operations_respond_400(self):
         volume_id = self.volume()
         bodies = {'os-extend_volume_completion': {'error': False},
                   'os-migrate_volume_completion': {'new_volume': volume_id}}

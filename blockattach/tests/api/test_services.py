@@ -1,4 +1,4 @@
-"""Services: their list, and taking them out of use."""
+"""Services: list, enable, disable and reconcile."""
 import datetime
 import functools
 
@@ -22,7 +22,7 @@ class ServicesTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return reply.body['services']
 
-    def test_keys_by_version(self):
+    def test_service_keys_by_version(self):
         for version, added, of_volume in (('3.0', set(), set()), ('3.6', set(), set()),
                                           ('3.7', {'cluster'}, set()),
                                           ('3.48', {'cluster'}, set()),
@@ -32,7 +32,7 @@ class ServicesTest(base.ApiTestCase):
                 self.assertEqual(KEYS | added, scheduler.keys())
                 self.assertEqual(KEYS | added | VOLUME_KEYS | of_volume, volume.keys())
 
-    def test_one_that_is_up(self):
+    def test_running_service_shown_up(self):
         volume, scheduler = self.list()
         self.assertRegex(volume.pop('updated_at'), r'^2\d{3}-')
         self.assertEqual(
@@ -43,18 +43,18 @@ class ServicesTest(base.ApiTestCase):
         self.assertEqual(('cinder-scheduler', 'control-1', 'up'),
                          (scheduler['binary'], scheduler['host'], scheduler['state']))
 
-    def test_one_that_is_silent(self):
+    def test_silent_service_shown_down(self):
         self.sql("UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")
         self.assertEqual(['down', 'down'], [one['state'] for one in self.list()])
         self.assertEqual('down', self.list()[0]['backend_state'])
 
-    def test_one_that_is_disabled(self):
+    def test_disabled_service_shown_with_reason(self):
         services.set_disabled(self.http.database, binaries.VOLUME, http.HOST, True, 'new disks')
         volume = self.list()[0]
         self.assertEqual(('disabled', 'new disks', 'up'),
                          (volume['status'], volume['disabled_reason'], volume['state']))
 
-    def test_the_state_of_a_backend_is_its_own_whether_it_is_in_use_or_not(self):
+    def test_backend_state_independent_of_disabled_and_frozen(self):
         for put in (functools.partial(services.set_disabled, self.http.database, binaries.VOLUME),
                     functools.partial(services.set_frozen, self.http.database)):
             put(http.HOST, True)
@@ -67,7 +67,7 @@ class ServicesTest(base.ApiTestCase):
                                      (shown['status'], shown['backend_state']))
             put(http.HOST, False)
 
-    def test_some_of_them(self):
+    def test_services_filtered_by_host_and_binary(self):
         for query, expected in (
                 (f'?host={http.HOST}', ['cinder-volume']), ('?host=storage-1', ['cinder-volume']),
                 ('?host=storage', []), ('?binary=cinder-scheduler', ['cinder-scheduler']),
@@ -78,7 +78,7 @@ class ServicesTest(base.ApiTestCase):
 
 
 class ReconciledTest(base.ApiTestCase):
-    """What a volume service has repaired: shown to clients of ``blockattach 1.2``."""
+    """Repairs of a volume service, for clients of ``blockattach 1.2``."""
 
     def list(self, version='1.2'):
         reply = self.http.as_admin.send(
@@ -87,7 +87,7 @@ class ReconciledTest(base.ApiTestCase):
         self.assert_status(200, reply)
         return {one['binary']: one for one in reply.body['services']}
 
-    def test_what_was_reported(self):
+    def test_reported_repairs_shown(self):
         at = datetime.datetime(2026, 11, 22, 5, 0, 0, 250)
         services.register(
             self.http.database, binaries.VOLUME, http.HOST, 'nova', 'x',
@@ -100,7 +100,7 @@ class ReconciledTest(base.ApiTestCase):
             listed[binaries.VOLUME]['reconciled'])
         self.assertNotIn('reconciled', listed[binaries.SCHEDULER])
 
-    def test_one_that_has_not_reported_and_one_not_asked_for(self):
+    def test_repairs_null_before_report_and_absent_in_1_1(self):
         self.sql('UPDATE services SET reconciled = NULL')
         self.assertIsNone(self.list()[binaries.VOLUME]['reconciled'])
         self.assertNotIn('reconciled', self.list('1.1')[binaries.VOLUME])
@@ -109,7 +109,7 @@ class ReconciledTest(base.ApiTestCase):
 
 
 class UseTest(base.ApiTestCase):
-    """What an operator takes out of use, and into use again."""
+    """Disable and enable of a service."""
 
     def put(self, action, body, **headers):
         return self.http.as_admin.put(f'/os-services/{action}', body, **headers)
@@ -120,7 +120,7 @@ class UseTest(base.ApiTestCase):
     def names(self, **more):
         return {'host': http.HOST, 'binary': 'cinder-volume', **more}
 
-    def test_the_answers(self):
+    def test_disable_and_enable_responses(self):
         for action, more, expected in (
                 ('disable', {}, {'status': 'disabled', 'disabled': True}),
                 ('disable-log-reason', {'disabled_reason': 'new disks'},
@@ -132,13 +132,13 @@ class UseTest(base.ApiTestCase):
                 self.assert_status(200, reply)
                 self.assertEqual({**self.names(), 'service': '', **expected}, reply.body)
 
-    def test_the_older_name_of_the_binary(self):
+    def test_disable_by_deprecated_service_key(self):
         reply = self.put('disable', {'host': http.HOST, 'service': 'cinder-volume'})
         self.assert_status(200, reply)
         self.assertEqual(('cinder-volume', ''), (reply.body['service'], reply.body['binary']))
         self.assertEqual('disabled', self.shown()['status'])
 
-    def test_the_reason_is_kept_until_it_is_enabled(self):
+    def test_disabled_reason_kept_until_enabled(self):
         self.put('disable-log-reason', self.names(disabled_reason='new disks'))
         self.assertEqual(('disabled', 'new disks'),
                          (self.shown()['status'], self.shown()['disabled_reason']))
@@ -146,7 +146,7 @@ class UseTest(base.ApiTestCase):
         self.assertEqual(('enabled', None),
                          (self.shown()['status'], self.shown()['disabled_reason']))
 
-    def test_a_backend_out_of_use_gets_no_volumes_whatever_it_reports(self):
+    def test_disabled_backend_gets_no_volumes(self):
         kept = self.volume()
         self.put('disable', self.names())
         self.http.manager.report()
@@ -157,7 +157,7 @@ class UseTest(base.ApiTestCase):
         self.put('enable', self.names())
         self.volume()
 
-    def test_what_is_not_there(self):
+    def test_disable_of_unknown_service_not_found(self):
         for body in (self.names(host='storage-9@fake'), self.names(binary='cinder-backup')):
             with self.subTest(body=body):
                 reply = self.put('disable', body)
@@ -166,7 +166,7 @@ class UseTest(base.ApiTestCase):
                                  f'{body["host"]}.', reply.fault[1])
         self.assert_status(404, self.put('explode', self.names()))
 
-    def test_malformed_requests_change_nothing(self):
+    def test_malformed_disable_changes_nothing(self):
         for action, body in (
                 ('disable', {}), ('disable', {'host': http.HOST}),
                 ('disable', {'binary': 'cinder-volume'}), ('disable', self.names(host='')),
@@ -181,7 +181,7 @@ class UseTest(base.ApiTestCase):
 
 
 class ReconcileTest(base.ApiTestCase):
-    """A backend is reconciled on request."""
+    """Reconcile of a backend on request."""
 
     def reconcile(self, body=None, extension=', blockattach 1.6', status=200):
         reply = self.http.as_admin.put('/os-services/reconcile', body or {'host': http.HOST},
@@ -205,10 +205,10 @@ class ReconcileTest(base.ApiTestCase):
         self.target.revoke(self.volume_id, self.initiator)
         self.assertEqual(set(), self.grants())
 
-    def test_nothing_differs(self):
+    def test_reconcile_without_drift_finds_nothing(self):
         self.assertEqual({'dry_run': False, 'findings': []}, self.reconcile())
 
-    def test_what_differs_is_shown_and_left_by_a_dry_run(self):
+    def test_dry_run_reconcile_shows_drift_only(self):
         self.lose()
         found = self.reconcile({'host': http.HOST, 'dry_run': True})
         self.assertEqual({'dry_run': True, 'findings': [{
@@ -218,18 +218,18 @@ class ReconcileTest(base.ApiTestCase):
             'remedy': 'grant access', 'outcome': 'would be done'}]}, found)
         self.assertEqual(set(), self.grants())
 
-    def test_what_differs_is_repaired(self):
+    def test_reconcile_repairs_drift(self):
         self.lose()
         self.assertEqual(['done'], [one['outcome'] for one in self.reconcile()['findings']])
         self.assertEqual({self.initiator}, self.grants())
         self.assertEqual([], self.reconcile()['findings'])
 
-    def test_a_target_that_does_not_answer(self):
+    def test_reconcile_with_refusing_target_fails(self):
         self.target.faults.plan('exports', faults.Fault.REFUSED)
         self.assert_fault(500, 'refused', self.http.as_admin.put(
             '/os-services/reconcile', {'host': http.HOST}, version='3.71, blockattach 1.6'))
 
-    def test_what_is_refused(self):
+    def test_invalid_reconcile_rejected(self):
         for body, status in (({'host': 'nowhere@fake'}, 404), ({}, 400),
                              ({'host': http.HOST, 'dry_run': 'perhaps'}, 400),
                              ({'host': http.HOST, 'cluster': 'c'}, 400)):
