@@ -1,4 +1,4 @@
-"""Snapshots: made, shown, changed and deleted."""
+"""Snapshots: create, show, update, delete and list."""
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import snapshots
@@ -12,7 +12,7 @@ KEYS = {'id', 'name', 'description', 'volume_id', 'status', 'size', 'metadata', 
 
 class CreateTest(snapshots.SnapshotsTestCase):
 
-    def test_it_is_made_after_the_answer(self):
+    def test_create_snapshot_is_asynchronous(self):
         volume_id = self.volume(size=2)
         made = self.snapshot(volume_id, name=' one ', description='d', metadata={'k': 'v'})
         self.assertEqual(
@@ -25,7 +25,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
         self.assertEqual({made['id']}, self.kept())
         self.assert_sound()
 
-    def test_keys_by_version(self):
+    def test_snapshot_keys_by_version(self):
         made = self.snapshot(self.volume())
         for version, more in (('3.0', set()), ('3.13', set()), ('3.14', {'group_snapshot_id'}),
                               ('3.41', {'group_snapshot_id', 'user_id'}),
@@ -39,7 +39,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
                 [detailed] = member.get('/snapshots/detail', version=version).body['snapshots']
                 self.assertEqual(shown, detailed)
 
-    def test_of_a_volume_in_use(self):
+    def test_snapshot_of_attached_volume_needs_force(self):
         volume_id = self.volume(multiattach=True)
         self.attached(volume_id)
         self.attached(volume_id, base.OTHER_SERVER)
@@ -55,7 +55,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
         self.assertEqual({one['id'] for one in made}, self.kept())
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_a_volume_that_allows_none(self):
+    def test_snapshot_rejected_by_volume_status(self):
         volume_id = self.volume()
         for status, sentence in (
                 ('error', 'Invalid volume: The snapshot cannot be created when the volume is in '
@@ -71,13 +71,13 @@ class CreateTest(snapshots.SnapshotsTestCase):
             '/snapshots', {'snapshot': {'volume_id': volume_id, 'force': True}}))
         self.assertEqual([], self.http.as_member.get('/snapshots').body['snapshots'])
 
-    def test_a_volume_without_a_pool(self):
+    def test_snapshot_of_unplaced_volume_rejected(self):
         self.store.total_gb = 0
         volume_id = self.volume()
         self.assert_fault(400, 'volume has not been scheduled to any host', self.http.as_member
                           .post('/snapshots', {'snapshot': {'volume_id': volume_id}}))
 
-    def test_unknown_volumes_and_malformed_bodies(self):
+    def test_unknown_volume_and_malformed_snapshot_rejected(self):
         member = self.http.as_member
         for volume_id in (base.ABSENT, None):
             self.assert_fault(404, f'Volume {volume_id} could not be found.', member.post(
@@ -93,7 +93,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
         for body in ({}, {'snapshot': {}}, {'snapshot': {'volume_id': 'x'}}):
             self.assert_status(400, member.post('/snapshots', body))
 
-    def test_a_backend_that_cannot_make_it(self):
+    def test_failed_snapshot_sets_error(self):
         volume_id = self.volume()
         for fault in faults.Fault:
             with self.subTest(fault=fault):
@@ -110,7 +110,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
                 self.assertEqual('gone', self.snapshot_status(made['id']))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_a_full_backend_says_so(self):
+    def test_snapshot_on_full_backend_creates_message(self):
         volume_id = self.volume()
         self.store.total_gb = 0
         made = self.snapshot(volume_id)
@@ -120,14 +120,14 @@ class CreateTest(snapshots.SnapshotsTestCase):
                       'have enough free space',
                       message['user_message'])
 
-    def test_a_request_with_a_name_makes_one(self):
+    def test_repeated_request_returns_same_snapshot(self):
         body = {'snapshot': {'volume_id': self.volume()}}
         first, second = (self.http.as_member.post('/snapshots', body, **{'Idempotency-Key': 'k'})
                          for _ in range(2))
         self.assertEqual(first.body['snapshot']['id'], second.body['snapshot']['id'])
         self.assertEqual(1, len(self.kept()))
 
-    def test_a_frozen_backend(self):
+    def test_snapshot_on_frozen_backend_rejected(self):
         volume_id = self.volume()
         made = self.snapshot(volume_id)
         self.assert_status(200, self.http.as_admin.put(
@@ -140,7 +140,7 @@ class CreateTest(snapshots.SnapshotsTestCase):
 
 class ChangeTest(snapshots.SnapshotsTestCase):
 
-    def test_name_and_description(self):
+    def test_update_snapshot_name_and_description(self):
         made = self.snapshot(self.volume(), name='a', description='b')
         path = f'/snapshots/{made["id"]}'
         for body, expected in (({'name': ' c '}, ('c', 'b')), ({'description': None}, ('c', None)),
@@ -155,7 +155,7 @@ class ChangeTest(snapshots.SnapshotsTestCase):
             self.assert_status(400, self.http.as_member.put(path, {'snapshot': body}))
         self.assertEqual('d', self.seen(made['id'])['name'])
 
-    def test_metadata(self):
+    def test_update_snapshot_metadata(self):
         made = self.snapshot(self.volume(), metadata={'a': '1'})
         path = f'/snapshots/{made["id"]}/metadata'
         member = self.http.as_member
@@ -176,7 +176,7 @@ class ChangeTest(snapshots.SnapshotsTestCase):
                          member.put(path, {'metadata': {'x': 'y'}}).body)
         self.assertEqual({'x': 'y'}, self.seen(made['id'])['metadata'])
 
-    def test_metadata_is_changed_only_as_it_was_seen(self):
+    def test_snapshot_metadata_obeys_if_match(self):
         made = self.snapshot(self.volume(), metadata={'a': '1'})
         path = f'/snapshots/{made["id"]}/metadata'
         member = self.http.as_member
@@ -191,7 +191,7 @@ class ChangeTest(snapshots.SnapshotsTestCase):
 
 class DeleteTest(snapshots.SnapshotsTestCase):
 
-    def test_it_is_removed_and_its_volume_stays(self):
+    def test_delete_snapshot_keeps_volume(self):
         volume_id = self.volume()
         made = self.snapshot(volume_id)
         reply = self.http.as_member.delete(f'/snapshots/{made["id"]}')
@@ -203,7 +203,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assertEqual('available', self.status(volume_id))
         self.assert_sound()
 
-    def test_a_backend_that_refuses(self):
+    def test_refused_snapshot_delete_sets_error_deleting(self):
         made = self.snapshot(self.volume())
         self.store.faults.plan('delete_snapshot', faults.Fault.REFUSED)
         self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
@@ -212,7 +212,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
         self.assertEqual('gone', self.snapshot_status(made['id']))
 
-    def test_one_that_is_at_work_is_refused(self):
+    def test_delete_of_creating_snapshot_rejected(self):
         self.http.hold = True
         volume_id = self.volume()
         self.http.work.settle()
@@ -224,7 +224,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
             if self.snapshot_status(made['id']) == 'available':
                 self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
 
-    def test_one_from_which_a_volume_is_being_made(self):
+    def test_delete_of_snapshot_being_cloned_rejected(self):
         made = self.snapshot(self.volume())
         self.http.hold = True
         clone = self.volume()
@@ -235,7 +235,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.http.work.settle()
         self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
 
-    def test_by_force_whatever_it_is(self):
+    def test_force_delete_snapshot_in_any_status(self):
         volume_id = self.volume()
         for status in ('creating', 'deleting', 'error', 'error_deleting', 'available'):
             with self.subTest(status=status):
@@ -248,7 +248,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
                 self.assertEqual(('gone', set()),
                                  (self.snapshot_status(made['id']), self.kept()))
 
-    def test_by_force_while_it_is_made(self):
+    def test_force_delete_creating_snapshot(self):
         volume_id = self.volume()
         self.http.hold = True
         made = self.snapshot(volume_id)
@@ -261,7 +261,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
 
 class StatusTest(snapshots.SnapshotsTestCase):
 
-    def test_a_reset(self):
+    def test_reset_snapshot_status(self):
         made = self.snapshot(self.volume())
         for status in ('ERROR', 'creating', 'Available'):
             self.assert_status(202, self.act_on(
@@ -274,7 +274,7 @@ class StatusTest(snapshots.SnapshotsTestCase):
         self.assert_status(403, self.act_on(made['id'], 'os-reset_status', {'status': 'error'},
                                             self.http.as_member))
 
-    def test_while_it_is_made_or_removed_nobody_says_what_it_is(self):
+    def test_reset_of_busy_snapshot_rejected(self):
         volume_id = self.volume()
         self.http.hold = True
         made = self.snapshot(volume_id)
@@ -295,7 +295,7 @@ class StatusTest(snapshots.SnapshotsTestCase):
                 self.assert_status(202, self.http.as_member.delete(f'/snapshots/{made["id"]}'))
         self.assertEqual('gone', self.snapshot_status(made['id']))
 
-    def test_what_a_consumer_says(self):
+    def test_update_snapshot_status_by_consumer(self):
         made = self.snapshot(self.volume())
         member = self.http.as_member
 
@@ -332,7 +332,7 @@ class ListTest(snapshots.SnapshotsTestCase):
         self.assert_status(200, reply)
         return [one['name'] for one in reply.body['snapshots']]
 
-    def test_filters_order_and_pages(self):
+    def test_snapshots_list_filtered_sorted_paginated(self):
         first = self.volumes[0]
         rows = (
             ('', ['n2', 'n1', 'n0']), ('?sort=name:asc', ['n0', 'n1', 'n2']),
@@ -350,7 +350,7 @@ class ListTest(snapshots.SnapshotsTestCase):
         self.assertIn(f'/snapshots/detail?limit=2&with_count=true&marker={self.made[1]["id"]}',
                       body['snapshots_links'][0]['href'])
 
-    def test_what_is_wrong(self):
+    def test_invalid_snapshots_query_rejected(self):
         member = self.http.as_member
         for query in ('?limit=x', '?sort=size', '?colour=red', '?name~=n', '?consumes_quota=x',
                       '?metadata=x'):
@@ -359,7 +359,7 @@ class ListTest(snapshots.SnapshotsTestCase):
         self.assert_fault(404, f'Snapshot {base.ABSENT} could not be found.',
                           member.get(f'/snapshots?marker={base.ABSENT}'))
 
-    def test_by_version(self):
+    def test_snapshots_filters_by_version(self):
         self.assertEqual(3, len(self.names('?metadata={"k":"1"}', '3.21')))
         self.assertEqual(['n1'], self.names('?metadata={"k":"1"}', '3.22'))
         self.assertEqual(3, len(self.names('?colour=red', '3.30')))
@@ -369,7 +369,7 @@ class ListTest(snapshots.SnapshotsTestCase):
         self.assertEqual([], self.names('?name~=1', '3.33', admin))
         self.assertEqual([], self.names('?with_count=true', '3.44', admin))
 
-    def test_of_whose_projects(self):
+    def test_snapshots_scope_by_project(self):
         self.assertEqual([], self.names(persona=self.http.as_stranger))
         self.assertEqual([], self.names('?all_tenants=1', persona=self.http.as_stranger))
         others = http.Persona(self.http, 'admin,member,reader', http.OTHER_PROJECT)

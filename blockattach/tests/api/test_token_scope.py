@@ -1,4 +1,4 @@
-"""Tokens of a domain or of the system, as Keystone gives them: they are of no project."""
+"""Domain-scoped and system-scoped tokens of Keystone, which have no project."""
 import itertools
 import json
 
@@ -44,7 +44,7 @@ class ScopeTest(base.ApiTestCase):
             request.content_type = 'application/json'
         return request.get_response(self.app)
 
-    def test_a_list_is_empty_unless_all_projects_are_asked_for(self):
+    def test_unscoped_list_empty_without_all_tenants(self):
         for scope in SCOPES:
             with self.subTest(scope=scope):
                 for noun, path in LISTS:
@@ -56,13 +56,13 @@ class ScopeTest(base.ApiTestCase):
                 summary = self.ask(scope, 'admin', 'GET', '/volumes/summary').json
                 self.assertEqual(0, summary['volume-summary']['total_count'])
 
-    def test_an_administrator_sees_one_thing_of_any_project(self):
+    def test_unscoped_admin_shows_resource_of_any_project(self):
         for scope in SCOPES:
             for path in (f'/attachments/{self.attachment_id}', f'/volumes/{self.volume_id}'):
                 with self.subTest(scope=scope, path=path):
                     self.assertEqual(200, self.ask(scope, 'admin', 'GET', path).status_int)
 
-    def test_without_administrator_rights_nothing_is_shown(self):
+    def test_unscoped_token_without_admin_role_forbidden(self):
         paths = [path for _, path in LISTS]
         paths += ['/volumes?all_tenants=1', '/attachments?all_tenants=1', '/volumes/summary',
                   f'/attachments/{self.attachment_id}', f'/volumes/{self.volume_id}']
@@ -70,7 +70,7 @@ class ScopeTest(base.ApiTestCase):
             with self.subTest(scope=scope, role=role, path=path):
                 self.assert_forbidden(self.ask(scope, role, 'GET', path))
 
-    def test_a_volume_needs_a_project(self):
+    def test_create_needs_project_scoped_token(self):
         for scope in SCOPES:
             with self.subTest(scope=scope):
                 self.assert_forbidden(
@@ -84,7 +84,7 @@ class ScopeTest(base.ApiTestCase):
         self.assertEqual((403, 'A project-scoped token is required.'),
                          (answer.status_int, answer.json['forbidden']['message']))
 
-    def test_a_project_in_the_url_is_not_theirs(self):
+    def test_project_id_in_url_rejected_for_unscoped_token(self):
         for scope, role in CALLERS:
             with self.subTest(scope=scope, role=role):
                 answer = self.ask(scope, role, 'GET', f'/{make.PROJECT}/attachments')

@@ -57,7 +57,7 @@ class TransfersTest(base.ApiTestCase):
         return checker.Checker(self.http.database, {
             http.HOST: self.http.manager.backend.fake_target}).violations()
 
-    def test_an_offered_volume_changes_its_project_with_the_key(self):
+    def test_accept_with_key_changes_project(self):
         for path in PATHS:
             with self.subTest(path=path):
                 volume_id = self.volume()
@@ -76,7 +76,7 @@ class TransfersTest(base.ApiTestCase):
                 self.assert_status(404, self.http.as_admin.get(f'{path}/{made["id"]}'))
                 self.assert_status(404, self.accept(made, path=path))
 
-    def test_only_the_answer_to_the_offer_has_the_key(self):
+    def test_auth_key_in_create_response_only(self):
         made = self.offer(self.volume())
         key = made.pop('auth_key')
         self.assertEqual(32, len(key))
@@ -85,7 +85,7 @@ class TransfersTest(base.ApiTestCase):
         for reply in (shown, self.http.as_member.get('/volume-transfers/detail')):
             self.assertNotIn(key, reply.text)
 
-    def test_keys_by_version(self):
+    def test_transfer_keys_by_version(self):
         volume_id = self.volume()
         base_keys = {'id', 'name', 'volume_id', 'links', 'created_at'}
         rows = (('3.0', base_keys), ('3.30', base_keys), ('3.54', base_keys),
@@ -102,7 +102,7 @@ class TransfersTest(base.ApiTestCase):
                 self.assert_status(202, self.http.as_member.delete(f'{path}/{made["id"]}',
                                                                    version=version))
 
-    def test_what_is_said_with_an_offer(self):
+    def test_transfer_fields_by_version(self):
         made = self.offer(self.volume(), name='to you', no_snapshots=True)
         self.assertEqual(
             ('to you', True, http.PROJECT, None, False),
@@ -112,7 +112,7 @@ class TransfersTest(base.ApiTestCase):
             PATHS[0], {'transfer': {'volume_id': self.volume(), 'no_snapshots': True}},
             version='3.54'))
 
-    def test_offer_says_yes_or_no_in_words_and_trims_its_name(self):
+    def test_transfer_name_trimmed_and_no_snapshots_parsed(self):
         for word, expected in (('true', True), ('no', False), ('1', True), (False, False)):
             made = self.offer(self.volume(), name=' to you ', no_snapshots=word)
             self.assertEqual(('to you', expected), (made['name'], made['no_snapshots']))
@@ -122,7 +122,7 @@ class TransfersTest(base.ApiTestCase):
                 self.assert_status(400, self.http.as_member.post('/volume-transfers', {
                     'transfer': {'volume_id': self.volume(), **fields}}))
 
-    def test_key_may_be_a_number(self):
+    def test_numeric_auth_key_accepted(self):
         made = self.offer(self.volume())
         for key in (5, 10 ** 18, 0, ''):
             self.assert_fault(400, 'Invalid auth key', self.accept(made, auth_key=key))
@@ -131,7 +131,7 @@ class TransfersTest(base.ApiTestCase):
                 sealed=domain_transfers.seal('12345')))
         self.assert_status(202, self.accept(made, auth_key=12345))
 
-    def test_a_wrong_key_changes_nothing(self):
+    def test_accept_with_wrong_key_changes_nothing(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
         reply = self.accept(made, auth_key='0' * 32)
@@ -140,14 +140,14 @@ class TransfersTest(base.ApiTestCase):
         self.assertEqual(OFFERED, self.status(volume_id))
         self.assert_status(202, self.accept(made))
 
-    def test_an_offer_that_is_taken_back_cannot_be_accepted(self):
+    def test_accept_of_deleted_transfer_not_found(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
         self.assert_status(202, self.http.as_member.delete(f'/volume-transfers/{made["id"]}'))
         self.assertEqual('available', self.status(volume_id))
         self.assert_fault(404, f'Transfer {made["id"]} could not be found.', self.accept(made))
 
-    def test_an_offered_volume_cannot_be_attached_deleted_or_offered_again(self):
+    def test_attach_and_delete_of_offered_volume_rejected(self):
         volume_id = self.volume()
         self.offer(volume_id)
         member = self.http.as_member
@@ -161,14 +161,14 @@ class TransfersTest(base.ApiTestCase):
             '/volume-transfers', {'transfer': {'volume_id': volume_id}}))
         self.assertEqual(OFFERED, self.status(volume_id))
 
-    def test_a_volume_in_use_cannot_be_offered(self):
+    def test_transfer_of_reserved_volume_rejected(self):
         volume_id = self.volume()
         self.reserve(volume_id)
         self.assert_fault(400, 'status must be available', self.http.as_member.post(
             '/volume-transfers', {'transfer': {'volume_id': volume_id}}))
         self.assertEqual('reserved', self.status(volume_id))
 
-    def test_an_encrypted_volume_can_be_offered_from_3_70(self):
+    def test_transfer_of_encrypted_volume_from_3_70(self):
         kind = make.encrypted_type(self.http.database)
         volume_id = self.volume(volume_type=kind.name)
         self.assert_fault(400, 'transferring encrypted volume is not supported',
@@ -180,7 +180,7 @@ class TransfersTest(base.ApiTestCase):
                               'volume_id': volume_id, 'no_snapshots': True}}))
         self.offer(volume_id, version='3.70')
 
-    def test_an_unknown_volume_is_not_found_and_a_malformed_body_is_refused(self):
+    def test_unknown_volume_and_malformed_transfer_rejected(self):
         member = self.http.as_member
         self.assert_fault(404, f'Volume {base.ABSENT} could not be found.', member.post(
             PATHS[0], {'transfer': {'volume_id': base.ABSENT}}))
@@ -193,7 +193,7 @@ class TransfersTest(base.ApiTestCase):
             with self.subTest(body=body):
                 self.assert_status(400, member.post(f'{PATHS[0]}/{made["id"]}/accept', body))
 
-    def test_after_a_reset_of_the_status_an_offer_is_void(self):
+    def test_reset_status_voids_transfer(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
         self.assert_status(202, self.http.as_admin.post(
@@ -205,7 +205,7 @@ class TransfersTest(base.ApiTestCase):
         self.assertEqual('available', self.status(volume_id))
         self.assert_status(202, self.accept(self.offer(volume_id)))
 
-    def test_forced_detach_of_an_offered_volume_keeps_the_offer(self):
+    def test_force_detach_keeps_transfer(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
         self.assert_status(202, self.http.as_admin.post(
@@ -213,14 +213,14 @@ class TransfersTest(base.ApiTestCase):
         self.assertEqual(OFFERED, self.status(volume_id))
         self.assert_status(202, self.accept(made))
 
-    def test_after_a_deletion_by_force_an_offer_is_void(self):
+    def test_force_delete_voids_transfer(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
         self.assert_status(202, self.http.as_admin.delete(f'/volumes/{volume_id}?force=true'))
         self.assertEqual([], self.http.as_member.get('/volume-transfers').body['transfers'])
         self.assert_status(404, self.accept(made))
 
-    def test_a_volume_whose_offer_is_lost_is_reset(self):
+    def test_volume_without_its_transfer_reported_and_reset(self):
         volume_id = self.volume()
         self.offer(volume_id)
         self.assertEqual([], self.violations())
@@ -232,7 +232,7 @@ class TransfersTest(base.ApiTestCase):
             f'/volumes/{volume_id}/action', {'os-reset_status': {'status': 'available'}}))
         self.assertEqual([], self.violations())
 
-    def test_of_two_that_accept_at_once_one_has_it(self):
+    def test_concurrent_accepts_succeed_once(self):
         volume_id = self.volume()
         made = self.offer(volume_id)
         replies = []
@@ -247,7 +247,7 @@ class TransfersTest(base.ApiTestCase):
         self.assertEqual([202, 404], sorted(reply.status for _, reply in replies))
         self.assertEqual(project_id, self.shown(volume_id)['os-vol-tenant-attr:tenant_id'])
 
-    def test_lists(self):
+    def test_transfers_list_filtered_sorted_paginated(self):
         made = [self.offer(self.volume(), name=f'{number}') for number in range(3)]
         for one in made:
             one.pop('auth_key')
@@ -279,7 +279,7 @@ class TransfersTest(base.ApiTestCase):
 
 class SnapshotsTest(test_quotas.Case):
 
-    def test_a_transfer(self):
+    def test_accepted_transfer_moves_snapshots_within_quota(self):
         volume_id = self.volume(size=2)
         snapshot_id = self.snapshot(volume_id)
         made = self.http.as_member.post('/volume-transfers', {
@@ -302,7 +302,7 @@ class SnapshotsTest(test_quotas.Case):
                 (row.id, row.project_id) for row in connection.execute(
                     models.snapshots.select())])
 
-    def test_a_transfer_of_a_volume_whose_snapshot_is_at_work(self):
+    def test_transfer_with_busy_snapshot_rejected(self):
         volume_id = self.volume()
         snapshot_id = self.snapshot(volume_id, 'creating')
         offer = {'volume_id': volume_id}
@@ -314,7 +314,7 @@ class SnapshotsTest(test_quotas.Case):
 
 
 class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
-    """A transferred volume whose former project has kept the snapshots."""
+    """Transferred volume whose former project has kept the snapshots."""
 
     def setUp(self):
         super().setUp()
@@ -340,7 +340,7 @@ class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
         self.assertNotIn(self.kept_id, reply.text)
         return reply
 
-    def test_deletion_with_snapshots_is_refused_without_their_ids(self):
+    def test_cascade_delete_rejected_hides_foreign_snapshot_ids(self):
         self.give_away()
         for query in ('', '?cascade=true', '?cascade=true&force=true'):
             reply = self.assert_unnamed(self.http.as_stranger.delete(
@@ -350,7 +350,7 @@ class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
                                              version=http.LATEST)
         self.assert_fault(400, 'A snapshot belongs to another project', reply)
 
-    def test_actions_on_the_volume_name_no_foreign_snapshot(self):
+    def test_volume_actions_hide_foreign_snapshot_ids(self):
         self.give_away()
         for broken in (False, True):
             if broken:
@@ -362,7 +362,7 @@ class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
         for path in ('', '/metadata', '/encryption'):
             self.assert_unnamed(self.http.as_stranger.get(f'/volumes/{self.volume_id}{path}'))
 
-    def test_snapshot_that_an_earlier_project_has_kept_stays_its_own(self):
+    def test_foreign_snapshot_keeps_project_over_transfers(self):
         self.give_away()
         self.break_snapshot()
         own_id = self.snapshot(self.volume_id, persona=self.http.as_stranger)['id']
@@ -374,12 +374,12 @@ class ForeignSnapshotTest(snapshots.SnapshotsTestCase):
             self.assertEqual([mine], [one['id'] for one in persona.get(
                 '/snapshots').body['snapshots']])
 
-    def test_offer_names_own_snapshot(self):
+    def test_transfer_rejection_names_own_snapshot(self):
         self.break_snapshot()
         self.assert_fault(400, f'snapshot: {self.kept_id} status must be available',
                           self.offer(self.http.as_member))
 
-    def test_acceptance_names_no_snapshot_of_who_offers(self):
+    def test_accept_rejection_hides_foreign_snapshot_id(self):
         made = self.offer(self.http.as_member).body['transfer']
         self.break_snapshot()
         reply = self.assert_unnamed(self.accept(self.http.as_stranger, made))

@@ -1,4 +1,4 @@
-"""The database takes nothing more: 503 for what writes, the truth for what reads."""
+"""Read-only database: writing requests get 503, and reads keep working."""
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
 
@@ -9,7 +9,7 @@ class UnwritableTest(base.ApiTestCase):
         with self.http.database.engine.connect() as connection:
             connection.exec_driver_sql(f'PRAGMA query_only={int(not may)}')
 
-    def test_what_writes_is_answered_503_and_changes_nothing(self):
+    def test_writes_unavailable_with_read_only_database(self):
         volume_id = self.volume()
         free_id = self.volume()
         attachment_id = self.attached(volume_id)

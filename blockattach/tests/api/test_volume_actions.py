@@ -1,5 +1,4 @@
-"""The actions that reserve a volume and name its consumer: os-reserve, os-attach and their
-undoing."""
+"""Volume actions os-reserve, os-unreserve and os-attach."""
 import threading
 from concurrent import futures
 
@@ -14,30 +13,30 @@ _Own = volume_lifecycle.OwnStatus
 
 class BodyTest(actions.ActionsTestCase):
 
-    def test_one_key_says_which_action(self):
+    def test_action_body_needs_exactly_one_key(self):
         path = f'/volumes/{self.volume()}/action'
         for body in ({}, [], None, 'os-reserve', {'os-reserve': None, 'os-unreserve': None}):
             with self.subTest(body=body):
                 self.assert_fault(400, 'Malformed request body',
                                   self.http.as_member.post(path, body, version=None))
 
-    def test_an_unknown_action(self):
+    def test_unknown_volume_action_rejected(self):
         self.assert_fault(400, 'There is no such action: os-explode',
                           self.act(self.volume(), 'os-explode'))
 
-    def test_a_volume_that_is_not_there(self):
+    def test_action_on_unknown_volume_not_found(self):
         for action in ('os-reserve', 'os-begin_detaching', 'os-detach'):
             with self.subTest(action=action):
                 self.assert_fault(404, f'Volume {base.ABSENT} could not be found.',
                                   self.act(base.ABSENT, action))
 
-    def test_another_project_learns_nothing(self):
+    def test_action_on_volume_of_another_project_not_found(self):
         volume_id = self.volume()
         self.assert_fault(404, f'Volume {volume_id} could not be found.',
                           self.act(volume_id, 'os-reserve', persona=self.http.as_stranger))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_any_value_will_do_where_none_is_needed(self):
+    def test_actions_without_parameters_accept_any_value(self):
         volume_id = self.volume()
         for value in (None, {}, [], 'x', 5, {'a': 'b'}):
             with self.subTest(value=value):
@@ -50,7 +49,7 @@ class BodyTest(actions.ActionsTestCase):
                 self.done(volume_id, 'os-roll_detaching', value)
         self.assertEqual([attachment_id], [row.id for row in self.rows(volume_id)])
 
-    def test_at_every_version(self):
+    def test_actions_served_at_every_version(self):
         volume_id = self.volume()
         for version in ('3.0', '3.27', '3.44', '3.71'):
             with self.subTest(version=version):
@@ -60,7 +59,7 @@ class BodyTest(actions.ActionsTestCase):
 
 class ReserveTest(actions.ActionsTestCase):
 
-    def test_the_volume_is_attaching_and_no_attachment_is_shown(self):
+    def test_os_reserve_hides_attachment_and_sets_attaching(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.assertEqual('attaching', self.status(volume_id))
@@ -74,7 +73,7 @@ class ReserveTest(actions.ActionsTestCase):
         self.assert_fault(404, reservation.id, self.http.as_member.get(
             f'/attachments?marker={reservation.id}'))
 
-    def test_a_plain_volume_is_reserved_once(self):
+    def test_second_os_reserve_of_plain_volume_rejected(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.assert_fault(
@@ -85,12 +84,12 @@ class ReserveTest(actions.ActionsTestCase):
         self.assert_fault(400, 'to reserve', reply)
         self.assertEqual(1, len(self.rows(volume_id)))
 
-    def test_a_plain_volume_that_is_in_use(self):
+    def test_os_reserve_of_attached_volume_rejected(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.assert_fault(400, 'the current status is in-use.', self.act(volume_id, 'os-reserve'))
 
-    def test_a_multiattach_volume_is_reserved_any_number_of_times(self):
+    def test_os_reserve_of_multiattach_volume_repeatable(self):
         volume_id = self.volume(multiattach=True)
         self.attached(volume_id)
         for _ in range(3):
@@ -98,18 +97,18 @@ class ReserveTest(actions.ActionsTestCase):
         self.assertEqual('in-use', self.status(volume_id))
         self.assertEqual(4, len(self.rows(volume_id)))
 
-    def test_a_volume_in_error(self):
+    def test_os_reserve_of_volume_in_error_rejected(self):
         volume_id = make.volume(self.http.database, own_status=_Own.ERROR).id
         self.assert_fault(400, 'error', self.act(volume_id, 'os-reserve'))
 
-    def test_unreserve_releases(self):
+    def test_os_unreserve_releases_volume(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-unreserve')
         self.assertEqual('available', self.status(volume_id))
         self.assertEqual([], self.rows(volume_id))
 
-    def test_unreserve_without_a_reservation(self):
+    def test_os_unreserve_without_os_reserve_keeps_attachments(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-unreserve')
         self.assertEqual('available', self.status(volume_id))
@@ -118,7 +117,7 @@ class ReserveTest(actions.ActionsTestCase):
         self.assertEqual('reserved', self.status(volume_id))
         self.assertEqual([attachment_id], [one['id'] for one in self.listed()])
 
-    def test_unreserve_leaves_attachments_alone(self):
+    def test_os_unreserve_keeps_other_attachments(self):
         volume_id = self.volume(multiattach=True)
         attachment_id = self.attached(volume_id)
         self.done(volume_id, 'os-reserve')
@@ -128,7 +127,7 @@ class ReserveTest(actions.ActionsTestCase):
 
 
 class BootableTest(actions.ActionsTestCase):
-    """The rule on a second server of a volume to boot from holds before any is attached."""
+    """Policy rule on a second server of a bootable volume, which holds from the reservation on."""
 
     def setUp(self):
         super().setUp()
@@ -140,7 +139,7 @@ class BootableTest(actions.ActionsTestCase):
         return self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': self.volume_id, 'instance_uuid': base.OTHER_SERVER}})
 
-    def test_in_each_state_of_the_first(self):
+    def test_second_server_forbidden_in_each_state_of_first(self):
         attachment_id = self.reserve(self.volume_id)
         refused = "Policy doesn't allow volume:multiattach_bootable_volume to be performed."
         self.assert_fault(403, refused, self.reserve_again())
@@ -151,11 +150,11 @@ class BootableTest(actions.ActionsTestCase):
         self.assert_fault(403, refused, self.act(self.volume_id, 'os-reserve'))
         self.assertEqual(1, len(self.rows(self.volume_id)))
 
-    def test_what_os_reserve_holds_is_a_first(self):
+    def test_reserve_after_os_reserve_forbidden(self):
         self.done(self.volume_id, 'os-reserve')
         self.assert_status(403, self.reserve_again())
 
-    def test_by_the_other_actions(self):
+    def test_legacy_actions_of_second_server_forbidden(self):
         self.attached(self.volume_id)
         details = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
         for action, value in (('os-initialize_connection', {'connector': make.connector()}),
@@ -164,14 +163,14 @@ class BootableTest(actions.ActionsTestCase):
                 self.assert_status(403, self.act(self.volume_id, action, value))
         self.assertEqual(1, len(self.rows(self.volume_id)))
 
-    def test_the_first_attachment_needs_no_such_right(self):
+    def test_first_server_allowed_by_legacy_actions(self):
         self.done(self.volume_id, 'os-reserve')
         self.initialize(self.volume_id)
         self.attach(self.volume_id)
         self.attach(self.volume_id)
         self.assertEqual([base.SERVER], self.servers(self.volume_id))
 
-    def test_of_concurrent_reservations_one_succeeds(self):
+    def test_concurrent_reservations_succeed_once(self):
         details = {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdb'}
         asks = (self.reserve_again, lambda: self.act(self.volume_id, 'os-reserve'),
                 lambda: self.act(self.volume_id, 'os-attach', details),
@@ -191,14 +190,14 @@ class BootableTest(actions.ActionsTestCase):
         self.assertLessEqual({code for code in codes if code >= 400}, {403, 409})
         self.assertEqual(1, len(self.rows(self.volume_id)))
 
-    def test_a_request_by_name_that_comes_again(self):
+    def test_idempotent_repeat_is_no_second_server(self):
         """It makes no second record, so it is the first."""
         body = {'attachment': {'volume_uuid': self.volume_id, 'instance_uuid': base.SERVER}}
         first, again = (self.http.as_member.post('/attachments', body, **{'Idempotency-Key': 'a'})
                         for _ in range(2))
         self.assertEqual((200, first.body), (again.status, again.body))
 
-    def test_permissions(self):
+    def test_second_reservation_allowed_by_policy(self):
         self.reserve(self.volume_id)
         self.done(self.volume_id, 'os-reserve', persona=self.http.as_admin)
 
@@ -210,7 +209,7 @@ class AttachTest(actions.ActionsTestCase):
         self.assert_fault(status, sentence, self.act(volume_id, 'os-attach', details))
         self.assertEqual(before, [row.id for row in self.rows(volume_id)])
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_os_attach_rejected(self):
         volume_id = self.volume()
         for details in (None, {}, {'mountpoint': '/dev/vdb'}, {'instance_uuid': base.SERVER},
                         {'instance_uuid': base.SERVER, 'mountpoint': ''},
@@ -228,7 +227,7 @@ class AttachTest(actions.ActionsTestCase):
                 self.assertEqual('badRequest', reply.fault[0])
         self.assertEqual('available', self.status(volume_id))
 
-    def test_a_server(self):
+    def test_os_attach_to_server(self):
         volume_id = self.volume()
         self.attach(volume_id)
         shown = self.shown(volume_id)
@@ -242,14 +241,14 @@ class AttachTest(actions.ActionsTestCase):
                          tuple(attachment[key]
                                for key in ('id', 'status', 'instance', 'attach_mode')))
 
-    def test_a_host(self):
+    def test_os_attach_to_host(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-attach', {'host_name': 'a host', 'mountpoint': '/mnt'})
         one, = self.shown(volume_id)['attachments']
         self.assertEqual((None, 'a-host', '/mnt'),
                          (one['server_id'], one['host_name'], one['device']))
 
-    def test_what_was_reserved_is_taken_over(self):
+    def test_os_attach_adopts_os_reserve(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         reservation, = self.rows(volume_id)
@@ -258,7 +257,7 @@ class AttachTest(actions.ActionsTestCase):
         self.assertEqual(reservation.id, attachment['id'])
         self.assertEqual([base.SERVER], self.servers(volume_id))
 
-    def test_again(self):
+    def test_repeated_os_attach_is_idempotent(self):
         volume_id = self.volume()
         for details in ({'instance_uuid': base.SERVER}, {'instance_uuid': base.SERVER}):
             self.done(volume_id, 'os-attach', {**details, 'mountpoint': '/dev/vdb'})
@@ -268,39 +267,39 @@ class AttachTest(actions.ActionsTestCase):
             self.done(volume_id, 'os-attach', {'host_name': 'h', 'mountpoint': '/dev/vdb'})
         self.assertEqual(1, len(self.rows(volume_id)))
 
-    def test_another_server(self):
+    def test_os_attach_plain_volume_to_second_server_rejected(self):
         volume_id = self.volume()
         self.attach(volume_id)
         self.refused(400, 'volume is already attached and multiple attachments are not enabled',
                      volume_id, instance_uuid=base.OTHER_SERVER, mountpoint='/dev/vdb')
 
-    def test_another_server_of_a_multiattach_volume(self):
+    def test_os_attach_multiattach_volume_to_second_server(self):
         volume_id = self.volume(multiattach=True)
         self.attach(volume_id)
         self.attach(volume_id, base.OTHER_SERVER)
         self.assertEqual({base.SERVER, base.OTHER_SERVER}, set(self.servers(volume_id)))
 
-    def test_in_another_mode_than_the_others(self):
+    def test_os_attach_with_other_mode_rejected(self):
         volume_id = self.volume(multiattach=True)
         self.attach(volume_id, mode='ro')
         self.done(volume_id, 'os-reserve')
         self.refused(400, 'being attached by different mode', volume_id,
                      instance_uuid=base.OTHER_SERVER, mountpoint='/dev/vdb', mode='rw')
 
-    def test_a_volume_in_maintenance(self):
+    def test_os_attach_in_maintenance_rejected(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
         self.refused(400, 'maintenance', volume_id, instance_uuid=base.SERVER,
                      mountpoint='/dev/vdb')
 
-    def test_a_volume_in_maintenance_that_is_reserved(self):
+    def test_os_attach_reserved_in_maintenance_rejected(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
         self.refused(400, 'maintenance', volume_id, instance_uuid=base.SERVER,
                      mountpoint='/dev/vdb')
 
-    def test_what_the_metadata_say(self):
+    def test_os_attach_sets_readonly_and_attached_mode(self):
         volume_id = self.volume(metadata={'a': 'b'})
         self.assertEqual({'a': 'b'}, self.shown(volume_id)['metadata'])
         self.attach(volume_id, mode='ro')

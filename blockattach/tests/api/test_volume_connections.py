@@ -1,4 +1,4 @@
-"""os-initialize_connection and os-terminate_connection, as legacy clients use them."""
+"""os-initialize_connection and os-terminate_connection of legacy clients."""
 from blockattach.storage.domain import connection
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import actions
@@ -26,7 +26,7 @@ class ConnectionTestCase(actions.ActionsTestCase):
 
 class InitializeTest(ConnectionTestCase):
 
-    def test_what_is_answered(self):
+    def test_initialize_connection_response(self):
         volume_id = self.volume()
         connector = make.connector(enforce_multipath=True)
         info = self.initialize(volume_id, connector)
@@ -38,17 +38,17 @@ class InitializeTest(ConnectionTestCase):
             info['data']['volume_id']))
         self.assertEqual('rw', self.log_in(volume_id, connector, info))
 
-    def test_several_paths(self):
+    def test_multipath_connection_has_lists(self):
         info = self.initialize(self.volume(), make.connector(multipath=True))
         for key in ('target_portal', 'target_iqn', 'target_lun'):
             self.assertEqual([info['data'][key]], info['data'][f'{key}s'])
 
-    def test_a_secret_is_for_permitted_callers(self):
+    def test_chap_secret_hidden_without_permission(self):
         self.fixture(rules={'blockattach:attachment_secrets': '!'})
         info = self.initialize(self.volume())
         self.assertEqual(DATA_KEYS, info['data'].keys())
 
-    def test_no_client_sees_a_record_of_it_before_os_attach(self):
+    def test_attachment_hidden_until_os_attach(self):
         volume_id = self.volume()
         self.initialize(volume_id)
         self.assertEqual('attaching', self.status(volume_id))
@@ -58,14 +58,14 @@ class InitializeTest(ConnectionTestCase):
         self.assertEqual(('attached', base.SERVER),
                          (attachment['status'], attachment['instance']))
 
-    def test_again(self):
+    def test_repeated_initialize_connection_is_idempotent(self):
         volume_id = self.volume()
         connector = make.connector()
         first = self.initialize(volume_id, connector)
         self.assertEqual(first, self.initialize(volume_id, connector))
         self.assertEqual(1, len(self.rows(volume_id)))
 
-    def test_what_was_reserved_is_connected(self):
+    def test_initialize_connection_adopts_os_reserve(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         reservation, = self.rows(volume_id)
@@ -73,7 +73,7 @@ class InitializeTest(ConnectionTestCase):
         row, = self.rows(volume_id)
         self.assertEqual(reservation.id, row.id)
 
-    def test_of_an_attachment_it_is_answered_again(self):
+    def test_initialize_connection_of_attachment_returns_same_info(self):
         volume_id = self.volume()
         connector = make.connector()
         attachment_id = self.attached(volume_id, connector=connector)
@@ -85,7 +85,7 @@ class InitializeTest(ConnectionTestCase):
                    'attachment_id': attachment_id})
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_a_server_that_was_attached_without_a_host(self):
+    def test_initialize_connection_of_server_attached_without_host(self):
         """Shelved by clients of old, and unshelved: it stays attached."""
         volume_id = self.volume()
         self.attach(volume_id)
@@ -95,7 +95,7 @@ class InitializeTest(ConnectionTestCase):
         self.assertEqual(('in-use', [base.SERVER]),
                          (self.status(volume_id), self.servers(volume_id)))
 
-    def test_each_host_of_a_multiattach_volume_gets_its_own(self):
+    def test_initialize_connection_grants_each_host_separately(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(3)]
         answers = []
@@ -107,7 +107,7 @@ class InitializeTest(ConnectionTestCase):
                          self.grants(volume_id))
         self.assertEqual(3, len(self.rows(volume_id)))
 
-    def test_each_server_adopts_the_row_of_its_own_host(self):
+    def test_os_attach_adopts_connection_of_own_host(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(2)]
         servers = [base.SERVER, base.OTHER_SERVER]
@@ -121,7 +121,7 @@ class InitializeTest(ConnectionTestCase):
              for server, connector in zip(servers, connectors, strict=True)},
             {row.instance_uuid: row.initiator for row in self.rows(volume_id)})
 
-    def test_a_plain_volume_has_one_host(self):
+    def test_second_host_of_plain_volume_rejected(self):
         volume_id = self.volume()
         connector = make.connector()
         self.attached(volume_id, connector=connector)
@@ -129,7 +129,7 @@ class InitializeTest(ConnectionTestCase):
         self.assert_status(400, reply)
         self.assertEqual({connector['initiator']: 'rw'}, self.grants(volume_id))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_initialize_connection_rejected(self):
         volume_id = self.volume()
         for value in (None, {}, [], {'connector': None}, {'connector': 5}, {'connector': []},
                       {'connector': make.connector(), 'a': 'b'},
@@ -138,7 +138,7 @@ class InitializeTest(ConnectionTestCase):
                 self.assert_status(400, self.act(volume_id, 'os-initialize_connection', value))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_connectors_that_name_no_host(self):
+    def test_connector_without_initiator_rejected(self):
         volume_id = self.volume()
         for connector in ('x', '', {}, {'host': 'h'}, {'initiator': ''}):
             with self.subTest(connector=connector):
@@ -152,7 +152,7 @@ class InitializeTest(ConnectionTestCase):
                     {'connector': {**make.connector(), name: value}}))
         self.assertEqual([], self.rows(volume_id))
 
-    def test_a_volume_in_maintenance(self):
+    def test_initialize_connection_in_maintenance_rejected(self):
         volume_id = self.volume()
         connector = make.connector()
         self.attached(volume_id, connector=connector)
@@ -161,7 +161,7 @@ class InitializeTest(ConnectionTestCase):
             self.assert_fault(400, 'maintenance', self.act(
                 volume_id, 'os-initialize_connection', {'connector': one}))
 
-    def test_a_backend_that_refuses(self):
+    def test_refused_grant_keeps_volume_status(self):
         volume_id = self.volume()
         for prepare, expected in ((lambda: None, 'available'),
                                   (lambda: self.done(volume_id, 'os-reserve'), 'attaching')):
@@ -178,7 +178,7 @@ class InitializeTest(ConnectionTestCase):
 
 class TerminateTest(ConnectionTestCase):
 
-    def test_the_host_is_revoked_and_the_volume_is_free(self):
+    def test_terminate_connection_revokes_and_frees_volume(self):
         volume_id = self.volume()
         connector = make.connector()
         info = self.initialize(volume_id, connector)
@@ -186,7 +186,7 @@ class TerminateTest(ConnectionTestCase):
         self.assertIsNone(self.log_in(volume_id, connector, info))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_terminate_in_another_case_ends_the_connection(self):
+    def test_terminate_connection_ignores_case_of_initiator(self):
         for state in ('initialized', 'attached'):
             with self.subTest(state):
                 volume_id = self.volume()
@@ -203,7 +203,7 @@ class TerminateTest(ConnectionTestCase):
                     self.assertIsNone(self.log_in(volume_id, connector, info))
                 self.assertEqual('available', self.status(volume_id))
 
-    def test_without_a_connector(self):
+    def test_terminate_connection_without_connector_revokes_all(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.assert_status(202, self.terminate(volume_id, None))
@@ -212,13 +212,13 @@ class TerminateTest(ConnectionTestCase):
         self.assert_status(202, self.terminate(volume_id, None))
         self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
 
-    def test_a_host_that_nobody_knows(self):
+    def test_terminate_connection_of_unknown_host_changes_nothing(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.assert_status(202, self.terminate(volume_id, make.connector()))
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_no_other_is_touched(self):
+    def test_terminate_connection_keeps_other_hosts(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(2)]
         for connector in connectors:
@@ -227,14 +227,14 @@ class TerminateTest(ConnectionTestCase):
         self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_terminate_connection_rejected(self):
         volume_id = self.volume()
         for value in (None, {}, [], {'connector': 5}, {'connector': 'x'},
                       {'connector': None, 'a': 'b'}):
             with self.subTest(value=value):
                 self.assert_status(400, self.act(volume_id, 'os-terminate_connection', value))
 
-    def test_a_backend_that_refuses(self):
+    def test_refused_revoke_keeps_grant(self):
         volume_id = self.volume()
         connector = make.connector()
         self.initialize(volume_id, connector)
@@ -247,7 +247,7 @@ class TerminateTest(ConnectionTestCase):
 
 
 class SharedHostTest(ConnectionTestCase):
-    """Servers of one host share its connection; a connector does not say which one is meant."""
+    """Servers of one host, which share its connection and cannot be told apart by connector."""
 
     def setUp(self):
         super().setUp()
@@ -276,7 +276,7 @@ class SharedHostTest(ConnectionTestCase):
         self.assertEqual(2 if rows else 1, len(self.grants(self.volume_id)))
         return rows
 
-    def test_os_detach_names_the_server_that_leaves(self):
+    def test_os_detach_selects_server_on_shared_host(self):
         first, second = self.joined(), self.joined(base.new_id())
         for announced in (False, True):
             if announced:
@@ -285,14 +285,14 @@ class SharedHostTest(ConnectionTestCase):
         self.done(self.volume_id, 'os-detach', {'attachment_id': first})
         self.assertEqual([], self.expected())
 
-    def test_a_legacy_reservation_is_given_up_beside_a_server(self):
+    def test_os_unreserve_keeps_server_on_shared_host(self):
         server = self.joined()
         self.reservation()
         self.assertEqual([server], self.expected())
         self.done(self.volume_id, 'os-unreserve')
         self.assertEqual([base.OTHER_SERVER, base.SERVER], self.servers(self.volume_id))
 
-    def test_a_legacy_reservation_stays_where_a_server_is_detaching(self):
+    def test_terminate_of_detaching_server_keeps_reservation(self):
         server = self.joined()
         reservation = self.reservation()
         self.done(self.volume_id, 'os-begin_detaching')
@@ -301,14 +301,14 @@ class SharedHostTest(ConnectionTestCase):
         self.attach(self.volume_id, base.new_id(), host_name=self.connector['host'])
         self.assertIn(self.connector['initiator'], self.grants(self.volume_id))
 
-    def test_a_host_that_gives_its_name_only(self):
+    def test_terminate_connection_matches_host_name(self):
         server = self.joined()
         self.assertEqual([server], self.expected({'host': 'another'}))
         self.assertEqual([], self.expected({'host': self.connector['host']}))
 
 
 class LifecycleTest(ConnectionTestCase):
-    """All of it, in the order of clients of old."""
+    """Legacy actions in the order in which clients send them."""
 
     def go(self, volume_id, connector, server):
         steps = []
@@ -323,7 +323,7 @@ class LifecycleTest(ConnectionTestCase):
                           len(self.grants(volume_id))))
         return steps
 
-    def test_a_plain_volume(self):
+    def test_legacy_lifecycle_volume_statuses(self):
         volume_id = self.volume()
         wanted = [('attaching', 0, 0), ('attaching', 0, 1), ('in-use', 1, 1),
                   ('detaching', 1, 1), ('available', 0, 0), ('available', 0, 0)]
@@ -331,7 +331,7 @@ class LifecycleTest(ConnectionTestCase):
             self.assertEqual(wanted, self.go(volume_id, make.connector(), base.SERVER))
         self.assertEqual([], self.rows(volume_id))
 
-    def test_a_failed_attach_is_given_up(self):
+    def test_terminate_and_unreserve_clean_up_failed_attach(self):
         volume_id = self.volume()
         connector = make.connector()
         self.done(volume_id, 'os-reserve')
@@ -340,14 +340,14 @@ class LifecycleTest(ConnectionTestCase):
         self.done(volume_id, 'os-unreserve')
         self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
 
-    def test_without_a_connector_it_is_given_up_as_well(self):
+    def test_os_unreserve_revokes_initialized_connection(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.initialize(volume_id)
         self.done(volume_id, 'os-unreserve')
         self.assertEqual(('available', {}), (self.status(volume_id), self.grants(volume_id)))
 
-    def test_giving_up_takes_nothing_from_another(self):
+    def test_os_unreserve_keeps_connection_of_other_host(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(2)]
         for connector in connectors:
@@ -357,7 +357,7 @@ class LifecycleTest(ConnectionTestCase):
         self.done(volume_id, 'os-unreserve')
         self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
 
-    def test_two_servers_of_one_host(self):
+    def test_detach_keeps_grant_of_other_server_on_host(self):
         """One leaves, and the host keeps what the other needs."""
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
@@ -371,7 +371,7 @@ class LifecycleTest(ConnectionTestCase):
         self.assertEqual([base.SERVER], self.servers(volume_id))
         self.assertEqual({connector['initiator']: 'rw'}, self.grants(volume_id))
 
-    def test_beside_an_attachment_of_today(self):
+    def test_legacy_lifecycle_keeps_modern_attachment(self):
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
         attachment_id = self.attached(volume_id, base.OTHER_SERVER, connector)

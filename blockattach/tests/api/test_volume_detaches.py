@@ -1,4 +1,4 @@
-"""The actions that end an attachment, and the announcement before."""
+"""Volume actions that end an attachment, and os-begin_detaching before them."""
 from blockattach.tests.api import actions
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import make
@@ -9,7 +9,7 @@ class AnnouncedTest(actions.ActionsTestCase):
     def announce(self, volume_id):
         self.done(volume_id, 'os-begin_detaching')
 
-    def test_a_plain_volume(self):
+    def test_begin_detaching_sets_detaching(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.announce(volume_id)
@@ -19,7 +19,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{attachment_id}'))
         self.assertEqual('available', self.status(volume_id))
 
-    def test_nothing_of_one_attachment_remains_for_the_next(self):
+    def test_begin_detaching_ends_with_its_attachment(self):
         volume_id = self.volume()
         attachment_id = self.attached(volume_id)
         self.announce(volume_id)
@@ -27,7 +27,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.attached(volume_id)
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_what_is_not_attached(self):
+    def test_begin_detaching_of_unattached_volume_rejected(self):
         volume_id = self.volume()
         self.assert_fault(400, 'Unable to detach volume',
                           self.act(volume_id, 'os-begin_detaching'))
@@ -36,14 +36,14 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.connect(attachment_id)
         self.assert_fault(400, "status: 'attaching'", self.act(volume_id, 'os-begin_detaching'))
 
-    def test_twice(self):
+    def test_second_begin_detaching_rejected(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.announce(volume_id)
         self.assert_fault(400, 'Unable to detach volume',
                           self.act(volume_id, 'os-begin_detaching'))
 
-    def test_servers_leave_side_by_side(self):
+    def test_concurrent_begin_detaching_of_multiattach_volume(self):
         """The peer refuses the second while the first is leaving."""
         volume_id = self.volume(multiattach=True)
         ids = [self.attached(volume_id, base.new_id()) for _ in range(3)]
@@ -60,7 +60,7 @@ class AnnouncedTest(actions.ActionsTestCase):
             steps.append(self.status(volume_id))
         self.assertEqual(['detaching', 'detaching', 'available'], steps)
 
-    def test_servers_leave_one_by_one(self):
+    def test_successive_detaches_of_multiattach_volume(self):
         """Clients wait for the change of the word, after each."""
         volume_id = self.volume(multiattach=True)
         words = []
@@ -71,7 +71,7 @@ class AnnouncedTest(actions.ActionsTestCase):
             words.append(self.status(volume_id))
         self.assertEqual(['detaching', 'in-use', 'detaching', 'available'], words)
 
-    def test_a_new_server_comes_while_another_leaves(self):
+    def test_attach_accepted_while_other_server_detaching(self):
         volume_id = self.volume(multiattach=True)
         first = self.attached(volume_id)
         self.announce(volume_id)
@@ -80,7 +80,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.assert_status(200, self.http.as_member.delete(f'/attachments/{first}'))
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_it_is_taken_back(self):
+    def test_roll_detaching_restores_in_use(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.announce(volume_id)
@@ -89,7 +89,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.announce(volume_id)
         self.assertEqual('detaching', self.status(volume_id))
 
-    def test_there_is_nothing_to_take_back(self):
+    def test_roll_detaching_without_begin_changes_nothing(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-roll_detaching')
         self.assertEqual('available', self.status(volume_id))
@@ -102,7 +102,7 @@ class AnnouncedTest(actions.ActionsTestCase):
 
 class DetachTest(actions.ActionsTestCase):
 
-    def test_the_only_one(self):
+    def test_os_detach_of_only_attachment(self):
         for value in (None, {}, {'attachment_id': None}):
             with self.subTest(value=value):
                 volume_id = self.volume()
@@ -111,7 +111,7 @@ class DetachTest(actions.ActionsTestCase):
                 self.assertEqual('available', self.status(volume_id))
                 self.assertEqual({}, self.grants(volume_id))
 
-    def test_the_named_one(self):
+    def test_os_detach_by_attachment_id_keeps_others(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(2)]
         first, second = (self.attached(volume_id, base.new_id(), connector)
@@ -121,7 +121,7 @@ class DetachTest(actions.ActionsTestCase):
         self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_one_of_several_must_be_named(self):
+    def test_os_detach_of_several_without_id_rejected(self):
         volume_id = self.volume(multiattach=True)
         for _ in range(2):
             self.attached(volume_id, base.new_id())
@@ -129,13 +129,13 @@ class DetachTest(actions.ActionsTestCase):
                           self.act(volume_id, 'os-detach', {}))
         self.assertEqual(2, len(self.rows(volume_id)))
 
-    def test_one_that_is_gone(self):
+    def test_os_detach_of_unknown_attachment_changes_nothing(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.done(volume_id, 'os-detach', {'attachment_id': base.ABSENT})
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_one_of_another_volume(self):
+    def test_os_detach_of_foreign_attachment_changes_nothing(self):
         volume_id = self.volume()
         self.attached(volume_id)
         other_id = self.volume()
@@ -144,24 +144,24 @@ class DetachTest(actions.ActionsTestCase):
         self.assertEqual(['in-use', 'in-use'],
                          [self.status(volume_id), self.status(other_id)])
 
-    def test_none(self):
+    def test_os_detach_of_unattached_volume_accepted(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-detach')
         self.assertEqual('available', self.status(volume_id))
 
-    def test_a_legacy_reservation_is_not_attached(self):
+    def test_os_detach_keeps_os_reserve(self):
         volume_id = self.volume()
         self.done(volume_id, 'os-reserve')
         self.done(volume_id, 'os-detach')
         self.assertEqual('attaching', self.status(volume_id))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_os_detach_rejected(self):
         volume_id = self.volume()
         for value in ([], 'x', 5, {'attachment_id': 'x'}, {'attachment_id': 5}, {'a': 'b'}):
             with self.subTest(value=value):
                 self.assert_status(400, self.act(volume_id, 'os-detach', value))
 
-    def test_a_volume_in_maintenance(self):
+    def test_os_detach_in_maintenance_rejected(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.done(volume_id, 'os-reset_status', {'status': 'maintenance'}, self.http.as_admin)
@@ -174,7 +174,7 @@ class ForceDetachTest(actions.ActionsTestCase):
     def force(self, volume_id, value, persona=None):
         return self.act(volume_id, 'os-force_detach', value, persona or self.http.as_admin)
 
-    def test_an_administrator_only(self):
+    def test_force_detach_forbidden_for_members(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.assert_fault(
@@ -182,7 +182,7 @@ class ForceDetachTest(actions.ActionsTestCase):
             self.force(volume_id, {}, self.http.as_member))
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_the_only_one(self):
+    def test_force_detach_of_only_attachment(self):
         for value in ({}, {'attachment_id': None}, {'connector': None}, {'connector': 'x'},
                       {'connector': {'initiator': 'x'}, 'attachment_id': None}):
             with self.subTest(value=value):
@@ -192,7 +192,7 @@ class ForceDetachTest(actions.ActionsTestCase):
                 self.assertEqual('available', self.status(volume_id))
                 self.assertEqual({}, self.grants(volume_id))
 
-    def test_no_other_is_touched(self):
+    def test_force_detach_keeps_other_attachments(self):
         volume_id = self.volume(multiattach=True)
         connectors = [make.connector() for _ in range(3)]
         ids = [self.attached(volume_id, base.new_id(), connector) for connector in connectors]
@@ -203,14 +203,14 @@ class ForceDetachTest(actions.ActionsTestCase):
         self.assertEqual({connectors[0]['initiator']: 'rw', connectors[2]['initiator']: 'rw'},
                          self.grants(volume_id))
 
-    def test_one_of_several_must_be_named(self):
+    def test_force_detach_of_several_without_id_rejected(self):
         volume_id = self.volume(multiattach=True)
         for _ in range(2):
             self.attached(volume_id, base.new_id())
         self.assert_fault(400, 'More than one attachment', self.force(volume_id, {}))
         self.assertEqual(2, len(self.rows(volume_id)))
 
-    def test_in_any_state(self):
+    def test_force_detach_in_any_state(self):
         volume_id = self.volume()
         self.reserve(volume_id)
         self.assert_status(202, self.force(volume_id, {}))
@@ -220,14 +220,14 @@ class ForceDetachTest(actions.ActionsTestCase):
         self.assert_status(202, self.force(volume_id, {}))
         self.assertEqual(([], 'available'), (self.rows(volume_id), self.status(volume_id)))
 
-    def test_a_backend_that_does_not_answer(self):
+    def test_force_detach_with_silent_backend_accepted(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.http.managers.remove('storage-1@fake')
         self.assert_status(202, self.force(volume_id, {}))
         self.assertEqual([], self.servers(volume_id))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_force_detach_rejected(self):
         volume_id = self.volume()
         for value in (None, [], 'x', {'attachment_id': 5}, {'a': 'b'}, {'connector': 5}):
             with self.subTest(value=value):

@@ -36,12 +36,12 @@ class PageTest(ListTestCase):
         self.made = [self.make(name=name, size_gb=size).id
                      for name, size in (('b', 1), ('a', 2), ('d', 3), ('c', 1))]
 
-    def test_a_line_each(self):
+    def test_list_keys(self):
         one = self.list()['volumes'][0]
         self.assertEqual({'id', 'name', 'links'}, one.keys())
         self.assertEqual(('c', self.made[3]), (one['name'], one['id']))
 
-    def test_pages(self):
+    def test_list_paginated_by_limit_marker_offset(self):
         b, a, d, c = self.made
         rows = (
             ('', [c, d, a, b]),
@@ -61,7 +61,7 @@ class PageTest(ListTestCase):
                 with self.subTest(query=query, path=path):
                     self.assertEqual(expected, self.ids(query, path=path))
 
-    def test_pages_by_truth_value_have_each_row_once(self):
+    def test_pages_sorted_by_boolean_have_no_duplicates(self):
         self.sql(f"UPDATE volumes SET bootable = 1 WHERE id = '{self.made[1]}'")
         self.make(multiattach=True)
         for name, public in (('a', True), ('b', False), ('c', True), ('d', False)):
@@ -83,7 +83,7 @@ class PageTest(ListTestCase):
                         marker = f'&marker={one["id"]}'
                     self.assertEqual(everything, sorted(found))
 
-    def test_what_is_no_page(self):
+    def test_invalid_pagination_rejected(self):
         for query, status, sentence in (
                 ('?limit=-1', 400, 'limit param must be positive'),
                 ('?limit=a', 400, 'limit param must be an integer'),
@@ -95,7 +95,7 @@ class PageTest(ListTestCase):
             with self.subTest(query=query):
                 self.assert_refused(query, sentence, status)
 
-    def test_links_lead_through_all(self):
+    def test_next_links_traverse_all_pages(self):
         for path in ('/volumes', '/volumes/detail'):
             query = '?limit=2&sort=name:asc&availability_zone=nova'
             seen = []
@@ -115,20 +115,20 @@ class PageTest(ListTestCase):
             with self.subTest(path=path):
                 self.assertEqual(['a', 'b', 'c', 'd'], seen)
 
-    def test_an_offset_is_passed_over_once(self):
+    def test_next_link_drops_offset(self):
         first = self.list('?limit=2&sort=name:asc&offset=1')
         link, = first['volumes_links']
         second = self.list(f'?{parse.urlsplit(link["href"]).query}')
         self.assertEqual([['b', 'c'], ['d']],
                          [[one['name'] for one in page['volumes']] for page in (first, second)])
 
-    def test_a_page_that_is_not_full_has_no_link(self):
+    def test_next_link_only_after_full_page(self):
         for query, linked in (('', False), ('?limit=5', False), ('?limit=4', True),
                               ('?limit=0', False), ('?limit=3', True)):
             with self.subTest(query=query):
                 self.assertEqual(linked, 'volumes_links' in self.list(query))
 
-    def test_counts(self):
+    def test_with_count_counts_filtered_volumes(self):
         for query, expected in (('?with_count=true', 4), ('?with_count=1&limit=1', 4),
                                 ('?with_count=true&size=1', 2), ('?with_count=false', None),
                                 ('?with_count=true&migration_status=x', 0), ('', None)):
@@ -144,7 +144,7 @@ class LongestPageTest(ListTestCase):
 
     SETTINGS = {'osapi_max_limit': 2}
 
-    def test_a_page_has_no_more_than_is_configured(self):
+    def test_page_size_capped_by_osapi_max_limit(self):
         for _ in range(3):
             self.make()
         for query, count in (('', 2), ('?limit=3', 2), ('?limit=1', 1)):
@@ -158,7 +158,7 @@ class PublicEndpointTest(ListTestCase):
 
     SETTINGS = {'public_endpoint': 'https://storage.example.org'}
 
-    def test_links_begin_with_it(self):
+    def test_links_start_with_public_endpoint(self):
         self.make()
         body = self.list('?limit=1')
         for link in (*body['volumes'][0]['links'], *body['volumes_links']):
@@ -167,7 +167,7 @@ class PublicEndpointTest(ListTestCase):
 
 class ScopeTest(ListTestCase):
 
-    def test_what_each_persona_sees(self):
+    def test_list_scope_by_persona(self):
         mine, other = self.make().id, self.make(project_id=http.OTHER_PROJECT).id
         both = {mine, other}
         rows = (
@@ -200,7 +200,7 @@ class FilterTest(ListTestCase):
         self.sql(f"UPDATE volumes SET bootable = 1 WHERE id = '{self.big}'")
         self.all = {self.plain, self.big, self.shared, self.broken}
 
-    def test_filters_for_everybody(self):
+    def test_member_filters_match_volumes(self):
         others = self.all - {self.big}
         rows = (
             ('?name=plain', {self.plain}), ('?name=zz', set()), ('?status=error', {self.broken}),
@@ -220,14 +220,14 @@ class FilterTest(ListTestCase):
                     with self.subTest(query=query, version=version):
                         self.assertEqual(expected, set(self.ids(query, persona, version)))
 
-    def test_truth_values_are_strict_from_3_2(self):
+    def test_boolean_filters_strict_from_3_2(self):
         self.assert_refused('?bootable=maybe', "'bootable = maybe'", version='3.2')
         for value, expected in (('maybe', {self.big}), ('0', {self.big}),
                                 ('FALSE', self.all - {self.big})):
             with self.subTest(value=value):
                 self.assertEqual(expected, set(self.ids(f'?bootable={value}', version='3.1')))
 
-    def test_unknown_ones_follow_from_version_and_caller(self):
+    def test_unknown_filter_handling_by_version_and_caller(self):
         for query, names in (('?zz=1&yy=2', 'zz,yy'), ('?multiattach=true', 'multiattach'),
                              ('?host=h', 'host'), ('?project_id=p', 'project_id'),
                              ('?name~=pla', 'name~')):
@@ -239,7 +239,7 @@ class FilterTest(ListTestCase):
         self.assertEqual([], self.ids('?zz=1', self.http.as_admin, '3.0'))
         self.assertEqual([], self.ids('?zz=1&limit=0', self.http.as_admin))
 
-    def test_filters_for_administrators(self):
+    def test_admin_filters_match_volumes(self):
         rows = (
             ('?multiattach=true', {self.shared}), (f'?id={self.plain}', {self.plain}),
             (f'?host={parse.quote(http.POOL)}', self.all - {self.broken}),
@@ -250,7 +250,7 @@ class FilterTest(ListTestCase):
             with self.subTest(query=query):
                 self.assertEqual(expected, set(self.ids(query, self.http.as_admin)))
 
-    def test_what_is_contained(self):
+    def test_inexact_filters_match_substrings(self):
         admin = self.http.as_admin
         for query, expected in (
                 ('?name~=a', {self.plain, self.shared}), ('?name~=g_o', {self.big}),
@@ -261,18 +261,18 @@ class FilterTest(ListTestCase):
                     self.assertEqual(expected, set(self.ids(query, admin, version)))
         self.assertEqual([], self.ids('?name~=a', admin, '3.33'))
 
-    def test_metadata_that_is_none(self):
+    def test_malformed_metadata_filter_rejected(self):
         for text in ('a', '[1]', '{"a":[1]}', '{"a":null}', '{"a":{}}', '{', '[' * 500,
                      '(' * 5000):
             with self.subTest(text=text):
                 self.assert_refused(f'?metadata={parse.quote(text)}', 'is not a mapping')
 
-    def test_what_counts_for_quotas(self):
+    def test_consumes_quota_filter_from_3_65(self):
         self.assertEqual(self.all, set(self.ids('?consumes_quota=true', version='3.65')))
         self.assertEqual([], self.ids('?consumes_quota=false', version='3.65'))
         self.assert_refused('?consumes_quota=true', 'Invalid filters', version='3.64')
 
-    def test_groups_are_known_from_3_10(self):
+    def test_group_id_filter_from_3_10(self):
         self.assertEqual(self.all, set(self.ids('?group_id=x', version='3.9')))
         self.assertEqual([], self.ids('?group_id=x', version='3.10'))
 
@@ -287,7 +287,7 @@ class TimeFilterTest(ListTestCase):
         self.zoned = self.time.replace(tzinfo=datetime.UTC).astimezone(
             datetime.timezone(datetime.timedelta(hours=2)))
 
-    def test_comparisons(self):
+    def test_time_filter_operators(self):
         at = self.time.isoformat()
         zoned = parse.quote(self.zoned.isoformat())
         rows = (
@@ -305,7 +305,7 @@ class TimeFilterTest(ListTestCase):
         self.assertEqual(3, len(self.ids(f'?created_at=gt:{at}', version='3.30')))
         self.assertEqual(3, len(self.ids(f'?created_at=gt:{at}', self.http.as_admin, '3.30')))
 
-    def test_what_is_no_comparison(self):
+    def test_invalid_time_filter_rejected(self):
         for text, sentence in (('zz:2026-01-01', 'Invalid zz operator'),
                                ('2026-01-01', 'Invalid 2026-01-01 operator'),
                                ('gt:', 'Invalid created_at value'),
@@ -324,7 +324,7 @@ class ImageMetadataFilterTest(ListTestCase):
                 f'/volumes/{self.described}/action',
                 {'os-set_image_metadata': {'metadata': pairs}}))
 
-    def test_administrators_find_it_from_3_4(self):
+    def test_glance_metadata_filter_for_admin_from_3_4(self):
         admin = self.http.as_admin
         for query, expected in (("{'os':'linux'}", {self.described}),
                                 ('{"os":"linux","min_disk":"1"}', {self.described}),
@@ -336,7 +336,7 @@ class ImageMetadataFilterTest(ListTestCase):
         self.assertEqual({self.bare, self.described}, set(self.ids(
             "?glance_metadata={'os':'other'}", admin, '3.3')))
 
-    def test_users_need_a_table_that_has_it(self):
+    def test_glance_metadata_filter_rejected_for_users_by_default(self):
         for version, count in (('3.3', 2), ('3.30', 2)):
             self.assertEqual(count, len(self.ids("?glance_metadata={'a':'b'}", version=version)))
         self.assert_refused("?glance_metadata={'a':'b'}", 'Invalid filters glance_metadata',
@@ -352,7 +352,7 @@ class MigrationTest(ListTestCase):
                                   (self.target, f'target:{self.moving}')):
             self.sql(f"UPDATE volumes SET migration_status = '{status}' WHERE id = '{volume_id}'")
 
-    def test_only_administrators_see_what_a_migration_fills(self):
+    def test_migration_target_visible_to_admin_only(self):
         for persona, expected in ((self.http.as_member, {self.plain, self.moving}),
                                   (self.http.as_admin, {self.plain, self.moving, self.target})):
             for path in ('/volumes', '/volumes/detail'):
@@ -363,7 +363,7 @@ class MigrationTest(ListTestCase):
         self.assert_refused(f'?marker={self.target}', 'could not be found', 404)
         self.assertEqual(2, len(self.ids(f'?marker={self.target}', self.http.as_admin)))
 
-    def test_everybody_filters_by_its_status(self):
+    def test_migration_status_filter_for_every_persona(self):
         for persona in (self.http.as_member, self.http.as_admin):
             self.assertEqual([self.moving], self.ids('?migration_status=migrating', persona))
             self.assertEqual([], self.ids('?migration_status=error', persona))
@@ -371,7 +371,7 @@ class MigrationTest(ListTestCase):
 
 class HostFilterTest(ListTestCase):
 
-    def test_a_host_a_backend_or_a_pool(self):
+    def test_host_filter_matches_host_backend_or_pool(self):
         volume_id = self.make().id
         host = http.POOL.partition('@')[0]
         for name, expected in ((http.POOL, [volume_id]), (http.HOST, [volume_id]),

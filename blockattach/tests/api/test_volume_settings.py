@@ -1,4 +1,4 @@
-"""What users say of a volume: its name, its metadata and that of its image, whether it boots."""
+"""Volume settings of users: name, metadata, image metadata and the bootable flag."""
 import hashlib
 
 from blockattach.storage.domain import attachment_lifecycle
@@ -35,7 +35,7 @@ class UpdateTest(SettingsTestCase):
         self.assert_status(200, reply)
         return reply.body['volume']
 
-    def test_what_is_answered_is_what_is_shown(self):
+    def test_update_response_matches_show(self):
         volume_id = self.volume(name='a', description='b', metadata={'a': 'b', 'c': 'd'})
         answered = self.updated(volume_id, name=' new ', description='for work',
                                 metadata={'a': 'x', 'e': 'f'})
@@ -47,7 +47,7 @@ class UpdateTest(SettingsTestCase):
         self.assertEqual({'os-vol-tenant-attr:tenant_id'}, shown.keys() - answered.keys())
         self.assertEqual(answered, {key: shown[key] for key in answered})
 
-    def test_what_is_not_named_stays(self):
+    def test_update_keeps_omitted_fields(self):
         volume_id = self.volume(name='a', description='b', metadata={'a': 'b'})
         for fields, expected in (
                 ({'name': 'x'}, ('x', 'b', {'a': 'b'})),
@@ -60,12 +60,12 @@ class UpdateTest(SettingsTestCase):
                 made = self.updated(volume_id, **fields)
                 self.assertEqual(expected, (made['name'], made['description'], made['metadata']))
 
-    def test_an_update_of_nothing_is_refused_from_3_53(self):
+    def test_empty_update_rejected_from_3_53(self):
         volume_id = self.volume(name='a')
         self.assertEqual('a', self.updated(volume_id, '3.52')['name'])
         self.assert_status(400, self.update(volume_id, '3.53'))
 
-    def test_what_is_refused_changes_nothing(self):
+    def test_rejected_update_changes_nothing(self):
         volume_id = self.volume(name='a', metadata={'a': 'b'})
         for fields, sentence in (
                 ({'name': 'x' * 256}, 'name has 256 characters, more than 255.'),
@@ -83,7 +83,7 @@ class UpdateTest(SettingsTestCase):
                               self.update(volume_id, name='x'))
         self.assert_fault(404, base.ABSENT, self.update(base.ABSENT, name='x'))
 
-    def test_a_volume_in_use_may_be_renamed(self):
+    def test_update_attached_volume_accepted(self):
         volume_id = self.volume()
         self.attached(volume_id)
         made = self.updated(volume_id, name='x')
@@ -110,7 +110,7 @@ class MetadataTest(SettingsTestCase):
             headers['If-Match'] = match
         return self.http.as_member.send(method, f'{self.path}{path}', body, None, headers)
 
-    def test_all_of_it(self):
+    def test_metadata_merged_by_post_and_replaced_by_put(self):
         self.assertEqual({'metadata': {'a': 'b', 'c': 'd'}}, self.answered(self.send('GET')))
         merged = {'a': 'x', 'c': 'd', 'e': ''}
         self.assertEqual({'metadata': merged}, self.answered(
@@ -121,7 +121,7 @@ class MetadataTest(SettingsTestCase):
                 self.send('PUT', body={'metadata': wanted})))
             self.assertEqual(wanted, self.metadata())
 
-    def test_one_item(self):
+    def test_metadata_item_get_put_delete(self):
         self.assertEqual({'meta': {'a': 'b'}}, self.answered(self.send('GET', '/a')))
         self.assertEqual({'meta': {'a': 'x'}}, self.answered(
             self.send('PUT', '/a', {'meta': {'a': 'x'}})))
@@ -132,18 +132,18 @@ class MetadataTest(SettingsTestCase):
         self.assertEqual('', reply.text)
         self.assertEqual({'a': 'x', 'e': 'f'}, self.metadata())
 
-    def test_keys_that_are_not_there(self):
+    def test_unknown_metadata_key_not_found(self):
         sentence = f'Volume {self.volume_id} has no metadata with key x.'
         self.assert_fault(404, sentence, self.send('GET', '/x'))
         self.assert_fault(404, sentence, self.send('DELETE', '/x'))
         self.assert_fault(404, f'Volume {base.ABSENT} could not be found.',
                           self.http.as_member.get(f'/volumes/{base.ABSENT}/metadata'))
 
-    def test_keys_that_differ_in_case_are_two(self):
+    def test_metadata_keys_case_sensitive(self):
         self.send('POST', body={'metadata': {'A': 'x'}})
         self.assertEqual({'a': 'b', 'A': 'x', 'c': 'd'}, self.metadata())
 
-    def test_what_is_refused_changes_nothing(self):
+    def test_rejected_metadata_changes_nothing(self):
         for method, path, body, sentence in (
                 ('PUT', '/a', {'meta': {'b': 'c'}}, 'Request body and URI mismatch'),
                 ('PUT', '/a', {'meta': {'a': 'b', 'c': 'd'}}, ''),
@@ -161,7 +161,7 @@ class MetadataTest(SettingsTestCase):
                 self.assert_fault(400, sentence, self.send(method, path, body))
         self.assertEqual({'a': 'b', 'c': 'd'}, self.metadata())
 
-    def test_some_statuses_do_not_allow_it(self):
+    def test_metadata_update_rejected_by_status(self):
         for volume_id in self.in_status('maintenance', 'uploading'):
             for method, path, body in (('POST', '', {'metadata': {'a': 'b'}}),
                                        ('PUT', '', {'metadata': {'a': 'b'}}),
@@ -176,7 +176,7 @@ class MetadataTest(SettingsTestCase):
             self.assert_status(200, self.http.as_member.post(
                 f'/volumes/{volume_id}/metadata', {'metadata': {'a': 'b'}}))
 
-    def test_tags_from_3_15(self):
+    def test_metadata_etag_from_3_15(self):
         self.assertIsNone(self.send('GET', version='3.14').headers.get('ETag'))
         reply = self.send('GET', version='3.15')
         tag = reply.headers['ETag']
@@ -186,7 +186,7 @@ class MetadataTest(SettingsTestCase):
         self.send('POST', body={'metadata': {'a': 'x'}})
         self.assertNotEqual(tag, self.send('GET').headers['ETag'])
 
-    def test_only_what_was_seen_is_changed(self):
+    def test_metadata_update_obeys_if_match(self):
         stale = self.send('GET').headers['ETag']
         self.send('POST', body={'metadata': {'e': 'f'}})
         changes = (('POST', '', {'metadata': {'x': 'y'}}), ('PUT', '', {'metadata': {'x': 'y'}}),
@@ -208,7 +208,7 @@ class MetadataTest(SettingsTestCase):
                     tag = self.send('GET').headers['ETag']
                     self.assert_status(200, self.send(method, path, body, match=form.format(tag)))
 
-    def test_what_actions_have_set_is_no_metadata_of_users(self):
+    def test_readonly_flag_absent_from_metadata_resource(self):
         self.done(self.volume_id, 'os-update_readonly_flag', {'readonly': True})
         self.assertEqual({'a': 'b', 'c': 'd'}, self.metadata())
         self.assertEqual('True', self.shown(self.volume_id)['metadata']['readonly'])
@@ -224,7 +224,7 @@ class ImageMetadataTest(SettingsTestCase):
     def unset(self, volume_id, key):
         return self.act(volume_id, 'os-unset_image_metadata', {'key': key})
 
-    def test_set_show_unset(self):
+    def test_set_show_and_unset_image_metadata(self):
         volume_id = self.volume()
         self.assertEqual({'a': 'b'}, self.set(volume_id, a='b'))
         self.assertEqual({'a': 'x', 'c': 'v' * 5000}, self.set(volume_id, a='x', c='v' * 5000))
@@ -235,7 +235,7 @@ class ImageMetadataTest(SettingsTestCase):
             self.assertEqual({'metadata': {'a': 'x'}}, reply.body)
         self.assertEqual({}, self.shown(volume_id)['metadata'])
 
-    def test_it_is_shown_where_there_is_some(self):
+    def test_image_metadata_shown_only_if_present(self):
         bare, described = self.volume(), self.volume()
         self.set(described, a='b')
         for persona in (self.http.as_reader, self.http.as_member, self.http.as_admin):
@@ -249,13 +249,13 @@ class ImageMetadataTest(SettingsTestCase):
         self.assertNotIn('volume_image_metadata', self.http.as_member.put(
             f'/volumes/{described}', {'volume': {'name': 'x'}}).body['volume'])
 
-    def test_what_is_not_there(self):
+    def test_unknown_image_metadata_not_found(self):
         volume_id = self.volume()
         sentence = f'Glance metadata for volume/snapshot {volume_id} cannot be found.'
         self.assert_fault(404, sentence, self.act(volume_id, 'os-show_image_metadata'))
         self.assert_fault(404, sentence, self.unset(volume_id, 'a'))
 
-    def test_what_is_refused_changes_nothing(self):
+    def test_rejected_image_metadata_changes_nothing(self):
         volume_id = self.volume()
         self.set(volume_id, a='b')
         for name, value in (
@@ -277,7 +277,7 @@ class ImageMetadataRuleTest(SettingsTestCase):
                           'volume:update_volume_metadata': 'role:admin',
                           'volume:delete_volume_metadata': 'role:admin'}}
 
-    def test_who_may_not_see_it_sees_no_key(self):
+    def test_image_metadata_hidden_without_permission(self):
         volume_id = self.volume()
         self.assert_status(200, self.act(volume_id, 'os-set_image_metadata',
                                          {'metadata': {'a': 'b'}}, self.http.as_admin))
@@ -285,7 +285,7 @@ class ImageMetadataRuleTest(SettingsTestCase):
             self.assertNotIn('volume_image_metadata', self.http.as_member.get(path).text)
             self.assertIn('volume_image_metadata', self.http.as_admin.get(path).text)
 
-    def test_the_rules_of_metadata_are_asked_besides(self):
+    def test_image_metadata_actions_need_metadata_permission(self):
         volume_id = self.volume()
         self.assert_fault(403, 'volume:update_volume_metadata', self.act(
             volume_id, 'os-set_image_metadata', {'metadata': {'a': 'b'}}))
@@ -298,7 +298,7 @@ class BootableTest(SettingsTestCase):
     def set(self, volume_id, value):
         return self.act(volume_id, 'os-set_bootable', {'bootable': value})
 
-    def test_words(self):
+    def test_set_bootable_values(self):
         volume_id = self.volume()
         for value, expected in ((True, 'true'), ('false', 'false'), ('1', 'true'),
                                 (False, 'false'), ('on', 'true'), ('n', 'false')):
@@ -311,7 +311,7 @@ class BootableTest(SettingsTestCase):
             with self.subTest(value=value):
                 self.assert_status(400, self.set(volume_id, value))
 
-    def test_any_status_but_maintenance(self):
+    def test_set_bootable_rejected_in_maintenance_only(self):
         for volume_id in self.in_status('error', 'uploading', 'extending'):
             self.assert_status(200, self.set(volume_id, True))
         for volume_id in self.in_status('maintenance'):
@@ -326,7 +326,7 @@ class ForceDeleteTest(SettingsTestCase):
     def force(self, volume_id, value=None):
         return self.act(volume_id, 'os-force_delete', value, self.http.as_admin)
 
-    def test_whatever_its_status_is(self):
+    def test_force_delete_in_any_status(self):
         for volume_id in self.in_status('creating', 'maintenance', 'error', 'available',
                                         'uploading', 'error_deleting'):
             reply = self.force(volume_id, {})
@@ -335,7 +335,7 @@ class ForceDeleteTest(SettingsTestCase):
             self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
         self.assertEqual({}, self.http.manager.backend.fake_store.sizes())
 
-    def test_an_attachment_holds_it(self):
+    def test_force_delete_with_attachment_rejected(self):
         """The peer takes a volume away that is exported."""
         for state in (_State.RESERVED, _State.CONNECTED, _State.ATTACHED, _State.ERROR_DETACHING):
             with self.subTest(state=state):

@@ -1,6 +1,4 @@
-"""What snapshots mean for their volume: it stays as long as they do, or goes with them, and can be
-reverted to the latest one.
-"""
+"""Snapshots of a volume: delete of the volume, cascade, and revert to the latest snapshot."""
 from blockattach.storage.drivers import faults
 from blockattach.tests.api import base
 from blockattach.tests.api import snapshots
@@ -19,7 +17,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assertEqual({}, self.store.sizes())
         self.assert_sound()
 
-    def test_a_volume_with_snapshots_stays(self):
+    def test_delete_of_volume_with_snapshots_rejected(self):
         volume_id = self.volume()
         made = self.snapshot(volume_id)
         for reply in (self.delete(volume_id), self.delete(volume_id, '?cascade=false'),
@@ -30,7 +28,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assert_status(202, self.delete(volume_id))
         self.assert_gone(volume_id)
 
-    def test_with_cascade_they_go_too(self):
+    def test_cascade_delete_removes_snapshots(self):
         volume_id = self.volume()
         made = [self.snapshot(volume_id)['id'] for _ in range(3)]
         self.store.faults.plan('create_snapshot', faults.Fault.REFUSED)
@@ -48,7 +46,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assert_gone(volume_id)
         self.assertEqual({'gone'}, {self.snapshot_status(one) for one in made})
 
-    def test_one_that_may_not_be_deleted_holds_all(self):
+    def test_cascade_delete_rejected_by_snapshot_status(self):
         volume_id = self.volume()
         made = [self.snapshot(volume_id)['id'] for _ in range(2)]
         self.assert_status(202, self.act_on(made[1], 'os-reset_status', {'status': 'creating'}))
@@ -59,7 +57,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
                                             self.http.as_admin))
         self.assert_gone(volume_id)
 
-    def test_by_force_also_one_that_is_being_made(self):
+    def test_force_cascade_delete_removes_creating_snapshot(self):
         volume_id = self.volume()
         self.http.hold = True
         made = self.snapshot(volume_id)['id']
@@ -69,7 +67,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assertEqual('gone', self.snapshot_status(made))
         self.assert_gone(volume_id)
 
-    def test_those_of_another_project_hold_it_but_for_an_administrator(self):
+    def test_cascade_delete_of_foreign_snapshots_needs_admin(self):
         volume_id = self.volume()
         others = http.Persona(self.http, 'admin,member,reader', http.OTHER_PROJECT)
         self.snapshot(volume_id, persona=others)
@@ -77,7 +75,7 @@ class DeleteTest(snapshots.SnapshotsTestCase):
         self.assert_status(202, self.delete(volume_id, '?cascade=true', self.http.as_admin))
         self.assert_gone(volume_id)
 
-    def test_a_backend_that_refuses_one(self):
+    def test_refused_snapshot_delete_stops_cascade(self):
         volume_id = self.volume()
         made = [self.snapshot(volume_id)['id'] for _ in range(2)]
         self.store.faults.plan('delete_snapshot', faults.Fault.REFUSED)
@@ -99,7 +97,7 @@ class RevertTest(snapshots.SnapshotsTestCase):
         super().setUp()
         self.volume_id = self.volume()
 
-    def test_to_the_latest_snapshot(self):
+    def test_revert_to_latest_snapshot(self):
         older, latest = (self.snapshot(self.volume_id)['id'] for _ in range(2))
         self.http.hold = True
         self.assert_status(202, self.revert(self.volume_id, latest))
@@ -118,7 +116,7 @@ class RevertTest(snapshots.SnapshotsTestCase):
                                              for one in (older, latest)])
         self.assert_sound()
 
-    def test_to_no_other(self):
+    def test_revert_to_other_snapshot_rejected(self):
         self.assert_fault(400, f"Volume {self.volume_id} doesn't have any snapshots.",
                           self.revert(self.volume_id, base.ABSENT))
         older, latest = (self.snapshot(self.volume_id)['id'] for _ in range(2))
@@ -131,7 +129,7 @@ class RevertTest(snapshots.SnapshotsTestCase):
                           self.revert(self.volume_id, latest))
         self.assertEqual('available', self.status(self.volume_id))
 
-    def test_where_one_of_the_two_is_not_available(self):
+    def test_revert_needs_available_volume_and_snapshot(self):
         made = self.snapshot(self.volume_id)['id']
         attachment_id = self.attached(self.volume_id)
         self.assert_fault(409, "Volume's status must be 'available'",
@@ -141,14 +139,14 @@ class RevertTest(snapshots.SnapshotsTestCase):
         self.assert_fault(409, "Snapshot's status must be 'available'",
                           self.revert(self.volume_id, made))
 
-    def test_by_version_and_body(self):
+    def test_revert_rejected_before_3_40(self):
         made = self.snapshot(self.volume_id)['id']
         self.assert_status(404, self.revert(self.volume_id, made, version='3.39'))
         self.assert_status(400, self.http.as_member.post(
             f'/volumes/{self.volume_id}/action', {'revert': None}))
         self.assert_status(202, self.revert(self.volume_id, made, version='3.40'))
 
-    def test_a_backend_that_refuses(self):
+    def test_refused_revert_sets_error(self):
         made = self.snapshot(self.volume_id)['id']
         self.store.faults.plan('revert', faults.Fault.REFUSED)
         self.assert_status(202, self.revert(self.volume_id, made))
@@ -156,7 +154,7 @@ class RevertTest(snapshots.SnapshotsTestCase):
         self.assertIn(('VOLUME_VOLUME_055_055', self.volume_id), self.messages())
         self.assert_sound()
 
-    def test_a_deletion_by_force_goes_before_it(self):
+    def test_force_delete_overtakes_revert(self):
         made = self.snapshot(self.volume_id)['id']
         self.http.hold = True
         self.assert_status(202, self.revert(self.volume_id, made))

@@ -1,4 +1,4 @@
-"""Volumes that are made of another one, or of a snapshot."""
+"""Volumes created from a source volume or from a snapshot."""
 from blockattach.storage.db import models
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services
@@ -51,7 +51,7 @@ class SourceTestCase(base.ApiTestCase):
 
 class MadeTest(SourceTestCase):
 
-    def test_what_is_answered_and_what_comes_of_it(self):
+    def test_create_from_source_response_and_result(self):
         for source in self.each():
             with self.subTest(source=source):
                 made = self.made(**source)
@@ -68,20 +68,20 @@ class MadeTest(SourceTestCase):
                     key: value for key, value in self.http.as_member.get(
                         '/volumes/detail').body['volumes'][0].items() if key in source})
 
-    def test_the_backend_copies(self):
+    def test_backend_clones_volume_and_snapshot(self):
         volume, snapshot = self.each()
         self.made(**volume)
         self.made(**snapshot)
         calls = self.store.faults.calls
         self.assertEqual((1, 1, 1), (calls['create'], calls['clone'], calls['clone_snapshot']))
 
-    def test_a_larger_one(self):
+    def test_create_larger_than_source(self):
         for source in self.each():
             made = self.made(size=3, **source)
             self.assertEqual(3, self.shown(made['id'])['size'])
             self.assertEqual(3, self.store.sizes()[f'volume-{made["id"]}'])
 
-    def test_what_is_known_of_an_image_goes_along(self):
+    def test_clone_inherits_bootable_and_image_metadata(self):
         volume, snapshot = self.each()
         volume_id = volume['source_volid']
         self.sql(f"UPDATE volumes SET bootable = 1 WHERE id = '{volume_id}'")
@@ -96,20 +96,20 @@ class MadeTest(SourceTestCase):
                     models.volume_image_metadata.c.volume_id == made['id'])).all()
             self.assertEqual([('os_distro', 'debian')], [(row.key, row.value) for row in rows])
 
-    def test_of_one_in_use(self):
+    def test_clone_of_attached_volume_accepted(self):
         volume_id = self.volume()
         self.attached(volume_id)
         self.assertEqual('available', self.shown(self.made(source_volid=volume_id)['id'])[
             'status'])
         self.assertEqual('in-use', self.shown(volume_id)['status'])
 
-    def test_of_one_that_is_gone_since(self):
+    def test_clone_keeps_source_volid_of_deleted_source(self):
         volume_id = self.volume()
         made = self.made(source_volid=volume_id)
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
         self.assertEqual(volume_id, self.shown(made['id'])['source_volid'])
 
-    def test_the_same_request_again_after_its_source_is_gone(self):
+    def test_idempotent_repeat_after_source_deleted(self):
         sources = self.each()
         made = [self.made(key=f'once-{number}', **source)['id']
                 for number, source in enumerate(sources)]
@@ -129,30 +129,30 @@ class RefusedTest(SourceTestCase):
         self.assert_fault(status, sentence, self.ask(**fields))
         self.assertEqual(before, (self.volumes(), self.names()))
 
-    def test_what_is_not_there(self):
+    def test_unknown_source_not_found(self):
         self.refused(404, f'Volume {base.ABSENT} could not be found.', source_volid=base.ABSENT)
         self.refused(404, f'Snapshot {base.ABSENT} could not be found.', snapshot_id=base.ABSENT)
         self.refused(400, 'snapshot_id', snapshot_id='x')
 
-    def test_what_is_anothers(self):
+    def test_source_of_another_project_not_found(self):
         volume, snapshot = self.each()
         self.refused(404, 'could not be found', persona=self.http.as_stranger, **volume)
         self.refused(404, 'could not be found', persona=self.http.as_stranger, **snapshot)
         self.made(persona=self.http.as_admin, **volume)
         self.made(persona=self.http.as_admin, **snapshot)
 
-    def test_a_snapshot_that_is_deleted(self):
+    def test_deleted_snapshot_not_found(self):
         _, snapshot = self.each()
         self.sql('UPDATE snapshots SET deleted = 1')
         self.refused(404, f'Snapshot {snapshot["snapshot_id"]} could not be found.', **snapshot)
 
-    def test_more_than_one(self):
+    def test_more_than_one_source_rejected(self):
         volume, snapshot = self.each()
         for more in (snapshot, {'imageRef': base.ABSENT}):
             self.refused(400, 'Invalid input received: May specify only one of backup, imageRef, '
                               'snapshot, source volume', **volume, **more)
 
-    def test_what_is_not_ready(self):
+    def test_source_rejected_by_status(self):
         volume, snapshot = self.each()
         self.sql("UPDATE snapshots SET status = 'creating'")
         self.refused(400, "Invalid snapshot: Originating snapshot status must be one of "
@@ -162,7 +162,7 @@ class RefusedTest(SourceTestCase):
         self.refused(400, "Invalid volume: Originating source volume status must be one of "
                           "'available, in-use' values", **volume)
 
-    def test_too_small(self):
+    def test_create_smaller_than_source_rejected(self):
         volume, snapshot = self.each()
         self.refused(400, "Volume size '1'GB cannot be smaller than original volume size  2GB. "
                           'They must be >= original volume size.', size=1, **volume)
@@ -171,7 +171,7 @@ class RefusedTest(SourceTestCase):
         for size in (0, '0', 'x', -1):
             self.assertEqual(400, self.ask(size=size, **volume).status)
 
-    def test_another_zone(self):
+    def test_create_in_other_zone_than_source_rejected(self):
         services.register(self.http.database, binaries.VOLUME, OTHER_HOST, 'east', 'x')
         volume, snapshot = self.each()
         self.refused(400, 'Volume must be in the same availability zone as the source volume',
@@ -185,7 +185,7 @@ class ZonesTest(SourceTestCase):
 
     SETTINGS = {'cloned_volume_same_az': False}
 
-    def test_another_zone_is_looked_for_and_not_found(self):
+    def test_create_in_other_zone_without_cloned_volume_same_az_fails(self):
         services.register(self.http.database, binaries.VOLUME, OTHER_HOST, 'east', 'x')
         for source in self.each():
             made = self.made(availability_zone='east', **source)
@@ -208,22 +208,22 @@ class TypeTest(SourceTestCase):
             make.ZONE)
         services.register(self.http.database, binaries.VOLUME, OTHER_HOST, make.ZONE, 'x')
 
-    def test_it_is_that_of_the_source(self):
+    def test_clone_inherits_type_of_source(self):
         for source in self.each(volume_type='fast'):
             self.assertEqual('fast', self.made(**source)['volume_type'])
 
-    def test_another_one(self):
+    def test_clone_with_another_type(self):
         for source in self.each(volume_type='fast'):
             made = self.made(volume_type='wide', **source)
             self.assertIs(True, made['multiattach'])
             self.assertEqual('available', self.shown(made['id'])['status'])
 
-    def test_another_one_of_the_same_backend_among_several(self):
+    def test_clone_with_another_type_of_same_backend(self):
         self.another_backend()
         for source in self.each(volume_type='fast'):
             self.assertEqual('wide', self.made(volume_type='wide', **source)['volume_type'])
 
-    def test_another_one_that_does_not_go_together(self):
+    def test_clone_with_incompatible_type_rejected(self):
         self.another_backend()
         volume, snapshot = self.each(volume_type='fast')
         kind = make.volume_type(self.http.database, 'any')
@@ -240,7 +240,7 @@ class TypeTest(SourceTestCase):
                      'compatible; recommend omitting the type argument).',
                 self.ask(volume_type=other.id, **snapshot))
 
-    def test_one_that_the_caller_may_not_use(self):
+    def test_clone_of_source_with_private_type_rejected(self):
         volume_id = self.volume(volume_type='fast')
         self.sql("UPDATE volume_types SET is_public = 0 WHERE name = 'fast'")
         self.assert_fault(404, f'Volume type {self.fast.id} could not be found.',
@@ -252,7 +252,7 @@ class RuleTest(SourceTestCase):
 
     SETTINGS = {'rules': {'volume:multiattach': 'role:admin'}}
 
-    def test_one_for_several_hosts(self):
+    def test_clone_of_multiattach_source_needs_permission(self):
         kind = make.volume_type(self.http.database, multiattach=True)
         reply = self.ask(persona=self.http.as_admin, size=1, volume_type=kind.id)
         self.assert_fault(403, 'volume:multiattach',
@@ -260,7 +260,7 @@ class RuleTest(SourceTestCase):
 
 
 class PlacedTest(SourceTestCase):
-    """It is made on the backend of its source, and nowhere else."""
+    """Placement of a volume, which has to be on the backend of its source."""
 
     def another(self, **capabilities):
         pools.report(self.http.database, OTHER_HOST, [(f'{OTHER_HOST}#pool', {
@@ -272,14 +272,14 @@ class PlacedTest(SourceTestCase):
         found = self.http.as_member.get('/messages').body['messages']
         return [one['user_message'] for one in found if one['resource_uuid'] == volume_id]
 
-    def test_beside_it(self):
+    def test_clone_placed_on_backend_of_source(self):
         sources = self.each()
         self.another()
         for source in sources:
             made = self.made(**source)
             self.assertEqual(http.POOL, self.shown(made['id'])['os-vol-host-attr:host'])
 
-    def test_where_that_has_no_room(self):
+    def test_clone_without_space_on_source_backend_fails(self):
         sources = self.each()
         self.another()
         for source in sources:
@@ -293,7 +293,7 @@ class PlacedTest(SourceTestCase):
                 self.assertEqual('error', self.shown(made['id'])['status'])
                 self.assertIn(said, self.message(made['id'])[0])
 
-    def test_each_failure_ends_in_error_and_leaves_nothing(self):
+    def test_clone_faults_set_error_and_leave_nothing(self):
         volume, snapshot = self.each()
         before = self.names()
         for verb, source in (('clone', volume), ('clone_snapshot', snapshot)):
@@ -308,9 +308,9 @@ class PlacedTest(SourceTestCase):
 
 
 class KeptTest(SourceTestCase):
-    """What is copied stays as long as that goes on."""
+    """Protection of the source while it is copied."""
 
-    def test_it_is_not_deleted_meanwhile(self):
+    def test_delete_of_source_rejected_while_cloning(self):
         volume_id = self.volume()
         self.http.hold = True
         made = self.made(source_volid=volume_id)
@@ -322,14 +322,14 @@ class KeptTest(SourceTestCase):
         self.assertEqual('available', self.shown(made['id'])['status'])
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
 
-    def test_what_is_being_deleted_is_not_copied(self):
+    def test_clone_of_deleting_source_rejected(self):
         volume_id = self.volume()
         self.http.hold = True
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))
         self.assert_fault(400, 'Originating source volume status', self.ask(
             source_volid=volume_id))
 
-    def test_what_is_given_up_holds_nothing(self):
+    def test_reset_clone_releases_source(self):
         volume_id = self.volume()
         self.http.hold = True
         made = self.made(source_volid=volume_id)

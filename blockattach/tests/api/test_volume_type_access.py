@@ -1,4 +1,4 @@
-"""Private volume types: which projects may use them."""
+"""Access of projects to private volume types."""
 from blockattach.platform import failpoints
 from blockattach.storage.db.types import volume_types
 from blockattach.tests.api import base
@@ -31,7 +31,7 @@ class AccessTestCase(base.ApiTestCase):
 
 class ListTest(AccessTestCase):
 
-    def test_a_lifecycle(self):
+    def test_type_access_lifecycle(self):
         self.assertEqual([], self.projects())
         for project in (http.OTHER_PROJECT, http.PROJECT):
             reply = self.act(ADD, project)
@@ -43,7 +43,7 @@ class ListTest(AccessTestCase):
         self.assert_status(202, self.act(REMOVE))
         self.assertEqual([http.OTHER_PROJECT], [one['project_id'] for one in self.projects()])
 
-    def test_what_is_refused(self):
+    def test_invalid_type_access_rejected(self):
         self.act(ADD)
         pair = f'{self.kind.id} / {http.PROJECT} combination'
         self.assert_fault(409, f'Volume type access for {pair} already exists.', self.act(ADD))
@@ -58,7 +58,7 @@ class ListTest(AccessTestCase):
                     self.assertEqual(400, self.admin.post(f'{self.path}/action',
                                                           {action: body}).status)
 
-    def test_a_public_type_has_no_list(self):
+    def test_access_list_of_public_type_rejected(self):
         self.act(ADD)
         self.public(True)
         for action in (ADD, REMOVE):
@@ -68,7 +68,7 @@ class ListTest(AccessTestCase):
         self.public(False)
         self.assertEqual(1, len(self.projects()))
 
-    def test_a_type_that_goes_takes_its_list_along(self):
+    def test_delete_of_type_deletes_access_list(self):
         self.act(ADD)
         self.assert_status(202, self.admin.delete(self.path))
         self.assert_fault(404, self.kind.id, self.admin.get(f'{self.path}/os-volume-type-access'))
@@ -88,7 +88,7 @@ class UseTest(AccessTestCase):
         return (persona or self.http.as_member).post(
             '/volumes', {'volume': {'size': 1, 'volume_type': kind}})
 
-    def test_it_is_there_for_projects_with_access(self):
+    def test_private_type_usable_with_access(self):
         self.act(ADD)
         for persona in (self.http.as_member, self.http.as_reader):
             self.assert_status(200, persona.get(self.path))
@@ -99,7 +99,7 @@ class UseTest(AccessTestCase):
         self.assertIs(False, self.http.as_member.get(self.path).body['volume_type'][
             'os-volume-type-access:is_public'])
 
-    def test_to_others_it_does_not_exist(self):
+    def test_private_type_not_found_without_access(self):
         self.act(ADD)
         stranger = self.http.as_stranger
         for path in (self.path, f'{self.path}/extra_specs',
@@ -112,7 +112,7 @@ class UseTest(AccessTestCase):
         self.assert_fault(404, 'Volume type with name gold could not be found.',
                           self.create(stranger))
 
-    def test_without_access_no_more_volumes_are_made(self):
+    def test_create_rejected_after_access_removed(self):
         self.act(ADD)
         volume_id = self.create().body['volume']['id']
         self.act(REMOVE)
@@ -121,7 +121,7 @@ class UseTest(AccessTestCase):
         shown = self.http.as_member.get(f'/volumes/{volume_id}')
         self.assertEqual('gold', shown.body['volume']['volume_type'])
 
-    def test_what_administrators_see(self):
+    def test_admin_lists_private_types(self):
         stranger = http.Persona(self.http, 'admin,member,reader', http.OTHER_PROJECT)
         self.act(ADD)
         for persona, query, expected in (
@@ -132,7 +132,7 @@ class UseTest(AccessTestCase):
                 self.assertEqual(expected, self.names(persona, query))
         self.assert_status(202, self.create(stranger))
 
-    def test_a_type_that_becomes_private_while_a_volume_is_asked_for(self):
+    def test_type_made_private_during_create_conflicts(self):
         kind = make.volume_type(self.http.database, 'silver')
         judged = 'control.volumes.before_create'
         self.addCleanup(failpoints.disarm, judged)

@@ -1,5 +1,4 @@
-"""Encrypted volumes: what a type says of them, which consumers may use them, and that none share
-them."""
+"""Encryption of volume types, its effect on volumes, and its exclusion of multiattach."""
 from blockattach.platform import failpoints
 from blockattach.storage.db.types import volume_types
 from blockattach.tests.api import base
@@ -47,7 +46,7 @@ class EncryptionTestCase(base.ApiTestCase):
 
 class TypeEncryptionTest(EncryptionTestCase):
 
-    def test_a_lifecycle(self):
+    def test_type_encryption_lifecycle(self):
         self.assertEqual({}, self.shown())
         made = self.made()
         self.assertEqual({**FACTS, 'volume_type_id': self.kind.id,
@@ -70,14 +69,14 @@ class TypeEncryptionTest(EncryptionTestCase):
         self.assertEqual({}, self.shown())
         self.assertNotEqual(made['encryption_id'], self.made()['encryption_id'])
 
-    def test_it_is_named_by_its_id_too(self):
+    def test_encryption_updated_and_deleted_by_id(self):
         named = self.made()['encryption_id']
         self.assert_status(200, self.put(named, control_location='front-end'))
         self.assertEqual('front-end', self.shown()['control_location'])
         self.assert_status(202, self.admin.delete(f'{self.path}/{named}'))
         self.assertEqual({}, self.shown())
 
-    def test_what_may_be_omitted(self):
+    def test_encryption_created_with_required_fields_only(self):
         made = self.made(**dict.fromkeys(('cipher', 'key_size')))
         self.assertEqual((None, None), (made['cipher'], made['key_size']))
         self.admin.delete(f'{self.path}/{STOCK}')
@@ -87,19 +86,19 @@ class TypeEncryptionTest(EncryptionTestCase):
         self.assert_status(200, self.put())
         self.assertEqual('luks', self.shown()['provider'])
 
-    def test_a_key_size_may_be_a_text(self):
+    def test_key_size_accepted_as_text(self):
         self.assertEqual(256, self.made(key_size='256')['key_size'])
         self.assertEqual({'encryption': {'key_size': 512}}, self.put(key_size='512').body)
         self.assertEqual(512, self.shown()['key_size'])
 
-    def test_a_type_has_one(self):
+    def test_second_encryption_of_type_rejected(self):
         self.made()
         shown = self.shown()
         self.assert_fault(400, f'Volume type encryption for type {self.kind.id} already exists.',
                           self.post(**REQUIRED))
         self.assertEqual(shown, self.shown())
 
-    def test_empty_provider_is_accepted(self):
+    def test_empty_encryption_provider_accepted(self):
         self.made()
         for provider in ('', ' ', 'luks', ''):
             reply = self.put(provider=provider)
@@ -110,7 +109,7 @@ class TypeEncryptionTest(EncryptionTestCase):
         self.assert_status(200, self.admin.post(
             f'/types/{other.id}/encryption', {'encryption': {**REQUIRED, 'provider': ''}}))
 
-    def test_other_keys_are_ignored(self):
+    def test_unknown_encryption_keys_ignored(self):
         self.assert_status(200, self.post(**REQUIRED, more=1, encryption_id=base.ABSENT))
         before = self.shown()
         reply = self.put(more=1, volume_type_id=base.ABSENT, cipher=None)
@@ -118,7 +117,7 @@ class TypeEncryptionTest(EncryptionTestCase):
         self.assertEqual(self.kind.id, self.shown()['volume_type_id'])
         self.assertEqual({**before, 'updated_at': None}, {**self.shown(), 'updated_at': None})
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_encryption_rejected(self):
         wrong = ({'provider': None}, {'provider': 1}, {'provider': 'x' * 256},
                  {'control_location': 'middle'},
                  {'control_location': None}, {'control_location': 'Front-End'},
@@ -144,7 +143,7 @@ class TypeEncryptionTest(EncryptionTestCase):
                 self.assertEqual(400, self.put(**facts).status)
         self.assertEqual(before, self.shown())
 
-    def test_what_is_not_there(self):
+    def test_unknown_type_or_encryption_not_found(self):
         absent = f'/types/{base.ABSENT}/encryption'
         for reply in (self.admin.get(absent), self.post(absent, **FACTS),
                       self.admin.get(f'{absent}/cipher'),
@@ -165,7 +164,7 @@ class TypeEncryptionTest(EncryptionTestCase):
                 self.assert_fault(404, sentence, self.admin.get(f'{self.path}/{named}'))
         self.assertEqual(before, self.shown())
 
-    def test_a_type_that_is_used_keeps_its_meaning(self):
+    def test_encryption_change_of_type_in_use_rejected(self):
         volume_id = self.volume(volume_type='secret')
         self.assert_fault(400, 'Cannot create encryption specs. Volume type in use.',
                           self.post(**FACTS))
@@ -182,7 +181,7 @@ class TypeEncryptionTest(EncryptionTestCase):
         self.assert_status(200, self.put(key_size=1))
         self.assert_status(202, self.admin.delete(f'{self.path}/{STOCK}'))
 
-    def test_the_type_itself_shows_nothing_of_it(self):
+    def test_type_response_unchanged_by_encryption(self):
         before = self.admin.get(f'/types/{self.kind.id}').body
         self.made()
         self.assertEqual(before, self.admin.get(f'/types/{self.kind.id}').body)
@@ -194,7 +193,7 @@ class TypeEncryptionTest(EncryptionTestCase):
             found = self.admin.get(f'/types{query}').body['volume_types']
             self.assertEqual(names, [one['name'] for one in found])
 
-    def test_it_goes_with_its_type(self):
+    def test_delete_of_type_deletes_encryption(self):
         self.made()
         self.assert_status(202, self.admin.delete(f'/types/{self.kind.id}'))
         self.assert_fault(404, f'Volume type {self.kind.id} could not be found.',
@@ -202,16 +201,16 @@ class TypeEncryptionTest(EncryptionTestCase):
 
 
 class RuleTest(EncryptionTestCase):
-    """An operator gives one right, and with it all of it or only a part."""
+    """Policy rules that allow all encryption requests of a type or a part of them."""
 
-    def test_all_of_it(self):
+    def test_common_rule_allows_every_encryption_request(self):
         with self.fixture(**{'volume_extension:volume_type_encryption': 'role:member'}) as api:
             path = f'/types/{make.volume_type(api.database).id}/encryption'
             self.assert_status(200, api.as_member.post(path, {'encryption': FACTS}))
             self.assert_status(200, api.as_member.get(path))
             self.assert_status(202, api.as_member.delete(f'{path}/{STOCK}'))
 
-    def test_a_part_of_it(self):
+    def test_get_rule_allows_show_only(self):
         rule = 'volume_extension:volume_type_encryption:get'
         with self.fixture(**{rule: 'role:reader'}) as api:
             path = f'/types/{make.encrypted_type(api.database).id}/encryption'
@@ -223,13 +222,13 @@ class RuleTest(EncryptionTestCase):
 
 
 class ExclusionTest(EncryptionTestCase):
-    """A type may say both, as in Cinder; there is no volume of it."""
+    """Type with encryption and multiattach, which Cinder allows but no volume may have."""
 
     def share(self, value=SHARED[0]):
         path = f'/types/{self.kind.id}/extra_specs'
         self.assert_status(200, self.admin.post(path, {'extra_specs': {'multiattach': value}}))
 
-    def test_no_volume_is_both(self):
+    def test_create_encrypted_multiattach_volume_rejected(self):
         self.made()
         for value in SHARED:
             self.share(value)
@@ -239,7 +238,7 @@ class ExclusionTest(EncryptionTestCase):
         self.share('<is> False')
         self.assert_status(202, self.create_volume())
 
-    def test_a_type_of_shared_volumes_is_encrypted(self):
+    def test_encryption_of_multiattach_type_accepted(self):
         self.share()
         self.assert_status(202, self.create_volume())
         self.assert_fault(400, 'Volume type in use.', self.post(**FACTS))
@@ -252,7 +251,7 @@ class ExclusionTest(EncryptionTestCase):
 class WithoutRightTest(EncryptionTestCase):
     SETTINGS = {'rules': {'volume:multiattach': '!'}}
 
-    def test_the_exclusion_is_answered_before_the_right_is_checked(self):
+    def test_exclusion_reported_before_policy_check(self):
         self.made()
         self.admin.post(f'/types/{self.kind.id}/extra_specs',
                         {'extra_specs': {'multiattach': '<is> True'}})
@@ -261,7 +260,7 @@ class WithoutRightTest(EncryptionTestCase):
 
 class VolumeTest(EncryptionTestCase):
 
-    def test_what_is_shown(self):
+    def test_volume_of_encrypted_type_shown_encrypted(self):
         self.made()
         reply = self.create_volume()
         self.assert_status(202, reply)
@@ -278,7 +277,7 @@ class VolumeTest(EncryptionTestCase):
                 self.assertEqual({volume_id: True, plain_id: False}, {
                     one['id']: one['encrypted'] for one in listed.body['volumes']})
 
-    def test_how_it_is_encrypted(self):
+    def test_volume_encryption_metadata(self):
         self.made()
         path = f'/volumes/{self.volume(volume_type="secret")}/encryption'
         facts = {**FACTS, 'encryption_key_id': None}
@@ -290,14 +289,14 @@ class VolumeTest(EncryptionTestCase):
         self.assertEqual({'encryption_key_id': None},
                          self.admin.get(f'/volumes/{self.volume()}/encryption').body)
 
-    def test_it_is_attached_like_any_other(self):
+    def test_back_end_encrypted_volume_attached_as_plain(self):
         """A host has nothing to decrypt."""
         self.made()
         volume_id = self.volume(volume_type='secret')
         self.assertIs(False, self.connect(self.reserve(volume_id))['connection_info'][
             'encrypted'])
 
-    def test_consumers_would_need_keys(self):
+    def test_create_with_front_end_encryption_rejected(self):
         self.made(control_location='front-end')
         self.assert_fault(400, 'Volume type secret requires encryption by the consumer',
                           self.create_volume())
@@ -306,7 +305,7 @@ class VolumeTest(EncryptionTestCase):
         self.put(control_location='back-end')
         self.assert_status(202, self.create_volume())
 
-    def test_a_type_that_changes_while_a_volume_is_asked_for(self):
+    def test_type_changed_during_create_conflicts(self):
         judged = 'control.volumes.before_create'
         self.addCleanup(failpoints.disarm, judged)
         failpoints.arm(judged, lambda: volume_types.set_extra_specs(

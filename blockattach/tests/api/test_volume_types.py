@@ -26,7 +26,7 @@ class TypesTestCase(base.ApiTestCase):
 
 class CreateTest(TypesTestCase):
 
-    def test_what_is_answered(self):
+    def test_create_type_response_matches_show(self):
         reply = self.post(name=' fast ', description='d', extra_specs={'multiattach': '<is> True'})
         self.assert_status(200, reply)
         made = reply.body['volume_type']
@@ -38,18 +38,18 @@ class CreateTest(TypesTestCase):
         shown = self.http.as_admin.get(f'/types/{made["id"]}').body['volume_type']
         self.assertEqual({**made, 'qos_specs_id': None}, shown)
 
-    def test_a_private_one(self):
+    def test_create_private_type(self):
         for number, value in enumerate((False, 'false', '0')):
             with self.subTest(value=value):
                 reply = self.post(name=f'hidden-{number}',
                                   **{'os-volume-type-access:is_public': value})
                 self.assertIs(False, reply.body['volume_type']['is_public'])
 
-    def test_a_name_is_given_once(self):
+    def test_duplicate_type_name_rejected(self):
         self.kind()
         self.assert_fault(409, 'Volume Type fast already exists.', self.post(name='fast'))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_type_rejected(self):
         for fields in ({}, {'name': None}, {'name': ''}, {'name': '  '}, {'name': 'x' * 256},
                        {'name': 1}, {'name': 'n', 'description': 'd' * 256},
                        {'name': 'n', 'is_public': True},
@@ -62,7 +62,7 @@ class CreateTest(TypesTestCase):
 
 class ShowTest(TypesTestCase):
 
-    def test_what_users_see(self):
+    def test_type_keys_and_extra_specs_by_persona(self):
         kind = self.kind(extra_specs={
             'multiattach': '<is> True', 'volume_backend_name': 'a',
             'RESKEY:availability_zones': 'nova', 'replication_enabled': '<is> True'})
@@ -79,12 +79,12 @@ class ShowTest(TypesTestCase):
                 listed = persona.get('/types').body['volume_types']
                 self.assertIn(shown, listed)
 
-    def test_the_default_one(self):
+    def test_show_default_type(self):
         shown = self.http.as_reader.get('/types/default')
         self.assert_status(200, shown)
         self.assertEqual('__DEFAULT__', shown.body['volume_type']['name'])
 
-    def test_one_that_is_not_there_or_private(self):
+    def test_absent_or_private_type_not_found(self):
         hidden = self.kind(is_public=False)
         for persona, type_id in ((self.http.as_admin, base.ABSENT), (self.http.as_admin, 'zz'),
                                  (self.http.as_member, hidden.id)):
@@ -104,7 +104,7 @@ class ListTest(TypesTestCase):
         self.kind('b', is_public=False)
         self.kind('c', extra_specs={'secret': 'y'})
 
-    def test_which_persona_sees_which(self):
+    def test_types_list_by_persona_and_is_public(self):
         everything = ['c', 'b', 'a', '__DEFAULT__']
         public = ['c', 'a', '__DEFAULT__']
         rows = (
@@ -123,7 +123,7 @@ class ListTest(TypesTestCase):
         self.assert_fault(400, 'Invalid is_public filter [maybe]',
                           self.http.as_admin.get('/types?is_public=maybe'))
 
-    def test_pages(self):
+    def test_types_list_paginated(self):
         self.assertEqual(['a', 'c'], self.names('?sort=name:asc&offset=1'))
         reply = self.http.as_member.get('/types?sort=name:asc&limit=2')
         names = [one['name'] for one in reply.body['volume_types']]
@@ -136,7 +136,7 @@ class ListTest(TypesTestCase):
             f'/types?marker={base.ABSENT}'))
         self.assert_fault(400, 'Invalid sort key', self.http.as_member.get('/types?sort=zz'))
 
-    def test_by_extra_specs_from_3_52(self):
+    def test_types_filtered_by_extra_specs_from_3_52(self):
         query = "?extra_specs={'multiattach':'<is> True'}"
         self.assertEqual(['a'], self.names(query, version='3.52'))
         self.assertEqual(3, len(self.names(query, version='3.51')))
@@ -149,7 +149,7 @@ class ListTest(TypesTestCase):
         self.assert_fault(400, 'is not a mapping',
                           self.http.as_member.get('/types?extra_specs=zz'))
 
-    def test_unknown_filters(self):
+    def test_unknown_type_filters_by_version_and_caller(self):
         for key in ('zz', 'name', 'name~'):
             with self.subTest(key):
                 self.assertEqual(3, len(self.names(f'?{key}=1', version='3.51')))
@@ -160,7 +160,7 @@ class ListTest(TypesTestCase):
 
 class UpdateTest(TypesTestCase):
 
-    def test_each_fact(self):
+    def test_update_type_fields(self):
         kind = self.kind()
         for fields, expected in (
                 ({'name': ' quick '}, ('quick', None, True)),
@@ -177,7 +177,7 @@ class UpdateTest(TypesTestCase):
                 self.assertEqual(expected, (changed['name'], changed['description'],
                                             changed['is_public']))
 
-    def test_what_is_refused(self):
+    def test_invalid_type_update_rejected(self):
         kind = self.kind()
         self.kind('other')
         for fields, status, sentence in (
@@ -194,7 +194,7 @@ class UpdateTest(TypesTestCase):
 
 class DeleteTest(TypesTestCase):
 
-    def test_one_that_nobody_uses(self):
+    def test_delete_unused_type(self):
         kind = self.kind()
         reply = self.http.as_admin.delete(f'/types/{kind.id}')
         self.assert_status(202, reply)
@@ -203,7 +203,7 @@ class DeleteTest(TypesTestCase):
         self.assert_fault(404, kind.id, self.http.as_admin.delete(f'/types/{kind.id}'))
         self.assert_status(200, self.post(name='fast'))
 
-    def test_what_is_refused(self):
+    def test_delete_and_rename_of_default_type_rejected(self):
         default = self.http.as_admin.get('/types/default').body['volume_type']['id']
         self.assert_fault(400, 'is the only currently defined volume type',
                           self.http.as_admin.delete(f'/types/{default}'))
@@ -232,7 +232,7 @@ class ExtraSpecsTest(TypesTestCase):
     def specs(self, persona=None):
         return (persona or self.admin).get(self.path).body['extra_specs']
 
-    def test_a_lifecycle(self):
+    def test_extra_specs_lifecycle(self):
         reply = self.admin.post(self.path, {'extra_specs': {'multiattach': '<is> True', 'b': ''}})
         self.assert_status(200, reply)
         self.assertEqual({'extra_specs': {'multiattach': '<is> True', 'b': ''}}, reply.body)
@@ -247,7 +247,7 @@ class ExtraSpecsTest(TypesTestCase):
         self.assertEqual({'secret': 'x', 'multiattach': '<is> True', 'new:one.x': '1'},
                          self.specs())
 
-    def test_what_users_see(self):
+    def test_users_see_visible_extra_specs_only(self):
         self.admin.post(self.path, {'extra_specs': {'multiattach': '<is> True'}})
         self.assertEqual({'multiattach': '<is> True'}, self.specs(self.http.as_reader))
         self.assertEqual({'multiattach': '<is> True'},
@@ -255,7 +255,7 @@ class ExtraSpecsTest(TypesTestCase):
         self.assert_fault(404, 'has no extra specs with key secret.',
                           self.http.as_reader.get(f'{self.path}/secret'))
 
-    def test_what_is_not_there(self):
+    def test_unknown_extra_spec_or_type_not_found(self):
         for reply in (self.admin.get(f'{self.path}/zz'), self.admin.delete(f'{self.path}/zz')):
             self.assert_fault(404, 'has no extra specs with key zz.', reply)
         absent = f'/types/{base.ABSENT}/extra_specs'
@@ -264,7 +264,7 @@ class ExtraSpecsTest(TypesTestCase):
                       self.admin.delete(f'{absent}/a')):
             self.assert_fault(404, f'Volume type {base.ABSENT} could not be found.', reply)
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_extra_specs_rejected(self):
         for body in ({}, {'extra_specs': None}, {'extra_specs': {'a b': 'c'}},
                      {'extra_specs': {'a': 1}}, {'extra_specs': {'': 'c'}},
                      {'extra_specs': {'a' * 256: 'c'}}, {'extra_specs': {'a': 'c' * 256}},
@@ -276,13 +276,13 @@ class ExtraSpecsTest(TypesTestCase):
             with self.subTest(body=body):
                 self.assert_fault(400, sentence, self.admin.put(f'{self.path}/a', body))
 
-    def test_no_specs_at_all_change_nothing(self):
+    def test_empty_extra_specs_change_nothing(self):
         before = self.admin.get(self.path).body
         reply = self.admin.post(self.path, {'extra_specs': {}})
         self.assertEqual((200, {'extra_specs': {}}), (reply.status, reply.body))
         self.assertEqual(before, self.admin.get(self.path).body)
 
-    def test_what_is_shared_is_not_cached(self):
+    def test_cacheable_with_multiattach_rejected(self):
         shared, cached = {'multiattach': '<is> True'}, {'cacheable': '<is> True'}
         for specs, more in ((shared, cached), (cached, shared), ({}, {**shared, **cached})):
             path = f'/types/{self.kind(f"fast-{base.new_id()}", extra_specs=specs).id}/extra_specs'
@@ -295,7 +295,7 @@ class ExtraSpecsTest(TypesTestCase):
         self.assertNotIn('both', [one['name'] for one in self.admin.get('/types').body[
             'volume_types']])
 
-    def test_boolean_spec_that_is_not_understood_is_refused(self):
+    def test_malformed_boolean_extra_spec_rejected(self):
         for key in ('multiattach', 'cacheable'):
             for value in ('<is True>', 'True or so', '<in> True', '', '<is>'):
                 with self.subTest(key=key, value=value):
@@ -309,13 +309,13 @@ class ExtraSpecsTest(TypesTestCase):
                 self.assert_status(200, self.admin.post('/types', {'volume_type': {
                     'name': f'{key}-{value}', 'extra_specs': {key: value}}}))
 
-    def test_plain_true_makes_a_volume_that_is_shared(self):
+    def test_multiattach_spec_true_makes_volume_multiattach(self):
         kind = self.kind('plainly', extra_specs={'multiattach': 'True'})
         volume = self.volume(volume_type=kind.name)
         self.assertEqual(('available', True), tuple(
             self.shown(volume)[key] for key in ('status', 'multiattach')))
 
-    def test_a_type_that_is_used_keeps_its_meaning(self):
+    def test_extra_specs_of_type_in_use_immutable(self):
         self.admin.delete(f'{self.path}/secret')
         self.volume(volume_type='fast')
         for reply in (self.admin.post(self.path, {'extra_specs': {'a': 'b'}}),

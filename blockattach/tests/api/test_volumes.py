@@ -1,4 +1,4 @@
-"""Volumes: create, show, delete, at each version and to each kind of caller."""
+"""Volumes: create, show and delete, by version and persona."""
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import attachment_lifecycle
 from blockattach.storage.domain import binaries
@@ -48,7 +48,7 @@ class CreateTestCase(base.ApiTestCase):
 
 class CreateTest(CreateTestCase):
 
-    def test_what_is_answered_and_what_comes_of_it(self):
+    def test_create_response_and_result(self):
         made = self.made(name=' a name ', description='for work', metadata={'a': 'b'})
         self.assertEqual(
             {'status': 'creating', 'name': 'a name', 'description': 'for work', 'size': 1,
@@ -66,7 +66,7 @@ class CreateTest(CreateTestCase):
         self.assertIs(False, shown['shared_targets'])
         self.assertIsNotNone(shown['service_uuid'])
 
-    def test_everything_that_clients_send_empty(self):
+    def test_create_with_null_fields_accepted(self):
         nulls = dict.fromkeys((
             'consistencygroup_id', 'snapshot_id', 'name', 'description', 'volume_type',
             'availability_zone', 'imageRef', 'source_volid', 'backup_id', 'group_id',
@@ -77,11 +77,11 @@ class CreateTest(CreateTestCase):
         hints = {'OS-SCH-HNT:scheduler_hints': {'same_host': [base.ABSENT]}}
         self.made(more=hints, imageRef='', display_name='x', display_description='y')
 
-    def test_older_names(self):
+    def test_create_with_display_name_and_description(self):
         made = self.made(display_name='n', display_description='d')
         self.assertEqual(('n', 'd'), (made['name'], made['description']))
 
-    def test_sizes(self):
+    def test_create_sizes_validated(self):
         for size in (1, '1', 7, '07', 1000):
             with self.subTest(size=size):
                 self.assertEqual(int(size), self.made(size=size)['size'])
@@ -91,7 +91,7 @@ class CreateTest(CreateTestCase):
         self.assert_fault(400, 'Invalid volume size', self.http.as_member.post(
             '/volumes', {'volume': {}}))
 
-    def test_types(self):
+    def test_create_with_type_by_name_or_id(self):
         kind = make.volume_type(self.http.database, 'fast')
         hidden = make.volume_type(self.http.database, 'hidden', is_public=False)
         for asked in ('fast', kind.id):
@@ -107,7 +107,7 @@ class CreateTest(CreateTestCase):
             with self.subTest(asked=asked):
                 self.assert_fault(404, sentence, self.create(volume_type=asked))
 
-    def test_zones(self):
+    def test_create_in_availability_zone(self):
         services.register(self.http.database, binaries.VOLUME, 'storage-2@fake', 'east', 'x')
         for zone in ('nova', 'east'):
             self.assertEqual(zone, self.made(availability_zone=zone)['availability_zone'])
@@ -118,7 +118,7 @@ class CreateTest(CreateTestCase):
         self.assert_fault(400, "Availability zone 'zz' is invalid.",
                           self.create(availability_zone='zz'))
 
-    def test_metadata(self):
+    def test_create_metadata_validated(self):
         good = {'a' * 255: 'v' * 255, 'A-Z_0:9./ ': ''}
         self.assertEqual(good, self.made(metadata=good)['metadata'])
         for bad in ({'a' * 256: 'v'}, {'a': 'v' * 256}, {'': 'v'}, {'a': 1}, {'a': None},
@@ -126,14 +126,14 @@ class CreateTest(CreateTestCase):
             with self.subTest(bad=bad):
                 self.assertEqual(400, self.create(metadata=bad).status)
 
-    def test_texts_that_are_too_long(self):
+    def test_create_with_too_long_name_or_description_rejected(self):
         for key in ('name', 'description'):
             with self.subTest(key=key):
                 self.assert_fault(400, f'{key} has 256 characters, more than 255.',
                                   self.create(**{key: 'x' * 256}))
                 self.assertEqual('x' * 255, self.made(**{key: f' {"x" * 255} '})[key])
 
-    def test_nothing_can_be_copied_from(self):
+    def test_create_from_unoffered_source_rejected(self):
         rows = (
             ('consistencygroup_id', '3.0', 404,
              f'ConsistencyGroup {base.ABSENT} could not be found.'),
@@ -151,12 +151,12 @@ class CreateTest(CreateTestCase):
         self.made(version='3.12', group_id=base.ABSENT)
         self.made(version='3.46', backup_id='x')
 
-    def test_unknown_keys(self):
+    def test_unknown_create_keys_rejected_from_3_53(self):
         self.made(version='3.52', zz=1)
         self.assert_fault(400, 'Additional properties are not allowed',
                           self.create(version='3.53', zz=1))
 
-    def test_bodies_that_are_not_understood(self):
+    def test_malformed_create_rejected(self):
         for body, sentence in (
                 ({}, "'volume' is a required property"), ({'volume': []}, 'volume'),
                 ({'volume': {'size': 1}, 'zz': 1}, 'Additional properties are not allowed'),
@@ -167,7 +167,7 @@ class CreateTest(CreateTestCase):
 
 class MultiattachTest(CreateTestCase):
 
-    def test_it_comes_from_the_type_alone(self):
+    def test_multiattach_set_by_type_only(self):
         self.multiattach_type()
         made = self.made(volume_type=make.MULTIATTACH_TYPE)
         self.assertIs(True, made['multiattach'])
@@ -185,7 +185,7 @@ class MultiattachRuleTest(CreateTestCase):
 
     SETTINGS = {'rules': {'volume:multiattach': 'role:admin'}}
 
-    def test_it_has_a_rule_of_its_own(self):
+    def test_create_multiattach_volume_needs_permission(self):
         self.multiattach_type()
         self.assert_fault(403, "Policy doesn't allow volume:multiattach to be performed.",
                           self.create(volume_type=make.MULTIATTACH_TYPE))
@@ -197,19 +197,19 @@ class WithoutDefaultTypeTest(CreateTestCase):
 
     SETTINGS = {'options': {'control': {'default_volume_type': 'lost'}}}
 
-    def test_a_default_that_does_not_exist_is_the_operators_mistake(self):
+    def test_missing_configured_default_type_is_server_error(self):
         self.assertEqual(500, self.create().status)
         self.made(volume_type='__DEFAULT__')
         self.assert_fault(404, 'lost', self.http.as_member.get('/types/default'))
 
 
 class PlacingTest(CreateTestCase):
-    """What becomes of a volume after it was answered."""
+    """Placement of a volume after the create response."""
 
     def messages(self):
         return self.http.as_member.get('/messages').body['messages']
 
-    def test_what_fits_nowhere_ends_in_error_with_a_message(self):
+    def test_create_without_pool_sets_error_with_message(self):
         made = self.made(size=2000)
         self.assertEqual('creating', made['status'])
         self.assertEqual('error', self.shown(made['id'])['status'])
@@ -219,7 +219,7 @@ class PlacingTest(CreateTestCase):
         self.assertIn('schedule allocate volume:Could not find any available weighted backend.',
                       message['user_message'])
 
-    def test_a_type_that_no_pool_has(self):
+    def test_create_with_type_of_no_pool_sets_error(self):
         make.volume_type(self.http.database, 'elsewhere',
                          extra_specs={'volume_backend_name': 'elsewhere'})
         made = self.made(volume_type='elsewhere')
@@ -227,7 +227,7 @@ class PlacingTest(CreateTestCase):
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{made["id"]}'))
         self.assert_status(404, self.http.as_member.get(f'/volumes/{made["id"]}'))
 
-    def test_a_backend_that_cannot_make_it(self):
+    def test_create_on_full_backend_sets_error(self):
         self.http.manager.backend.fake_store.faults.plan('create', faults.Fault.FULL, 3)
         made = self.made()
         self.assertEqual('error', self.shown(made['id'])['status'])
@@ -235,7 +235,7 @@ class PlacingTest(CreateTestCase):
 
 class ShowTest(base.ApiTestCase):
 
-    def test_keys_by_version_and_caller(self):
+    def test_volume_keys_by_version_and_persona(self):
         volume_id = self.volume()
         everybody, administrators = set(BASE_KEYS), set()
         for version, added, admin_added in ADDED:
@@ -255,7 +255,7 @@ class ShowTest(base.ApiTestCase):
             self.assertEqual(everybody | administrators, made.body['volume'].keys())
             self.http.as_admin.delete(f'/volumes/{made.body["volume"]["id"]}')
 
-    def test_links(self):
+    def test_volume_links(self):
         volume_id = self.volume()
         of_project = f'/{http.PROJECT}/volumes/{volume_id}'
         self.assertEqual(
@@ -263,7 +263,7 @@ class ShowTest(base.ApiTestCase):
              {'rel': 'bookmark', 'href': f'http://localhost{of_project}'}],
             self.shown(volume_id)['links'])
 
-    def test_attachments(self):
+    def test_volume_attachments_by_persona(self):
         volume_id = self.volume(multiattach=True)
         server = base.new_id()
         connector = make.connector(mountpoint='/dev/vdb')
@@ -281,7 +281,7 @@ class ShowTest(base.ApiTestCase):
                     {'id': volume_id, 'attachment_id': attachment_id, 'volume_id': volume_id,
                      'server_id': server, 'host_name': host, 'device': '/dev/vdb'}, found)
 
-    def test_one_that_is_not_there_of_another_project_or_not_visible(self):
+    def test_absent_or_invisible_volume_not_found(self):
         volume_id = self.volume()
         for persona, asked in ((self.http.as_member, base.ABSENT), (self.http.as_member, 'zz'),
                                (self.http.as_stranger, volume_id),
@@ -293,7 +293,7 @@ class ShowTest(base.ApiTestCase):
 
 class DeleteTest(base.ApiTestCase):
 
-    def test_it_is_deleted_and_goes(self):
+    def test_delete_volume_is_asynchronous(self):
         volume_id = self.volume()
         self.http.hold = True
         reply = self.http.as_member.delete(f'/volumes/{volume_id}?cascade=true')
@@ -304,7 +304,7 @@ class DeleteTest(base.ApiTestCase):
         self.assert_status(404, self.http.as_admin.get(f'/volumes/{volume_id}'))
         self.assertEqual({}, self.http.manager.backend.fake_store.sizes())
 
-    def test_what_stands_in_the_way(self):
+    def test_delete_rejected_by_attachment_or_status(self):
         for state in (_State.RESERVED, _State.CONNECTED, _State.ATTACHED, _State.ERROR_ATTACHING):
             with self.subTest(state=state):
                 reserved = make.attachment(self.http.database, make.volume(
@@ -319,14 +319,14 @@ class DeleteTest(base.ApiTestCase):
                 self.assert_fault(400, 'Invalid volume: Volume status must be available or',
                                   self.http.as_member.delete(f'/volumes/{volume.id}'))
 
-    def test_one_that_is_not_there_or_of_another_project(self):
+    def test_delete_of_absent_or_foreign_volume_not_found(self):
         volume_id = self.volume()
         for persona, asked in ((self.http.as_member, base.ABSENT),
                                (self.http.as_stranger, volume_id)):
             with self.subTest(asked=asked):
                 self.assert_fault(404, asked, persona.delete(f'/volumes/{asked}'))
 
-    def test_force_is_for_administrators_from_3_23(self):
+    def test_force_delete_needs_admin_from_3_23(self):
         path = f'/volumes/{self.volume()}?force=true'
         for version in ('3.23', '3.71'):
             self.assert_fault(403, 'volume:force_delete',
@@ -336,7 +336,7 @@ class DeleteTest(base.ApiTestCase):
         self.assert_status(202, self.http.as_member.delete(
             f'/volumes/{self.volume()}?force=true', version='3.22'))
 
-    def test_force_takes_what_is_stuck_and_nothing_that_is_attached(self):
+    def test_force_delete_of_stuck_volume_but_not_attached(self):
         stuck = make.volume(self.http.database, on_pool=http.POOL,
                             own_status=_Own.CREATING)
         self.assert_status(202, self.http.as_admin.delete(f'/volumes/{stuck.id}?force=true'))
@@ -346,7 +346,7 @@ class DeleteTest(base.ApiTestCase):
         self.assert_fault(400, 'Invalid volume: Volume status must be available or',
                           self.http.as_admin.delete(f'/volumes/{reserved.volume_id}?force=true'))
 
-    def test_a_backend_that_refuses(self):
+    def test_refused_delete_sets_error_deleting(self):
         volume_id = self.volume()
         self.http.manager.backend.fake_store.faults.plan('delete', faults.Fault.REFUSED)
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{volume_id}'))

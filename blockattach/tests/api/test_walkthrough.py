@@ -46,7 +46,7 @@ the database itself, what is known of the request, and the words for initiators 
 
 
 class Trace:
-    """The modules in which functions were called, in the order of the calls, by step."""
+    """Modules whose functions were called, in the order of the calls, by step."""
 
     def __init__(self):
         self.steps = [[]]
@@ -97,7 +97,7 @@ class AttachTest(base.ApiTestCase):
             'volume_uuid': self.volume_id, 'instance_uuid': base.new_id(),
             'connector': make.connector(f'iqn.2026-01.org.example:{base.new_id()}')}}))
 
-    def test_each_step_enters_what_the_page_says(self):
+    def test_attach_steps_enter_documented_modules(self):
         before, *steps = self.trace()
         self.assertEqual({'platform.http.dispatch'}, set(before))
         page = listed()
@@ -109,7 +109,7 @@ class AttachTest(base.ApiTestCase):
                 self.assertEqual(set(), set(modules) - named, 'entered, and not named by then')
                 self.assertEqual(set(), row - set(modules), 'named, and not entered')
 
-    def test_it_is_short(self):
+    def test_attach_enters_few_modules(self):
         _, *steps = self.trace()
         counts = collections.Counter(name for modules in steps for name in set(modules))
         self.assertLessEqual(len(counts), MODULES)

@@ -1,4 +1,4 @@
-"""Streams of what happens to attachments: nothing is missed, nobody is held up."""
+"""Watch streams of attachment events, which miss nothing and block nobody."""
 import datetime
 import http.client
 import json
@@ -24,7 +24,7 @@ LARGE = 10000
 
 
 class Stream:
-    """A client that reads events one by one."""
+    """Client that reads the events of a watch stream one by one."""
 
     def __init__(self, port, query='', persona=None, last=None, path='/attachments?watch=true',
                  room=None):
@@ -108,7 +108,7 @@ class WatchTestCase(base.ApiTestCase):
 
 class WatchTest(WatchTestCase):
 
-    def test_each_move_is_seen_as_it_happens(self):
+    def test_watch_shows_each_transition(self):
         volume_id = self.volume()
         stream = self.watch()
         attachment_id = self.attached(volume_id, connector=make.connector(host='compute-1'))
@@ -119,13 +119,13 @@ class WatchTest(WatchTestCase):
             for one in seen})
         self.assertEqual(('attached', 'compute-1'), (seen[-1]['to'], seen[-1]['host']))
 
-    def test_what_it_is(self):
+    def test_watch_response_headers(self):
         answer = self.watch().answer
         self.assertEqual('text/event-stream; charset=UTF-8', answer.getheader('Content-Type'))
         self.assertIsNone(answer.getheader('Content-Length'))
         self.assertEqual('no-store', answer.getheader('Cache-Control'))
 
-    def test_of_one_volume_host_or_server(self):
+    def test_watch_filtered_by_volume_host_or_server(self):
         volumes = [self.volume(), self.volume()]
         by_volume = self.watch(f'&volume_id={volumes[1]}')
         by_host = self.watch('&host=compute-2')
@@ -138,7 +138,7 @@ class WatchTest(WatchTestCase):
             self.assertEqual(moves, [one['event'] for one in seen])
             self.assertEqual({other}, {one['attachment_id'] for one in seen})
 
-    def test_another_project_sees_nothing_and_an_administrator_all(self):
+    def test_watch_scope_by_project(self):
         stranger = self.watch(persona=self.http.as_stranger)
         everything = self.watch('&all_tenants=1', self.http.as_admin)
         self.reserve(self.volume())
@@ -148,7 +148,7 @@ class WatchTest(WatchTestCase):
             'volume_uuid': theirs['id'], 'instance_uuid': base.SERVER}})
         self.assertEqual(made.body['attachment']['id'], stranger.take(1)[0]['attachment_id'])
 
-    def test_it_goes_on_behind_the_last_one_that_was_seen(self):
+    def test_watch_resumes_after_last_event_id(self):
         stream = self.watch()
         self.reserve(self.volume())
         stream.take(1)
@@ -160,7 +160,7 @@ class WatchTest(WatchTestCase):
         later = self.reserve(self.volume())
         self.assertEqual([later], [one['attachment_id'] for one in again.take(1)])
 
-    def test_it_goes_on_after_a_restart(self):
+    def test_watch_resumes_after_restart(self):
         stream = self.watch()
         self.reserve(self.volume())
         stream.take(1)
@@ -172,7 +172,7 @@ class WatchTest(WatchTestCase):
         self.assertEqual('ready', again.next()[0])
         self.assertEqual([missed], [one['attachment_id'] for one in again.take(1)])
 
-    def test_a_long_history_is_read_to_its_end(self):
+    def test_watch_resumes_over_long_history(self):
         stream = self.watch()
         self.reserve(self.volume())
         stream.take(1)
@@ -184,7 +184,7 @@ class WatchTest(WatchTestCase):
                          [one['generation'] for one in again.take(MANY - 2)])
         self.assertEqual(later, again.take(1)[0]['attachment_id'])
 
-    def test_what_was_removed_meanwhile_is_said(self):
+    def test_watch_reports_purged_events_as_missed(self):
         stream = self.watch()
         for _ in range(2):
             self.reserve(self.volume())
@@ -200,7 +200,7 @@ class WatchTest(WatchTestCase):
         self.assertEqual(['missed', 'ready', 'attachment'],
                          [again.next()[0] for _ in range(3)])
 
-    def test_several_at_once_and_one_that_has_gone(self):
+    def test_watch_serves_many_clients_and_drops_closed(self):
         streams = [self.watch() for _ in range(20)]
         streams.pop().close()
         attachment_id = self.reserve(self.volume())
@@ -210,7 +210,7 @@ class WatchTest(WatchTestCase):
 
 class RefusedTest(WatchTestCase):
 
-    def test_what_is_no_stream(self):
+    def test_invalid_watch_request_rejected(self):
         for query, last, word in (
                 ('watch=perhaps', None, 'boolean'), ('watch=true&status=attached', None, 'Cannot'),
                 ('watch=true', 'x', 'Last-Event-ID'), ('watch=true', '999', 'Last-Event-ID')):
@@ -222,20 +222,20 @@ class RefusedTest(WatchTestCase):
                 self.assertIn(word, asked.answer.read().decode())
         self.assertEqual(0, self.server.hub.count())
 
-    def test_who_may_not(self):
+    def test_watch_forbidden_without_role(self):
         self.assert_status(403, self.ask('?watch=true', persona=self.http.as_nobody))
 
-    def test_where_it_is_not_served(self):
+    def test_watch_rejected_where_not_served(self):
         self.assert_fault(400, 'Cannot watch attachments', self.ask('?watch=true'))
 
-    def test_who_does_not_ask_for_the_extension(self):
+    def test_watch_rejected_without_extension(self):
         self.assert_status(400, self.http.as_member.get('/attachments?watch=true'))
         self.assertEqual([], self.ask('?watch=false').body['attachments'])
 
 
 class ElsewhereTest(base.ApiTestCase):
 
-    def test_a_process_that_serves_none_says_who_does(self):
+    def test_watch_redirected_to_public_endpoint(self):
         self.http = fixture.ApiFixture(options={'watch': {
             'public_endpoint': 'https://watch.example.org/'}})
         self.addCleanup(self.http.close)
@@ -250,7 +250,7 @@ class FullTest(WatchTestCase):
 
     WATCHING = {'most_watchers': 1}
 
-    def test_one_too_many(self):
+    def test_watch_beyond_stream_limit_unavailable(self):
         first = self.watch()
         refused = Stream(self.server.port, persona=self.http.as_member)
         self.addCleanup(refused.close)
@@ -264,7 +264,7 @@ class SlowTest(WatchTestCase):
 
     WATCHING = {'buffer_bytes': 4096}
 
-    def test_a_slow_client_is_cut_off_and_goes_on_where_it_was(self):
+    def test_slow_watch_client_cut_off_and_resumes(self):
         attachment_id, volume_id = self.reserve(self.volume()), self.volume()
         slow = Stream(self.server.port, persona=self.http.as_member, room=4096)
         self.addCleanup(slow.close)
@@ -293,7 +293,7 @@ class LongTest(WatchTestCase):
 
     WATCHING = {'longest_seconds': 0.0}
 
-    def test_a_stream_ends_so_that_the_token_is_shown_again(self):
+    def test_watch_stream_ends_for_token_renewal(self):
         stream = self.watch()
         self.assertEqual(('end', {'reason': 'renew'}), stream.next())
         self.assertIsNone(stream.next())

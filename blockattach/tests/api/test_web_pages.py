@@ -1,4 +1,4 @@
-"""Without authentication: what a web page lets a browser ask is refused, and changes nothing."""
+"""Cross-site requests of web pages without authentication, which are rejected."""
 import json
 
 import webob
@@ -22,7 +22,7 @@ class WebPagesTest(base.ApiTestCase):
         request.body = json.dumps({action: body}).encode()
         return self.http.answer(request)
 
-    def test_an_action_that_needs_no_preflight(self):
+    def test_cross_site_action_without_preflight_rejected(self):
         volume_id = self.volume()
         for status, headers in ((415, {}), (415, {'Content-Type': 'text/plain'}),
                                 (403, {'Origin': EVIL}), (403, {'Origin': 'null'}),
@@ -34,11 +34,11 @@ class WebPagesTest(base.ApiTestCase):
                                                     {'status': 'error'}, **headers))
                 self.assertEqual('available', self.shown(volume_id)['status'])
 
-    def test_a_name_that_leads_here_reads_nothing(self):
+    def test_request_with_foreign_host_header_rejected(self):
         reply = self.http.as_admin.get('/attachments/detail', Host='evil.example')
         self.assert_fault(403, 'the header Host must be localhost', reply)
 
-    def test_what_writes_by_get(self):
+    def test_cross_site_get_that_writes_rejected(self):
         admin = self.http.as_admin
         gold = admin.post('/qos-specs', {'qos_specs': {'name': 'gold'}}).body['qos_specs']['id']
         kind = make.volume_type(self.http.database)
@@ -54,5 +54,5 @@ class WebPagesTest(base.ApiTestCase):
         for headers in ({}, {'Sec-Fetch-Site': 'none'}, {'Sec-Fetch-Site': 'same-origin'}):
             self.assert_status(202, admin.get(path, **headers))
 
-    def test_no_other_get_writes(self):
+    def test_writing_get_routes_known(self):
         self.assertEqual(WRITES_BY_GET, {row.name for row in routes.operations() if row.writes})

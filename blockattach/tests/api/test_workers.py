@@ -1,4 +1,4 @@
-"""What services that are down have left, and who finishes it."""
+"""Cleanup of work left by services that are down."""
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import binaries
 from blockattach.tests.api import base
@@ -27,12 +27,12 @@ class CleanupTest(base.ApiTestCase):
         self.assert_status(202, reply)
         return reply.body
 
-    def test_nothing_is_left(self):
+    def test_cleanup_without_leftover_work_empty(self):
         self.assertEqual(NOTHING, self.ask())
         self.silence()
         self.assertEqual(NOTHING, self.ask())
 
-    def test_nobody_is_there_who_finishes_it(self):
+    def test_cleanup_without_other_member_unavailable(self):
         self.leave()
         found = self.ask()
         [service] = found['unavailable']
@@ -42,7 +42,7 @@ class CleanupTest(base.ApiTestCase):
         self.assertEqual([], found['cleaning'])
         self.assertEqual('deleting', self.shown(self.volume_id)['status'])
 
-    def test_others_finish_it(self):
+    def test_cleanup_by_other_cluster_member(self):
         """Another member of the cluster of the one that is down."""
         self.leave()
         self.sql("UPDATE services SET cluster = 'storage-1@fake' WHERE host = 'storage-1@fake'")
@@ -52,7 +52,7 @@ class CleanupTest(base.ApiTestCase):
         self.assertEqual(([http.HOST], []), (
             [one['host'] for one in found['cleaning']], found['unavailable']))
 
-    def test_what_waits_for_a_scheduler(self):
+    def test_cleanup_by_other_scheduler(self):
         self.http.hold = True
         self.http.as_member.post('/volumes', {'volume': {'size': 1}})
         self.silence()
@@ -60,7 +60,7 @@ class CleanupTest(base.ApiTestCase):
         services.register(self.http.database, binaries.SCHEDULER, 'control-2', 'nova', 'x')
         self.assertEqual(['control-1'], [one['host'] for one in self.ask()['cleaning']])
 
-    def test_only_what_was_asked_for(self):
+    def test_cleanup_filters(self):
         self.leave()
         service_id = services.get_by_host(
             self.http.database, binaries.VOLUME, http.HOST, 60).id
@@ -79,13 +79,13 @@ class CleanupTest(base.ApiTestCase):
                 self.assertEqual([http.HOST] * found,
                                  [one['host'] for one in self.ask(**body)['unavailable']])
 
-    def test_one_that_is_up_is_at_it(self):
+    def test_cleanup_of_running_service_needs_is_up(self):
         self.http.hold = True
         self.http.as_member.delete(f'/volumes/{self.volume_id}')
         self.assertEqual(NOTHING, self.ask())
         self.assertEqual([http.HOST], [one['host'] for one in self.ask(is_up=True)['cleaning']])
 
-    def test_what_is_wrong(self):
+    def test_invalid_cleanup_rejected(self):
         for body, words in (
                 ({'zz': 1}, 'zz'), ({'binary': 'cinder-backup'}, 'cinder-backup'),
                 ({'is_up': 'maybe'}, 'is_up'), ({'host': ''}, 'host'),
